@@ -1,0 +1,30 @@
+//! The Container Storage Interface 1.12, for a client and for a driver.
+//!
+//! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
+//! ([`schema`], [`tables`], [`help`]), and the one walk from a message's bytes to a value ([`value`]) and back ([`json`]).
+//! It must not connect, print, or know either program.
+
+/// The messages, and with the feature `server` the service traits. Generated.
+#[allow(missing_docs, clippy::all, clippy::unwrap_used)]
+pub mod v1 {
+    include!("generated/csi.v1.rs");
+}
+
+/// The first sentence of each comment in `csi.proto`, as constants for help texts. Generated.
+pub mod help {
+    include!("generated/help.rs");
+}
+
+/// The descriptors of the protocol as constant tables. Generated.
+pub mod tables {
+    include!("generated/tables.rs");
+}
+
+pub mod json;
+pub mod path;
+pub mod schema;
+pub mod value;
+pub mod wire;
+
+/// The version of the specification that `csi.proto` describes.
+pub const SPEC_VERSION: &str = "1.12.0";

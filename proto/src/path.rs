@@ -1,0 +1,106 @@
+//! Paths into a message, such as `volume.volume_id` or `status.published_node_ids`, checked against the tables and read
+//! straight from the bytes: a table of many rows decodes nothing but its columns.
+
+use crate::schema::{Cardinality, Field, Kind, Message};
+use crate::value::{self, Secrets, Value, ValueError};
+use crate::wire;
+use thiserror::Error;
+
+/// A checked path: a field of every message on the way, separated by dots.
+#[derive(Clone, Debug)]
+pub struct Path {
+    steps: Vec<(&'static Message, &'static Field)>,
+}
+
+/// A path that the message does not have.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message} has no field {name:?}; it has {}", .has.join(", "))]
+pub struct PathError {
+    /// The message in which the name was looked up.
+    pub message: &'static str,
+    /// The name that it does not have.
+    pub name: String,
+    /// The names that it has.
+    pub has: Vec<&'static str>,
+}
+
+impl Path {
+    /// Checks `path` against `message`; names may be in either spelling.
+    ///
+    /// # Errors
+    /// When a name is not a field, or a step goes into something that is not a single message.
+    pub fn parse(message: &'static Message, path: &str) -> Result<Self, PathError> {
+        let mut steps = Vec::new();
+        let mut inside = Some(message);
+        let mut within = message.short_name();
+        for name in path.split('.') {
+            let missing = |has| PathError {
+                message: within,
+                name: name.to_owned(),
+                has,
+            };
+            let message = inside.ok_or_else(|| missing(Vec::new()))?;
+            let field = message
+                .field(name)
+                .ok_or_else(|| missing(message.fields.iter().map(|field| field.name).collect()))?;
+            steps.push((message, field));
+            within = field.name;
+            inside = match (field.kind, field.cardinality) {
+                (Kind::Message(of), Cardinality::Singular) => Some(of),
+                _ => None,
+            };
+        }
+        Ok(Self { steps })
+    }
+
+    /// The field at the path's end.
+    pub fn field(&self) -> Option<&'static Field> {
+        self.steps.last().map(|(_, field)| *field)
+    }
+
+    /// The value at the path in `bytes`; [`Value::Absent`] where a message on the way is not set.
+    ///
+    /// # Errors
+    /// As [`value::decode`].
+    pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
+        read(&self.steps, bytes)
+    }
+}
+
+fn read<'a>(
+    steps: &[(&'static Message, &'static Field)],
+    bytes: &'a [u8],
+) -> Result<Value<'a>, ValueError> {
+    let Some(((message, field), rest)) = steps.split_first() else {
+        return Ok(Value::Absent);
+    };
+    let mut occurrences = Vec::new();
+    for part in wire::fields(bytes) {
+        let (number, raw) = part.map_err(|source| ValueError::Wire {
+            message: message.name,
+            source,
+        })?;
+        if number == field.number && value::fits(field, raw) {
+            occurrences.push(raw);
+        }
+    }
+    if rest.is_empty() {
+        if field.oneof.is_some() && occurrences.is_empty() {
+            return Ok(Value::Absent);
+        }
+        return value::decode_field(message, field, occurrences, Secrets::Mask);
+    }
+    match occurrences.as_slice() {
+        [] => Ok(Value::Absent),
+        [wire::Raw::Bytes(bytes)] => read(rest, bytes),
+        parts => {
+            let mut all = Vec::new();
+            for part in parts {
+                if let wire::Raw::Bytes(bytes) = part {
+                    all.extend_from_slice(bytes);
+                }
+            }
+            Ok(read(rest, &all)?.into_owned())
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The protobuf wire format: the fields of a message's bytes, one by one and unchanged, and the few writers that JSON
+//! input needs. This file knows no schema.
+
+use prost::encoding::{decode_varint, encode_varint};
+use thiserror::Error;
+
+/// Bytes that are not a message.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WireError {
+    /// The bytes end inside a field.
+    #[error("the message ends in the middle of a field")]
+    Truncated,
+    /// A number is longer than 64 bits.
+    #[error("a number is longer than 64 bits")]
+    Varint,
+    /// A field's key names no field or a wire type that does not exist.
+    #[error("a field has the number {number} and the unknown wire type {wire_type}")]
+    Key {
+        /// The number of the field.
+        number: u64,
+        /// The wire type, of which 0, 1, 2 and 5 exist in proto3.
+        wire_type: u64,
+    },
+}
+
+/// One field's content as it stands on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw<'a> {
+    /// Numbers, truth values and enums.
+    Varint(u64),
+    /// Eight fixed bytes.
+    Fixed64(u64),
+    /// Text, bytes and nested messages.
+    Bytes(&'a [u8]),
+    /// Four fixed bytes.
+    Fixed32(u32),
+}
+
+/// Iterates over the fields of a message: number and content, in the order of the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a>(&'a [u8]);
+
+/// The fields of `bytes`.
+pub fn fields(bytes: &[u8]) -> Fields<'_> {
+    Fields(bytes)
+}
+
+impl<'a> Fields<'a> {
+    fn varint(&mut self) -> Result<u64, WireError> {
+        if self.0.is_empty() {
+            return Err(WireError::Truncated);
+        }
+        let unfinished = self.0.len() < 10 && self.0.iter().all(|byte| byte & 0x80 != 0);
+        decode_varint(&mut self.0).map_err(|_| {
+            if unfinished {
+                WireError::Truncated
+            } else {
+                WireError::Varint
+            }
+        })
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(WireError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn field(&mut self) -> Result<(u32, Raw<'a>), WireError> {
+        let key = self.varint()?;
+        let unknown = WireError::Key {
+            number: key >> 3,
+            wire_type: key & 7,
+        };
+        let number = u32::try_from(key >> 3).map_err(|_| unknown)?;
+        if number == 0 {
+            return Err(unknown);
+        }
+        let raw = match key & 7 {
+            0 => Raw::Varint(self.varint()?),
+            1 => {
+                let mut fixed = [0; 8];
+                fixed.copy_from_slice(self.take(8)?);
+                Raw::Fixed64(u64::from_le_bytes(fixed))
+            }
+            2 => {
+                let length = usize::try_from(self.varint()?).map_err(|_| WireError::Truncated)?;
+                Raw::Bytes(self.take(length)?)
+            }
+            5 => {
+                let mut fixed = [0; 4];
+                fixed.copy_from_slice(self.take(4)?);
+                Raw::Fixed32(u32::from_le_bytes(fixed))
+            }
+            _ => return Err(unknown),
+        };
+        Ok((number, raw))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, Raw<'a>), WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+/// Appends a number, truth value or enum.
+pub fn put_varint(out: &mut Vec<u8>, number: u32, value: u64) {
+    encode_varint(u64::from(number) << 3, out);
+    encode_varint(value, out);
+}
+
+/// Appends text or a nested message.
+pub fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+    encode_varint(u64::from(number) << 3 | 2, out);
+    encode_varint(value.len() as u64, out);
+    out.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_bytes_are_errors_that_end_the_walk() {
+        let cases: [(&[u8], WireError); 5] = [
+            (&[0x0a, 5, b'a'], WireError::Truncated),
+            (&[0x0a], WireError::Truncated),
+            (&[0x80], WireError::Truncated),
+            (
+                &[0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1],
+                WireError::Varint,
+            ),
+            (
+                &[0x0b],
+                WireError::Key {
+                    number: 1,
+                    wire_type: 3,
+                },
+            ),
+        ];
+        for (bytes, expected) in cases {
+            let all: Vec<_> = fields(bytes).collect();
+            assert_eq!(all, [Err(expected)], "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut out = Vec::new();
+        put_varint(&mut out, 3, u64::MAX);
+        put_bytes(&mut out, 1059, b"text");
+        let all: Vec<_> = fields(&out).map(Result::unwrap).collect();
+        assert_eq!(
+            all,
+            [(3, Raw::Varint(u64::MAX)), (1059, Raw::Bytes(b"text"))]
+        );
+    }
+}

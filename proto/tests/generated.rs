@@ -1,0 +1,324 @@
+//! Proves that the committed code is what `csi.proto` generates; `UPDATE_GENERATED=1` writes it anew.
+
+use prost_reflect::{
+    Cardinality, DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn generated_code_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = protox::Compiler::new([root]).expect("the proto folder is readable");
+    compiler.include_source_info(true).include_imports(true);
+    compiler
+        .open_file("csi.proto")
+        .expect("csi.proto is a valid proto file");
+    // `encode_file_descriptor_set` keeps the custom options that `file_descriptor_set` drops.
+    let encoded = compiler.encode_file_descriptor_set();
+    let pool = DescriptorPool::decode(encoded.as_slice()).expect("a descriptor set");
+    let comments = Comments::read(&pool);
+
+    let mut files = BTreeMap::new();
+    files.insert("csi.v1.rs", types_and_services(root));
+    files.insert("tables.rs", formatted(&tables(&pool, &comments)));
+    files.insert("help.rs", formatted(&help(&pool, &comments)));
+
+    let mut stale = Vec::new();
+    for (name, text) in files {
+        let path = root.join("src/generated").join(name);
+        if std::env::var_os("UPDATE_GENERATED").is_some() {
+            std::fs::write(&path, text).expect("the folder is writable");
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != text {
+            stale.push(path);
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "{stale:?} differ from csi.proto: run UPDATE_GENERATED=1 cargo test -p csi-proto --test generated"
+    );
+}
+
+#[test]
+fn every_comment_is_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let missing: Vec<String> = csi_proto::tables::METHODS
+        .iter()
+        .filter(|method| method.doc.is_empty())
+        .map(|method| method.name.to_owned())
+        .chain(csi_proto::tables::MESSAGES.iter().flat_map(|message| {
+            let fields = message.fields.iter().filter(|field| field.doc.is_empty());
+            fields.map(|field| format!("{}.{}", message.name, field.name))
+        }))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "without a comment in {}: {missing:?}",
+        root.join("csi.proto").display()
+    );
+}
+
+/// What prost and tonic make of the file.
+fn types_and_services(root: &Path) -> String {
+    let folder = std::env::temp_dir().join(format!("csi-proto-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let files = protox::compile(["csi.proto"], [root]).expect("csi.proto is valid");
+    tonic_prost_build::configure()
+        .build_client(false)
+        .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
+        .btree_map(".")
+        .out_dir(&folder)
+        .compile_fds(files)
+        .expect("code is generated");
+    let path: PathBuf = folder.join("csi.v1.rs");
+    let text = std::fs::read_to_string(&path).expect("the generated file");
+    std::fs::remove_dir_all(&folder).expect("the temporary folder is removable");
+    text
+}
+
+/// The comment above every item, by the item's full name.
+struct Comments(BTreeMap<String, String>);
+
+impl Comments {
+    fn read(pool: &DescriptorPool) -> Self {
+        let file = pool
+            .get_file_by_name("csi.proto")
+            .expect("csi.proto is in the set");
+        let proto = file.file_descriptor_proto();
+        let source = proto.source_code_info.as_ref().expect("source information");
+        let by_path: BTreeMap<Vec<i32>, String> = source
+            .location
+            .iter()
+            .filter_map(|location| {
+                let text = location.leading_comments.as_deref()?;
+                let lines: Vec<&str> = text.lines().map(str::trim).collect();
+                Some((location.path.clone(), lines.join(" ").trim().to_owned()))
+            })
+            .collect();
+        let at = |path: &[i32]| by_path.get(path).cloned().unwrap_or_default();
+        let mut all = BTreeMap::new();
+        for service in file.services() {
+            all.insert(service.full_name().to_owned(), at(service.path()));
+            for method in service.methods() {
+                all.insert(method.full_name().to_owned(), at(method.path()));
+            }
+        }
+        for message in every_message(pool) {
+            all.insert(message.full_name().to_owned(), at(message.path()));
+            for field in message.fields() {
+                all.insert(field.full_name().to_owned(), at(field.path()));
+            }
+        }
+        for of in every_enum(pool) {
+            all.insert(of.full_name().to_owned(), at(of.path()));
+            for value in of.values() {
+                let key = format!("{}.{}", of.full_name(), value.name());
+                all.insert(key, at(value.path()));
+            }
+        }
+        Self(all)
+    }
+
+    fn of(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+}
+
+fn every_message(pool: &DescriptorPool) -> Vec<MessageDescriptor> {
+    pool.all_messages()
+        .filter(|message| message.package_name() == "csi.v1" && !message.is_map_entry())
+        .collect()
+}
+
+fn every_enum(pool: &DescriptorPool) -> Vec<EnumDescriptor> {
+    pool.all_enums()
+        .filter(|of| of.package_name() == "csi.v1")
+        .collect()
+}
+
+fn constant(full_name: &str) -> String {
+    let short = full_name.strip_prefix("csi.v1.").unwrap_or(full_name);
+    let mut out = String::new();
+    let letters: Vec<char> = short.chars().collect();
+    for (index, letter) in letters.iter().enumerate() {
+        if *letter == '.' {
+            out.push('_');
+            continue;
+        }
+        let before = index.checked_sub(1).map(|i| letters[i]);
+        let starts_word = letter.is_uppercase()
+            && before.is_some_and(|b| b != '.' && b != '_')
+            && (before.is_some_and(char::is_lowercase)
+                || letters.get(index + 1).is_some_and(|c| c.is_lowercase()));
+        if starts_word {
+            out.push('_');
+        }
+        out.extend(letter.to_uppercase());
+    }
+    out
+}
+
+fn option_is_set(options: &prost_reflect::DynamicMessage, name: &str) -> bool {
+    options
+        .extensions()
+        .any(|(extension, value)| extension.full_name() == name && value.as_bool() == Some(true))
+}
+
+fn kind(field: &FieldDescriptor) -> String {
+    match field.kind() {
+        _ if field.is_map() => "Kind::String".to_owned(),
+        Kind::Bool => "Kind::Bool".to_owned(),
+        Kind::Int32 => "Kind::Int32".to_owned(),
+        Kind::Int64 => "Kind::Int64".to_owned(),
+        Kind::String => "Kind::String".to_owned(),
+        Kind::Enum(of) => format!("Kind::Enum(&{})", constant(of.full_name())),
+        Kind::Message(of) => match of.full_name() {
+            "google.protobuf.Timestamp" => "Kind::Timestamp".to_owned(),
+            "google.protobuf.BoolValue" => "Kind::BoolValue".to_owned(),
+            "google.protobuf.Int64Value" => "Kind::Int64Value".to_owned(),
+            name => format!("Kind::Message(&{})", constant(name)),
+        },
+        other => panic!(
+            "{} has the kind {other:?}, which the tables cannot say",
+            field.full_name()
+        ),
+    }
+}
+
+fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
+    let mut out = String::from(
+        "use crate::schema::{Cardinality, Enum, EnumValue, Field, Kind, Message, Method};\n\n",
+    );
+    for of in every_enum(pool) {
+        let (name, doc) = (of.full_name(), comments.of(of.full_name()));
+        writeln!(
+            out,
+            "/// `{name}`.\npub static {}: Enum = Enum {{ name: {name:?}, doc: {doc:?}, values: &[",
+            constant(name)
+        )
+        .unwrap();
+        for value in of.values() {
+            let alpha = option_is_set(&value.options(), "csi.v1.alpha_enum_value");
+            let doc = comments.of(&format!("{name}.{}", value.name()));
+            writeln!(
+                out,
+                "EnumValue {{ name: {:?}, number: {}, alpha: {alpha}, doc: {doc:?} }},",
+                value.name(),
+                value.number()
+            )
+            .unwrap();
+        }
+        out.push_str("]};\n\n");
+    }
+    let messages = every_message(pool);
+    for message in &messages {
+        let name = message.full_name();
+        let alpha = option_is_set(&message.options(), "csi.v1.alpha_message");
+        writeln!(out, "/// `{name}`.\npub static {}: Message = Message {{ name: {name:?}, alpha: {alpha}, doc: {:?}, fields: &[", constant(name), comments.of(name)).unwrap();
+        // Descriptors list fields by number; people read them in the order of the file.
+        let file_order = message.descriptor_proto().field.iter();
+        for field in file_order.map(|field| message.get_field_by_name(field.name()).unwrap()) {
+            let cardinality = match field.cardinality() {
+                _ if field.is_map() => "Map",
+                Cardinality::Repeated => "Repeated",
+                _ => "Singular",
+            };
+            let oneof = field.containing_oneof().map(|of| of.name().to_owned());
+            writeln!(
+                out,
+                "Field {{ name: {:?}, json_name: {:?}, number: {}, kind: {}, cardinality: Cardinality::{cardinality}, oneof: {oneof:?}, secret: {}, alpha: {}, doc: {:?} }},",
+                field.name(), field.json_name(), field.number(), kind(&field),
+                option_is_set(&field.options(), "csi.v1.csi_secret"),
+                option_is_set(&field.options(), "csi.v1.alpha_field"),
+                comments.of(field.full_name()),
+            ).unwrap();
+        }
+        out.push_str("]};\n\n");
+    }
+    let mut methods = Vec::new();
+    for service in pool
+        .services()
+        .filter(|service| service.package_name() == "csi.v1")
+    {
+        let alpha_service = option_is_set(&service.options(), "csi.v1.alpha_service");
+        for method in service.methods() {
+            let name = constant(&format!("{}.{}", service.name(), method.name()));
+            let alpha = alpha_service || option_is_set(&method.options(), "csi.v1.alpha_method");
+            writeln!(
+                out,
+                "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
+                method.full_name(), method.name(), service.name(),
+                constant(method.input().full_name()), constant(method.output().full_name()),
+                method.is_server_streaming(), comments.of(method.full_name()),
+            ).unwrap();
+            methods.push(name);
+        }
+    }
+    let list = |names: Vec<String>| {
+        names
+            .iter()
+            .map(|n| format!("&{n}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    writeln!(
+        out,
+        "/// Every method, service by service.\npub static METHODS: &[&Method] = &[{}];\n",
+        list(methods)
+    )
+    .unwrap();
+    let names = messages
+        .iter()
+        .map(|message| constant(message.full_name()))
+        .collect();
+    writeln!(
+        out,
+        "/// Every message.\npub static MESSAGES: &[&Message] = &[{}];",
+        list(names)
+    )
+    .unwrap();
+    out
+}
+
+fn help(pool: &DescriptorPool, comments: &Comments) -> String {
+    let mut out = String::new();
+    for message in every_message(pool) {
+        if message.fields().len() == 0 {
+            continue;
+        }
+        let module = constant(message.full_name()).to_lowercase();
+        writeln!(
+            out,
+            "/// Fields of `{}`.\npub mod {module} {{",
+            message.full_name()
+        )
+        .unwrap();
+        for field in message.fields() {
+            let text = first_sentence(comments.of(field.full_name()));
+            writeln!(
+                out,
+                "/// `{}`.\npub const {}: &str = {text:?};",
+                field.name(),
+                field.name().to_uppercase()
+            )
+            .unwrap();
+        }
+        out.push_str("}\n\n");
+    }
+    out
+}
+
+/// The first sentence without its full stop, as help texts have it.
+fn first_sentence(text: &str) -> &str {
+    let end = text.find(". ").unwrap_or(text.len());
+    text[..end].trim_end_matches('.')
+}
+
+fn formatted(code: &str) -> String {
+    let file = syn::parse_file(code).unwrap_or_else(|error| panic!("{error}: {code}"));
+    format!(
+        "// Generated from csi.proto by tests/generated.rs; not to be edited.\n\n{}",
+        prettyplease::unparse(&file)
+    )
+}
