@@ -1,0 +1,3 @@
+//! A share as the database of its volumes.
+
+pub mod roots;

@@ -1,0 +1,76 @@
+//! How the controller gets hold of a share's root folder, whether it is mounted over NFS or a local folder.
+
+use crate::export::Export;
+use std::future::Future;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A share's root folder, open for as long as somebody holds it.
+pub type Root = Arc<OwnedFd>;
+
+/// Opens the root folders of shares.
+pub trait ShareRoots: Send + Sync + 'static {
+    /// The root folder of `export`, mounted with `mount_options` (checked ones, such as `nfsvers=4.1`) where it has to be
+    /// mounted. Bounded in time by the implementation.
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
+}
+
+/// Why a share's root folder cannot be had.
+#[derive(Debug, Error)]
+pub enum RootError {
+    /// The server did not answer in time.
+    #[error("{export}: no answer from the NFS server after {after:?}")]
+    Unreachable {
+        /// What was to be opened.
+        export: Export,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// The server's name cannot be resolved.
+    #[error("{export}: the server's name cannot be resolved: {detail}")]
+    Resolve {
+        /// What was to be opened.
+        export: Export,
+        /// The resolver's words.
+        detail: String,
+    },
+    /// The server does not export that path.
+    #[error("{export}: the server has no such export")]
+    NotExported {
+        /// What was to be opened.
+        export: Export,
+    },
+    /// The server refuses this client.
+    #[error("{export}: the server refuses this client")]
+    Refused {
+        /// What was to be opened.
+        export: Export,
+    },
+    /// This kernel has no NFS client.
+    #[error(
+        "this kernel has no NFS client: load the module nfsv4 (or nfsv3) on the node, or install the kernel package that has it"
+    )]
+    NoNfsClient,
+    /// This process may not mount.
+    #[error("{export}: this process may not mount: it needs CAP_SYS_ADMIN")]
+    MayNotMount {
+        /// What was to be opened.
+        export: Export,
+    },
+    /// Anything else.
+    #[error("{export}: {source}")]
+    Io {
+        /// What was to be opened.
+        export: Export,
+        /// The cause.
+        source: io::Error,
+    },
+}
