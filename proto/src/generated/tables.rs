@@ -4,338 +4,338 @@ use crate::schema::{Cardinality, Enum, EnumValue, Field, Kind, Message, Method};
 /// `csi.v1.PluginCapability.Service.Type`.
 pub static PLUGIN_CAPABILITY_SERVICE_TYPE: Enum = Enum {
     name: "csi.v1.PluginCapability.Service.Type",
-    doc: "",
+    doc: "The services and traits.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No type was given. To be ignored.",
         },
         EnumValue {
             name: "CONTROLLER_SERVICE",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "The driver has a Controller service.",
         },
         EnumValue {
             name: "VOLUME_ACCESSIBILITY_CONSTRAINTS",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Not every node can reach every volume: topology must be obeyed.",
         },
         EnumValue {
             name: "GROUP_CONTROLLER_SERVICE",
             number: 3,
             alpha: false,
-            doc: "",
+            doc: "The driver has a GroupController service.",
         },
         EnumValue {
             name: "SNAPSHOT_METADATA_SERVICE",
             number: 4,
             alpha: true,
-            doc: "",
+            doc: "The driver has a SnapshotMetadata service. Alpha.",
         },
     ],
 };
 /// `csi.v1.PluginCapability.VolumeExpansion.Type`.
 pub static PLUGIN_CAPABILITY_VOLUME_EXPANSION_TYPE: Enum = Enum {
     name: "csi.v1.PluginCapability.VolumeExpansion.Type",
-    doc: "",
+    doc: "The expansion modes.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No mode was given. To be ignored.",
         },
         EnumValue {
             name: "ONLINE",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Volumes can grow while a node uses them.",
         },
         EnumValue {
             name: "OFFLINE",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Volumes can grow on the storage side only while no node has them.",
         },
     ],
 };
 /// `csi.v1.VolumeCapability.AccessMode.Mode`.
 pub static VOLUME_CAPABILITY_ACCESS_MODE_MODE: Enum = Enum {
     name: "csi.v1.VolumeCapability.AccessMode.Mode",
-    doc: "",
+    doc: "The access modes.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No mode was given. Not valid in a request.",
         },
         EnumValue {
             name: "SINGLE_NODE_WRITER",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Read and write on one node at a time.",
         },
         EnumValue {
             name: "SINGLE_NODE_READER_ONLY",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Read only, on one node at a time.",
         },
         EnumValue {
             name: "MULTI_NODE_READER_ONLY",
             number: 3,
             alpha: false,
-            doc: "",
+            doc: "Read only, on many nodes at once.",
         },
         EnumValue {
             name: "MULTI_NODE_SINGLE_WRITER",
             number: 4,
             alpha: false,
-            doc: "",
+            doc: "On many nodes at once, of which one may write.",
         },
         EnumValue {
             name: "MULTI_NODE_MULTI_WRITER",
             number: 5,
             alpha: false,
-            doc: "",
+            doc: "Read and write on many nodes at once.",
         },
         EnumValue {
             name: "SINGLE_NODE_SINGLE_WRITER",
             number: 6,
             alpha: true,
-            doc: "",
+            doc: "Read and write for one workload on one node. Alpha. Needs capability SINGLE_NODE_MULTI_WRITER, which stands for both modes.",
         },
         EnumValue {
             name: "SINGLE_NODE_MULTI_WRITER",
             number: 7,
             alpha: true,
-            doc: "",
+            doc: "Read and write for many workloads on one node. Alpha. Needs capability SINGLE_NODE_MULTI_WRITER.",
         },
     ],
 };
 /// `csi.v1.ControllerServiceCapability.RPC.Type`.
 pub static CONTROLLER_SERVICE_CAPABILITY_RPC_TYPE: Enum = Enum {
     name: "csi.v1.ControllerServiceCapability.RPC.Type",
-    doc: "",
+    doc: "The optional RPCs and features.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No type was given. To be ignored.",
         },
         EnumValue {
             name: "CREATE_DELETE_VOLUME",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Has CreateVolume and DeleteVolume.",
         },
         EnumValue {
             name: "PUBLISH_UNPUBLISH_VOLUME",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Has ControllerPublishVolume and ControllerUnpublishVolume.",
         },
         EnumValue {
             name: "LIST_VOLUMES",
             number: 3,
             alpha: false,
-            doc: "",
+            doc: "Has ListVolumes.",
         },
         EnumValue {
             name: "GET_CAPACITY",
             number: 4,
             alpha: false,
-            doc: "",
+            doc: "Has GetCapacity.",
         },
         EnumValue {
             name: "CREATE_DELETE_SNAPSHOT",
             number: 5,
             alpha: false,
-            doc: "",
+            doc: "Has CreateSnapshot and DeleteSnapshot. CreateVolume then takes a snapshot as source.",
         },
         EnumValue {
             name: "LIST_SNAPSHOTS",
             number: 6,
             alpha: false,
-            doc: "",
+            doc: "Has ListSnapshots.",
         },
         EnumValue {
             name: "CLONE_VOLUME",
             number: 7,
             alpha: false,
-            doc: "",
+            doc: "CreateVolume takes another volume of this driver as source.",
         },
         EnumValue {
             name: "PUBLISH_READONLY",
             number: 8,
             alpha: false,
-            doc: "",
+            doc: "ControllerPublishVolume obeys the field readonly.",
         },
         EnumValue {
             name: "EXPAND_VOLUME",
             number: 9,
             alpha: false,
-            doc: "",
+            doc: "Has ControllerExpandVolume.",
         },
         EnumValue {
             name: "LIST_VOLUMES_PUBLISHED_NODES",
             number: 10,
             alpha: false,
-            doc: "",
+            doc: "Lists the nodes that a volume is attached to. Comes with PUBLISH_UNPUBLISH_VOLUME.",
         },
         EnumValue {
             name: "VOLUME_CONDITION",
             number: 11,
             alpha: true,
-            doc: "",
+            doc: "Reports whether volumes are healthy. Alpha. When controller and node disagree, the worse report counts.",
         },
         EnumValue {
             name: "GET_VOLUME",
             number: 12,
             alpha: true,
-            doc: "",
+            doc: "Has ControllerGetVolume. Alpha.",
         },
         EnumValue {
             name: "SINGLE_NODE_MULTI_WRITER",
             number: 13,
             alpha: true,
-            doc: "",
+            doc: "Knows SINGLE_NODE_SINGLE_WRITER or SINGLE_NODE_MULTI_WRITER, or both. Alpha. SINGLE_NODE_WRITER is still accepted.",
         },
         EnumValue {
             name: "MODIFY_VOLUME",
             number: 14,
             alpha: false,
-            doc: "",
+            doc: "Has ControllerModifyVolume, and CreateVolume takes mutable parameters.",
         },
         EnumValue {
             name: "GET_SNAPSHOT",
             number: 15,
             alpha: true,
-            doc: "",
+            doc: "Has GetSnapshot. Alpha.",
         },
     ],
 };
 /// `csi.v1.VolumeUsage.Unit`.
 pub static VOLUME_USAGE_UNIT: Enum = Enum {
     name: "csi.v1.VolumeUsage.Unit",
-    doc: "",
+    doc: "The units.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No unit was given. Not valid in an answer.",
         },
         EnumValue {
             name: "BYTES",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Bytes.",
         },
         EnumValue {
             name: "INODES",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Inodes.",
         },
     ],
 };
 /// `csi.v1.NodeServiceCapability.RPC.Type`.
 pub static NODE_SERVICE_CAPABILITY_RPC_TYPE: Enum = Enum {
     name: "csi.v1.NodeServiceCapability.RPC.Type",
-    doc: "",
+    doc: "The optional RPCs and features.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No type was given. To be ignored.",
         },
         EnumValue {
             name: "STAGE_UNSTAGE_VOLUME",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Has NodeStageVolume and NodeUnstageVolume; they must be called.",
         },
         EnumValue {
             name: "GET_VOLUME_STATS",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Has NodeGetVolumeStats.",
         },
         EnumValue {
             name: "EXPAND_VOLUME",
             number: 3,
             alpha: false,
-            doc: "",
+            doc: "Has NodeExpandVolume.",
         },
         EnumValue {
             name: "VOLUME_CONDITION",
             number: 4,
             alpha: true,
-            doc: "",
+            doc: "Reports whether volumes are healthy. Alpha. When controller and node disagree, the worse report counts.",
         },
         EnumValue {
             name: "SINGLE_NODE_MULTI_WRITER",
             number: 5,
             alpha: true,
-            doc: "",
+            doc: "Knows SINGLE_NODE_SINGLE_WRITER or SINGLE_NODE_MULTI_WRITER, or both. Alpha. SINGLE_NODE_WRITER is still accepted.",
         },
         EnumValue {
             name: "VOLUME_MOUNT_GROUP",
             number: 6,
             alpha: false,
-            doc: "",
+            doc: "Gives a group access to a volume when it is staged or published.",
         },
     ],
 };
 /// `csi.v1.GroupControllerServiceCapability.RPC.Type`.
 pub static GROUP_CONTROLLER_SERVICE_CAPABILITY_RPC_TYPE: Enum = Enum {
     name: "csi.v1.GroupControllerServiceCapability.RPC.Type",
-    doc: "",
+    doc: "The optional RPCs and features.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No type was given. To be ignored.",
         },
         EnumValue {
             name: "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "Has CreateVolumeGroupSnapshot and its delete and get RPCs.",
         },
     ],
 };
 /// `csi.v1.BlockMetadataType`.
 pub static BLOCK_METADATA_TYPE: Enum = Enum {
     name: "csi.v1.BlockMetadataType",
-    doc: "",
+    doc: "How the ranges of a snapshot metadata stream are cut.",
     values: &[
         EnumValue {
             name: "UNKNOWN",
             number: 0,
             alpha: false,
-            doc: "",
+            doc: "No type was given. Not valid in an answer.",
         },
         EnumValue {
             name: "FIXED_LENGTH",
             number: 1,
             alpha: false,
-            doc: "",
+            doc: "All ranges of the stream have the same size.",
         },
         EnumValue {
             name: "VARIABLE_LENGTH",
             number: 2,
             alpha: false,
-            doc: "",
+            doc: "Each range has a size of its own.",
         },
     ],
 };
@@ -343,14 +343,14 @@ pub static BLOCK_METADATA_TYPE: Enum = Enum {
 pub static GET_PLUGIN_INFO_REQUEST: Message = Message {
     name: "csi.v1.GetPluginInfoRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetPluginInfo. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.GetPluginInfoResponse`.
 pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
     name: "csi.v1.GetPluginInfoResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetPluginInfo.",
     fields: &[
         Field {
             name: "name",
@@ -361,7 +361,7 @@ pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Name of the driver, in domain name notation. Required. At most 63 characters: letters, digits, dash and dot, with a letter or digit at both ends.",
         },
         Field {
             name: "vendor_version",
@@ -372,7 +372,7 @@ pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Version of the driver, in its vendor's own notation. Required.",
         },
         Field {
             name: "manifest",
@@ -383,7 +383,7 @@ pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Further facts about the driver, as key and value pairs. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -391,14 +391,14 @@ pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
 pub static GET_PLUGIN_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.GetPluginCapabilitiesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetPluginCapabilities. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.GetPluginCapabilitiesResponse`.
 pub static GET_PLUGIN_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.GetPluginCapabilitiesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetPluginCapabilities.",
     fields: &[
         Field {
             name: "capabilities",
@@ -409,7 +409,7 @@ pub static GET_PLUGIN_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What the driver offers, one entry for each capability. Optional.",
         },
     ],
 };
@@ -417,7 +417,7 @@ pub static GET_PLUGIN_CAPABILITIES_RESPONSE: Message = Message {
 pub static PLUGIN_CAPABILITY: Message = Message {
     name: "csi.v1.PluginCapability",
     alpha: false,
-    doc: "",
+    doc: "One capability of the driver as a whole.",
     fields: &[
         Field {
             name: "service",
@@ -428,7 +428,7 @@ pub static PLUGIN_CAPABILITY: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Service or trait that the driver has.",
         },
         Field {
             name: "volume_expansion",
@@ -439,7 +439,7 @@ pub static PLUGIN_CAPABILITY: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "State in which the driver expands volumes.",
         },
     ],
 };
@@ -447,7 +447,7 @@ pub static PLUGIN_CAPABILITY: Message = Message {
 pub static PLUGIN_CAPABILITY_SERVICE: Message = Message {
     name: "csi.v1.PluginCapability.Service",
     alpha: false,
-    doc: "",
+    doc: "A service or a trait of the driver.",
     fields: &[
         Field {
             name: "type",
@@ -458,7 +458,7 @@ pub static PLUGIN_CAPABILITY_SERVICE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Service or trait.",
         },
     ],
 };
@@ -466,7 +466,7 @@ pub static PLUGIN_CAPABILITY_SERVICE: Message = Message {
 pub static PLUGIN_CAPABILITY_VOLUME_EXPANSION: Message = Message {
     name: "csi.v1.PluginCapability.VolumeExpansion",
     alpha: false,
-    doc: "",
+    doc: "The state in which volumes can be expanded.",
     fields: &[
         Field {
             name: "type",
@@ -477,7 +477,7 @@ pub static PLUGIN_CAPABILITY_VOLUME_EXPANSION: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Expansion mode. Means something only with capability EXPAND_VOLUME of the controller or the node.",
         },
     ],
 };
@@ -485,14 +485,14 @@ pub static PLUGIN_CAPABILITY_VOLUME_EXPANSION: Message = Message {
 pub static PROBE_REQUEST: Message = Message {
     name: "csi.v1.ProbeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of Probe. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.ProbeResponse`.
 pub static PROBE_RESPONSE: Message = Message {
     name: "csi.v1.ProbeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of Probe.",
     fields: &[
         Field {
             name: "ready",
@@ -503,7 +503,7 @@ pub static PROBE_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether the driver can serve now. Optional. Missing counts as true; false means that it is still starting up.",
         },
     ],
 };
@@ -511,7 +511,7 @@ pub static PROBE_RESPONSE: Message = Message {
 pub static CREATE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.CreateVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of CreateVolume.",
     fields: &[
         Field {
             name: "name",
@@ -522,7 +522,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Name of the volume; the same name always means the same volume. Required. At most 128 bytes of Unicode, no control characters except tab, line feed and carriage return. The driver's id for the volume may look quite different.",
         },
         Field {
             name: "capacity_range",
@@ -533,7 +533,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size that the volume must have, in bytes. Optional. Empty leaves the size to the driver. An existing volume of this name must lie in this range.",
         },
         Field {
             name: "volume_capabilities",
@@ -544,7 +544,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Ways in which the volume will be used, one entry for each. Required, at least one. The volume must support all of them.",
         },
         Field {
             name: "parameters",
@@ -555,7 +555,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings for the new volume, as key and value pairs. Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.",
         },
         Field {
             name: "secrets",
@@ -566,7 +566,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "volume_content_source",
@@ -577,7 +577,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot or volume whose data the new volume starts with. Optional. Empty makes an empty volume. Needs controller capability CREATE_DELETE_SNAPSHOT for a snapshot, CLONE_VOLUME for a volume.",
         },
         Field {
             name: "accessibility_requirements",
@@ -588,7 +588,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Places from which the volume must or should be reachable. Optional. Empty leaves the place to the driver. Only for drivers with plugin capability VOLUME_ACCESSIBILITY_CONSTRAINTS.",
         },
         Field {
             name: "mutable_parameters",
@@ -599,7 +599,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings that can be changed later, as key and value pairs. Optional. They win over equal keys in parameters. Keys and values are the driver's own. At most 4 KiB in total. Needs controller capability MODIFY_VOLUME.",
         },
     ],
 };
@@ -607,7 +607,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
 pub static VOLUME_CONTENT_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource",
     alpha: false,
-    doc: "",
+    doc: "Where the first data of a volume comes from.",
     fields: &[
         Field {
             name: "snapshot",
@@ -618,7 +618,7 @@ pub static VOLUME_CONTENT_SOURCE: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot to copy from. The driver has controller capability CREATE_DELETE_SNAPSHOT.",
         },
         Field {
             name: "volume",
@@ -629,7 +629,7 @@ pub static VOLUME_CONTENT_SOURCE: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to clone. The driver has controller capability CLONE_VOLUME.",
         },
     ],
 };
@@ -637,7 +637,7 @@ pub static VOLUME_CONTENT_SOURCE: Message = Message {
 pub static VOLUME_CONTENT_SOURCE_SNAPSHOT_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource.SnapshotSource",
     alpha: false,
-    doc: "",
+    doc: "A snapshot as the source.",
     fields: &[
         Field {
             name: "snapshot_id",
@@ -648,7 +648,7 @@ pub static VOLUME_CONTENT_SOURCE_SNAPSHOT_SOURCE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot to copy from, as CreateSnapshot returned its id. Required. At most 128 bytes.",
         },
     ],
 };
@@ -656,7 +656,7 @@ pub static VOLUME_CONTENT_SOURCE_SNAPSHOT_SOURCE: Message = Message {
 pub static VOLUME_CONTENT_SOURCE_VOLUME_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource.VolumeSource",
     alpha: false,
-    doc: "",
+    doc: "Another volume as the source.",
     fields: &[
         Field {
             name: "volume_id",
@@ -667,7 +667,7 @@ pub static VOLUME_CONTENT_SOURCE_VOLUME_SOURCE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to copy from, as CreateVolume returned its id. Required. At most 128 bytes.",
         },
     ],
 };
@@ -675,7 +675,7 @@ pub static VOLUME_CONTENT_SOURCE_VOLUME_SOURCE: Message = Message {
 pub static CREATE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.CreateVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of CreateVolume.",
     fields: &[
         Field {
             name: "volume",
@@ -686,7 +686,7 @@ pub static CREATE_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The volume, new or found. Required.",
         },
     ],
 };
@@ -694,7 +694,7 @@ pub static CREATE_VOLUME_RESPONSE: Message = Message {
 pub static VOLUME_CAPABILITY: Message = Message {
     name: "csi.v1.VolumeCapability",
     alpha: false,
-    doc: "",
+    doc: "One way in which a volume is used.",
     fields: &[
         Field {
             name: "block",
@@ -705,7 +705,7 @@ pub static VOLUME_CAPABILITY: Message = Message {
             oneof: Some("access_type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Raw block device.",
         },
         Field {
             name: "mount",
@@ -716,7 +716,7 @@ pub static VOLUME_CAPABILITY: Message = Message {
             oneof: Some("access_type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Mounted file system.",
         },
         Field {
             name: "access_mode",
@@ -727,7 +727,7 @@ pub static VOLUME_CAPABILITY: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "How many nodes and workloads may use the volume. Required.",
         },
     ],
 };
@@ -735,14 +735,14 @@ pub static VOLUME_CAPABILITY: Message = Message {
 pub static VOLUME_CAPABILITY_BLOCK_VOLUME: Message = Message {
     name: "csi.v1.VolumeCapability.BlockVolume",
     alpha: false,
-    doc: "",
+    doc: "Use as a raw block device. It has no settings.",
     fields: &[],
 };
 /// `csi.v1.VolumeCapability.MountVolume`.
 pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
     name: "csi.v1.VolumeCapability.MountVolume",
     alpha: false,
-    doc: "",
+    doc: "Use as a mounted file system.",
     fields: &[
         Field {
             name: "fs_type",
@@ -753,7 +753,7 @@ pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "File system type, such as ext4, xfs or nfs. Optional. Empty leaves the choice to the driver. At most 128 bytes.",
         },
         Field {
             name: "mount_flags",
@@ -764,7 +764,7 @@ pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Mount options, one entry for each. Optional. At most 4 KiB in total. They may hold confidential values, so they do not belong in logs.",
         },
         Field {
             name: "volume_mount_group",
@@ -775,7 +775,7 @@ pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Group id that the mount is to give access to. Optional. New files should be readable and writable for this group. At most 128 bytes. Needs node capability VOLUME_MOUNT_GROUP.",
         },
     ],
 };
@@ -783,7 +783,7 @@ pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
 pub static VOLUME_CAPABILITY_ACCESS_MODE: Message = Message {
     name: "csi.v1.VolumeCapability.AccessMode",
     alpha: false,
-    doc: "",
+    doc: "How many nodes and workloads may use the volume, and for what.",
     fields: &[
         Field {
             name: "mode",
@@ -794,7 +794,7 @@ pub static VOLUME_CAPABILITY_ACCESS_MODE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Access mode. Required; UNKNOWN is not accepted.",
         },
     ],
 };
@@ -802,7 +802,7 @@ pub static VOLUME_CAPABILITY_ACCESS_MODE: Message = Message {
 pub static CAPACITY_RANGE: Message = Message {
     name: "csi.v1.CapacityRange",
     alpha: false,
-    doc: "",
+    doc: "Range of sizes in bytes. At least one of the two bounds is set.",
     fields: &[
         Field {
             name: "required_bytes",
@@ -813,7 +813,7 @@ pub static CAPACITY_RANGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Smallest acceptable size, in bytes. Optional. 0 means no lower bound; negative values are not valid.",
         },
         Field {
             name: "limit_bytes",
@@ -824,7 +824,7 @@ pub static CAPACITY_RANGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest acceptable size, in bytes. Optional. 0 means no upper bound; negative values are not valid. Equal bounds ask for an exact size.",
         },
     ],
 };
@@ -832,7 +832,7 @@ pub static CAPACITY_RANGE: Message = Message {
 pub static VOLUME: Message = Message {
     name: "csi.v1.Volume",
     alpha: false,
-    doc: "",
+    doc: "A volume as the driver describes it.",
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -843,7 +843,7 @@ pub static VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size of the volume, in bytes. Optional. 0 means that the size is not known; never negative.",
         },
         Field {
             name: "volume_id",
@@ -854,7 +854,7 @@ pub static VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Id of the volume, chosen by the driver; all later calls use it. Required. Unique within the driver. At most 128 bytes.",
         },
         Field {
             name: "volume_context",
@@ -865,7 +865,7 @@ pub static VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context of the volume, to be handed to later calls unchanged. Optional. Never changes and holds no secrets. At most 4 KiB in total.",
         },
         Field {
             name: "content_source",
@@ -876,7 +876,7 @@ pub static VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot or volume that the data came from. Optional. Empty means none, or that the driver does not tell. Otherwise equal to the source that CreateVolume was given.",
         },
         Field {
             name: "accessible_topology",
@@ -887,7 +887,7 @@ pub static VOLUME: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Places that can reach the volume; a node matches any one of them. Optional. Empty means that all nodes can. Only with plugin capability VOLUME_ACCESSIBILITY_CONSTRAINTS.",
         },
     ],
 };
@@ -895,7 +895,7 @@ pub static VOLUME: Message = Message {
 pub static TOPOLOGY_REQUIREMENT: Message = Message {
     name: "csi.v1.TopologyRequirement",
     alpha: false,
-    doc: "",
+    doc: "Where a new volume must or should be reachable. At least one of the two lists is set.",
     fields: &[
         Field {
             name: "requisite",
@@ -906,7 +906,7 @@ pub static TOPOLOGY_REQUIREMENT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Places of which at least one must reach the volume. Optional. A volume that spans several places takes them from this list, and others only when the list is too short. RESOURCE_EXHAUSTED when none of them has room.",
         },
         Field {
             name: "preferred",
@@ -917,7 +917,7 @@ pub static TOPOLOGY_REQUIREMENT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Places to try first, the best one in front. Optional. Where requisite is given too, each of these must also be in it. If none works, another place of requisite is taken.",
         },
     ],
 };
@@ -925,7 +925,7 @@ pub static TOPOLOGY_REQUIREMENT: Message = Message {
 pub static TOPOLOGY: Message = Message {
     name: "csi.v1.Topology",
     alpha: false,
-    doc: "",
+    doc: "One place in the cluster, such as a zone or a rack.",
     fields: &[
         Field {
             name: "segments",
@@ -936,7 +936,7 @@ pub static TOPOLOGY: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Domains and their values that name the place, such as zone=z1. A key is a name of at most 63 characters, with an optional domain prefix of at most 63 and a slash before it; upper and lower case make no difference. A value has at most 63 characters. Names and values use letters, digits, dash, underscore and dot, and begin and end with a letter or digit.",
         },
     ],
 };
@@ -944,7 +944,7 @@ pub static TOPOLOGY: Message = Message {
 pub static DELETE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.DeleteVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of DeleteVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -955,7 +955,7 @@ pub static DELETE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to delete, as CreateVolume returned its id. Required. At most 128 bytes.",
         },
         Field {
             name: "secrets",
@@ -966,7 +966,7 @@ pub static DELETE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -974,14 +974,14 @@ pub static DELETE_VOLUME_REQUEST: Message = Message {
 pub static DELETE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.DeleteVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of DeleteVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.ControllerPublishVolumeRequest`.
 pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerPublishVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ControllerPublishVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -992,7 +992,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to attach, as CreateVolume returned its id. Required. At most 128 bytes.",
         },
         Field {
             name: "node_id",
@@ -1003,7 +1003,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Node to attach it to, as NodeGetInfo returned its id. Required. At most 256 bytes.",
         },
         Field {
             name: "volume_capability",
@@ -1014,7 +1014,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Way in which the volume will be used on the node. Required.",
         },
         Field {
             name: "readonly",
@@ -1025,7 +1025,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether the node may only read. Required, default false. Must stay false without controller capability PUBLISH_READONLY.",
         },
         Field {
             name: "secrets",
@@ -1036,7 +1036,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "volume_context",
@@ -1047,7 +1047,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context of the volume, exactly as CreateVolume returned it. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -1055,7 +1055,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
 pub static CONTROLLER_PUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerPublishVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ControllerPublishVolume.",
     fields: &[
         Field {
             name: "publish_context",
@@ -1066,7 +1066,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context to hand to NodeStageVolume and NodePublishVolume. Optional. Belongs to this volume on this node. At most 4 KiB in total.",
         },
     ],
 };
@@ -1074,7 +1074,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_RESPONSE: Message = Message {
 pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerUnpublishVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ControllerUnpublishVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -1085,7 +1085,7 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to detach, as CreateVolume returned its id. Required. At most 128 bytes.",
         },
         Field {
             name: "node_id",
@@ -1096,7 +1096,7 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Node to detach it from, as NodeGetInfo returned its id. Optional. Empty detaches the volume from all nodes. At most 256 bytes.",
         },
         Field {
             name: "secrets",
@@ -1107,7 +1107,7 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Should be those of the ControllerPublishVolume call. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -1115,14 +1115,14 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
 pub static CONTROLLER_UNPUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerUnpublishVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ControllerUnpublishVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.ValidateVolumeCapabilitiesRequest`.
 pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ValidateVolumeCapabilities.",
     fields: &[
         Field {
             name: "volume_id",
@@ -1133,7 +1133,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to check. Required. At most 128 bytes.",
         },
         Field {
             name: "volume_context",
@@ -1144,7 +1144,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context of the volume, exactly as CreateVolume returned it. Optional. At most 4 KiB in total.",
         },
         Field {
             name: "volume_capabilities",
@@ -1155,7 +1155,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Ways of use to check, one entry for each. Required, at least one. They are confirmed all together or not at all.",
         },
         Field {
             name: "parameters",
@@ -1166,7 +1166,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings to check, as given to CreateVolume. Optional. At most 4 KiB in total.",
         },
         Field {
             name: "secrets",
@@ -1177,7 +1177,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "mutable_parameters",
@@ -1188,7 +1188,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Mutable settings to check, as given to CreateVolume. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -1196,7 +1196,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
 pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ValidateVolumeCapabilities.",
     fields: &[
         Field {
             name: "confirmed",
@@ -1207,7 +1207,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What was confirmed; missing when anything asked for is not supported.",
         },
         Field {
             name: "message",
@@ -1218,7 +1218,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Why nothing was confirmed, for people to read. Optional.",
         },
     ],
 };
@@ -1226,7 +1226,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE: Message = Message {
 pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesResponse.Confirmed",
     alpha: false,
-    doc: "",
+    doc: "What the driver has confirmed. To be compared with the request: an older driver overlooks what it does not know.",
     fields: &[
         Field {
             name: "volume_context",
@@ -1237,7 +1237,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume context that was checked. Optional. At most 4 KiB in total.",
         },
         Field {
             name: "volume_capabilities",
@@ -1248,7 +1248,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Ways of use that the volume supports. Required.",
         },
         Field {
             name: "parameters",
@@ -1259,7 +1259,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings that were checked. Optional. At most 4 KiB in total.",
         },
         Field {
             name: "mutable_parameters",
@@ -1270,7 +1270,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Mutable settings that were checked. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -1278,7 +1278,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
 pub static LIST_VOLUMES_REQUEST: Message = Message {
     name: "csi.v1.ListVolumesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ListVolumes.",
     fields: &[
         Field {
             name: "max_entries",
@@ -1289,7 +1289,7 @@ pub static LIST_VOLUMES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest number of entries in one page. Optional. 0 means no limit; negative values are not valid. The driver may send fewer and a token for the rest.",
         },
         Field {
             name: "starting_token",
@@ -1300,7 +1300,7 @@ pub static LIST_VOLUMES_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Where to go on: next_token of the page before. Optional. Empty begins with the first page.",
         },
     ],
 };
@@ -1308,7 +1308,7 @@ pub static LIST_VOLUMES_REQUEST: Message = Message {
 pub static LIST_VOLUMES_RESPONSE: Message = Message {
     name: "csi.v1.ListVolumesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ListVolumes, one page.",
     fields: &[
         Field {
             name: "entries",
@@ -1319,7 +1319,7 @@ pub static LIST_VOLUMES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volumes of this page.",
         },
         Field {
             name: "next_token",
@@ -1330,7 +1330,7 @@ pub static LIST_VOLUMES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Token of the next page, for starting_token. Optional. Empty means that this is the last page.",
         },
     ],
 };
@@ -1338,7 +1338,7 @@ pub static LIST_VOLUMES_RESPONSE: Message = Message {
 pub static LIST_VOLUMES_RESPONSE_VOLUME_STATUS: Message = Message {
     name: "csi.v1.ListVolumesResponse.VolumeStatus",
     alpha: false,
-    doc: "",
+    doc: "State of a listed volume at this moment.",
     fields: &[
         Field {
             name: "published_node_ids",
@@ -1349,7 +1349,7 @@ pub static LIST_VOLUMES_RESPONSE_VOLUME_STATUS: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Nodes that the volume is attached to, one id for each. Optional. Means something only with controller capability LIST_VOLUMES_PUBLISHED_NODES. May name nodes that no longer exist.",
         },
         Field {
             name: "volume_condition",
@@ -1360,7 +1360,7 @@ pub static LIST_VOLUMES_RESPONSE_VOLUME_STATUS: Message = Message {
             oneof: None,
             secret: false,
             alpha: true,
-            doc: "",
+            doc: "Whether the volume is healthy. Required with controller capability VOLUME_CONDITION. Alpha.",
         },
     ],
 };
@@ -1368,7 +1368,7 @@ pub static LIST_VOLUMES_RESPONSE_VOLUME_STATUS: Message = Message {
 pub static LIST_VOLUMES_RESPONSE_ENTRY: Message = Message {
     name: "csi.v1.ListVolumesResponse.Entry",
     alpha: false,
-    doc: "",
+    doc: "One listed volume.",
     fields: &[
         Field {
             name: "volume",
@@ -1379,7 +1379,7 @@ pub static LIST_VOLUMES_RESPONSE_ENTRY: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The volume. Required.",
         },
         Field {
             name: "status",
@@ -1390,7 +1390,7 @@ pub static LIST_VOLUMES_RESPONSE_ENTRY: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Its state. Required with controller capability LIST_VOLUMES_PUBLISHED_NODES.",
         },
     ],
 };
@@ -1398,7 +1398,7 @@ pub static LIST_VOLUMES_RESPONSE_ENTRY: Message = Message {
 pub static CONTROLLER_GET_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerGetVolumeRequest",
     alpha: true,
-    doc: "",
+    doc: "Request of ControllerGetVolume. Alpha.",
     fields: &[
         Field {
             name: "volume_id",
@@ -1409,7 +1409,7 @@ pub static CONTROLLER_GET_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to show. Required. At most 128 bytes.",
         },
     ],
 };
@@ -1417,7 +1417,7 @@ pub static CONTROLLER_GET_VOLUME_REQUEST: Message = Message {
 pub static CONTROLLER_GET_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerGetVolumeResponse",
     alpha: true,
-    doc: "",
+    doc: "Answer of ControllerGetVolume. Alpha.",
     fields: &[
         Field {
             name: "volume",
@@ -1428,7 +1428,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The volume. Required.",
         },
         Field {
             name: "status",
@@ -1439,7 +1439,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Its state. Required.",
         },
     ],
 };
@@ -1447,7 +1447,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE: Message = Message {
 pub static CONTROLLER_GET_VOLUME_RESPONSE_VOLUME_STATUS: Message = Message {
     name: "csi.v1.ControllerGetVolumeResponse.VolumeStatus",
     alpha: false,
-    doc: "",
+    doc: "State of the volume at this moment.",
     fields: &[
         Field {
             name: "published_node_ids",
@@ -1458,7 +1458,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE_VOLUME_STATUS: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Nodes that the volume is attached to, one id for each. Required with controller capability LIST_VOLUMES_PUBLISHED_NODES. May name nodes that no longer exist.",
         },
         Field {
             name: "volume_condition",
@@ -1469,7 +1469,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE_VOLUME_STATUS: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether the volume is healthy. Required with controller capability VOLUME_CONDITION.",
         },
     ],
 };
@@ -1477,7 +1477,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE_VOLUME_STATUS: Message = Message {
 pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerModifyVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ControllerModifyVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -1488,7 +1488,7 @@ pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to change. Required. At most 128 bytes.",
         },
         Field {
             name: "secrets",
@@ -1499,7 +1499,7 @@ pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "mutable_parameters",
@@ -1510,7 +1510,7 @@ pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings to change, as key and value pairs. Required. A key that is not given keeps its value. Keys and values are the driver's own. At most 4 KiB in total.",
         },
     ],
 };
@@ -1518,14 +1518,14 @@ pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
 pub static CONTROLLER_MODIFY_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerModifyVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ControllerModifyVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.GetCapacityRequest`.
 pub static GET_CAPACITY_REQUEST: Message = Message {
     name: "csi.v1.GetCapacityRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetCapacity.",
     fields: &[
         Field {
             name: "volume_capabilities",
@@ -1536,7 +1536,7 @@ pub static GET_CAPACITY_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Count only space for volumes that can be used in all these ways. Optional. As they would be given to CreateVolume.",
         },
         Field {
             name: "parameters",
@@ -1547,7 +1547,7 @@ pub static GET_CAPACITY_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Count only space for volumes with these settings. Optional. As they would be given to CreateVolume. At most 4 KiB in total.",
         },
         Field {
             name: "accessible_topology",
@@ -1558,7 +1558,7 @@ pub static GET_CAPACITY_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Count only space that can be reached from this place. Optional. Only for drivers with plugin capability VOLUME_ACCESSIBILITY_CONSTRAINTS.",
         },
     ],
 };
@@ -1566,7 +1566,7 @@ pub static GET_CAPACITY_REQUEST: Message = Message {
 pub static GET_CAPACITY_RESPONSE: Message = Message {
     name: "csi.v1.GetCapacityResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetCapacity.",
     fields: &[
         Field {
             name: "available_capacity",
@@ -1577,7 +1577,7 @@ pub static GET_CAPACITY_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Space left for new volumes that fit the request, in bytes. Required. Never negative.",
         },
         Field {
             name: "maximum_volume_size",
@@ -1588,7 +1588,7 @@ pub static GET_CAPACITY_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest size that one new volume can have, in bytes. Optional. Missing means that the driver names no limit.",
         },
         Field {
             name: "minimum_volume_size",
@@ -1599,7 +1599,7 @@ pub static GET_CAPACITY_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: true,
-            doc: "",
+            doc: "Smallest size that one new volume can have, in bytes. Optional. Missing means that the driver names no limit. Alpha.",
         },
     ],
 };
@@ -1607,14 +1607,14 @@ pub static GET_CAPACITY_RESPONSE: Message = Message {
 pub static CONTROLLER_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.ControllerGetCapabilitiesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ControllerGetCapabilities. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.ControllerGetCapabilitiesResponse`.
 pub static CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.ControllerGetCapabilitiesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ControllerGetCapabilities.",
     fields: &[
         Field {
             name: "capabilities",
@@ -1625,7 +1625,7 @@ pub static CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What the controller offers, one entry for each capability. Optional.",
         },
     ],
 };
@@ -1633,7 +1633,7 @@ pub static CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
 pub static CONTROLLER_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.ControllerServiceCapability",
     alpha: false,
-    doc: "",
+    doc: "One capability of the Controller service.",
     fields: &[
         Field {
             name: "rpc",
@@ -1644,7 +1644,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature that the controller has.",
         },
     ],
 };
@@ -1652,7 +1652,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY: Message = Message {
 pub static CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.ControllerServiceCapability.RPC",
     alpha: false,
-    doc: "",
+    doc: "An optional RPC or feature of the Controller service.",
     fields: &[
         Field {
             name: "type",
@@ -1663,7 +1663,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature.",
         },
     ],
 };
@@ -1671,7 +1671,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
 pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.CreateSnapshotRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of CreateSnapshot.",
     fields: &[
         Field {
             name: "source_volume_id",
@@ -1682,7 +1682,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to take a snapshot of. Required. At most 128 bytes.",
         },
         Field {
             name: "name",
@@ -1693,7 +1693,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Name of the snapshot; the same name always means the same snapshot. Required. At most 128 bytes of Unicode, no control characters except tab, line feed and carriage return.",
         },
         Field {
             name: "secrets",
@@ -1704,7 +1704,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "parameters",
@@ -1715,7 +1715,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings for the new snapshot, as key and value pairs. Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.",
         },
     ],
 };
@@ -1723,7 +1723,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
 pub static CREATE_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.CreateSnapshotResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of CreateSnapshot.",
     fields: &[
         Field {
             name: "snapshot",
@@ -1734,7 +1734,7 @@ pub static CREATE_SNAPSHOT_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The snapshot, new or found. Required.",
         },
     ],
 };
@@ -1742,7 +1742,7 @@ pub static CREATE_SNAPSHOT_RESPONSE: Message = Message {
 pub static SNAPSHOT: Message = Message {
     name: "csi.v1.Snapshot",
     alpha: false,
-    doc: "",
+    doc: "A snapshot as the driver describes it.",
     fields: &[
         Field {
             name: "size_bytes",
@@ -1753,7 +1753,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Smallest size of a volume made from the snapshot, in bytes. Optional. 0 means that it is not known; never negative.",
         },
         Field {
             name: "snapshot_id",
@@ -1764,7 +1764,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Id of the snapshot, chosen by the driver; all later calls use it. Required. Unique within the driver. At most 128 bytes.",
         },
         Field {
             name: "source_volume_id",
@@ -1775,7 +1775,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume that the snapshot was taken of. Required. At most 128 bytes.",
         },
         Field {
             name: "creation_time",
@@ -1786,7 +1786,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "When the snapshot was taken: its point in time. Required.",
         },
         Field {
             name: "ready_to_use",
@@ -1797,7 +1797,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether a volume can be made from the snapshot now. Required. False while the driver still works on it, for instance uploads it.",
         },
         Field {
             name: "group_snapshot_id",
@@ -1808,7 +1808,7 @@ pub static SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Group that the snapshot belongs to and is deleted with. Optional. Empty means that it stands alone and DeleteSnapshot removes it. At most 128 bytes.",
         },
     ],
 };
@@ -1816,7 +1816,7 @@ pub static SNAPSHOT: Message = Message {
 pub static DELETE_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.DeleteSnapshotRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of DeleteSnapshot.",
     fields: &[
         Field {
             name: "snapshot_id",
@@ -1827,7 +1827,7 @@ pub static DELETE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot to delete, as CreateSnapshot returned its id. Required. At most 128 bytes. A snapshot with a group id is deleted with its group instead.",
         },
         Field {
             name: "secrets",
@@ -1838,7 +1838,7 @@ pub static DELETE_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -1846,14 +1846,14 @@ pub static DELETE_SNAPSHOT_REQUEST: Message = Message {
 pub static DELETE_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.DeleteSnapshotResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of DeleteSnapshot. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.ListSnapshotsRequest`.
 pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
     name: "csi.v1.ListSnapshotsRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ListSnapshots.",
     fields: &[
         Field {
             name: "max_entries",
@@ -1864,7 +1864,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest number of entries in one page. Optional. 0 means no limit; negative values are not valid. The driver may send fewer and a token for the rest.",
         },
         Field {
             name: "starting_token",
@@ -1875,7 +1875,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Where to go on: next_token of the page before. Optional. Empty begins with the first page.",
         },
         Field {
             name: "source_volume_id",
@@ -1886,7 +1886,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "List only the snapshots of this volume. Optional. Empty lists those of all volumes. At most 128 bytes.",
         },
         Field {
             name: "snapshot_id",
@@ -1897,7 +1897,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "List only this snapshot. Optional. At most 128 bytes.",
         },
         Field {
             name: "secrets",
@@ -1908,7 +1908,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -1916,7 +1916,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
 pub static LIST_SNAPSHOTS_RESPONSE: Message = Message {
     name: "csi.v1.ListSnapshotsResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ListSnapshots, one page.",
     fields: &[
         Field {
             name: "entries",
@@ -1927,7 +1927,7 @@ pub static LIST_SNAPSHOTS_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshots of this page.",
         },
         Field {
             name: "next_token",
@@ -1938,7 +1938,7 @@ pub static LIST_SNAPSHOTS_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Token of the next page, for starting_token. Optional. Empty means that this is the last page.",
         },
     ],
 };
@@ -1946,7 +1946,7 @@ pub static LIST_SNAPSHOTS_RESPONSE: Message = Message {
 pub static LIST_SNAPSHOTS_RESPONSE_ENTRY: Message = Message {
     name: "csi.v1.ListSnapshotsResponse.Entry",
     alpha: false,
-    doc: "",
+    doc: "One listed snapshot.",
     fields: &[
         Field {
             name: "snapshot",
@@ -1957,7 +1957,7 @@ pub static LIST_SNAPSHOTS_RESPONSE_ENTRY: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The snapshot. Required.",
         },
     ],
 };
@@ -1965,7 +1965,7 @@ pub static LIST_SNAPSHOTS_RESPONSE_ENTRY: Message = Message {
 pub static GET_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.GetSnapshotRequest",
     alpha: true,
-    doc: "",
+    doc: "Request of GetSnapshot. Alpha.",
     fields: &[
         Field {
             name: "snapshot_id",
@@ -1976,7 +1976,7 @@ pub static GET_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot to show. Required. At most 128 bytes.",
         },
         Field {
             name: "secrets",
@@ -1987,7 +1987,7 @@ pub static GET_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -1995,7 +1995,7 @@ pub static GET_SNAPSHOT_REQUEST: Message = Message {
 pub static GET_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.GetSnapshotResponse",
     alpha: true,
-    doc: "",
+    doc: "Answer of GetSnapshot. Alpha.",
     fields: &[
         Field {
             name: "snapshot",
@@ -2006,7 +2006,7 @@ pub static GET_SNAPSHOT_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The snapshot. Required.",
         },
     ],
 };
@@ -2014,7 +2014,7 @@ pub static GET_SNAPSHOT_RESPONSE: Message = Message {
 pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerExpandVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of ControllerExpandVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2025,7 +2025,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to expand. Required. At most 128 bytes.",
         },
         Field {
             name: "capacity_range",
@@ -2036,7 +2036,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size that the volume must have afterwards, in bytes. Required.",
         },
         Field {
             name: "secrets",
@@ -2047,7 +2047,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "volume_capability",
@@ -2058,7 +2058,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Way in which the volume is used. Optional. Tells the driver whether there is a file system that must grow too.",
         },
     ],
 };
@@ -2066,7 +2066,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
 pub static CONTROLLER_EXPAND_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerExpandVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of ControllerExpandVolume.",
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -2077,7 +2077,7 @@ pub static CONTROLLER_EXPAND_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size of the volume now, in bytes. Required.",
         },
         Field {
             name: "node_expansion_required",
@@ -2088,7 +2088,7 @@ pub static CONTROLLER_EXPAND_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether NodeExpandVolume has to follow on the node. Required.",
         },
     ],
 };
@@ -2096,7 +2096,7 @@ pub static CONTROLLER_EXPAND_VOLUME_RESPONSE: Message = Message {
 pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeStageVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeStageVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2107,7 +2107,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to stage. Required. At most 128 bytes.",
         },
         Field {
             name: "publish_context",
@@ -2118,7 +2118,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context that ControllerPublishVolume returned for this node. Optional. Empty where the driver has no controller capability PUBLISH_UNPUBLISH_VOLUME. At most 4 KiB in total.",
         },
         Field {
             name: "staging_target_path",
@@ -2129,7 +2129,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Folder in which to prepare the volume, an absolute path. Required. One for each volume; the caller creates it. Must be writable for the driver. May be longer than 128 bytes.",
         },
         Field {
             name: "volume_capability",
@@ -2140,7 +2140,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Way in which the volume will be used on this node. Required.",
         },
         Field {
             name: "secrets",
@@ -2151,7 +2151,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "volume_context",
@@ -2162,7 +2162,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context of the volume, exactly as CreateVolume returned it. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -2170,14 +2170,14 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
 pub static NODE_STAGE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeStageVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeStageVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodeUnstageVolumeRequest`.
 pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeUnstageVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeUnstageVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2188,7 +2188,7 @@ pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to unstage. Required. At most 128 bytes.",
         },
         Field {
             name: "staging_target_path",
@@ -2199,7 +2199,7 @@ pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Folder in which the volume was staged, an absolute path. Required. May be longer than 128 bytes.",
         },
     ],
 };
@@ -2207,14 +2207,14 @@ pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
 pub static NODE_UNSTAGE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeUnstageVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeUnstageVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodePublishVolumeRequest`.
 pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodePublishVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodePublishVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2225,7 +2225,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to publish. Required. At most 128 bytes.",
         },
         Field {
             name: "publish_context",
@@ -2236,7 +2236,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context that ControllerPublishVolume returned for this node. Optional. Empty where the driver has no controller capability PUBLISH_UNPUBLISH_VOLUME. At most 4 KiB in total.",
         },
         Field {
             name: "staging_target_path",
@@ -2247,7 +2247,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Folder in which the volume was staged, an absolute path. Required with node capability STAGE_UNSTAGE_VOLUME, empty without it. May be longer than 128 bytes.",
         },
         Field {
             name: "target_path",
@@ -2258,7 +2258,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Path at which the volume is to appear, an absolute path. Required. The caller provides the parent folder; the driver makes the folder or the file itself. May be longer than 128 bytes.",
         },
         Field {
             name: "volume_capability",
@@ -2269,7 +2269,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Way in which the volume will be used at this path. Required.",
         },
         Field {
             name: "readonly",
@@ -2280,7 +2280,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether the workload may only read. Required, default false.",
         },
         Field {
             name: "secrets",
@@ -2291,7 +2291,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "volume_context",
@@ -2302,7 +2302,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Context of the volume, exactly as CreateVolume returned it. Optional. At most 4 KiB in total.",
         },
     ],
 };
@@ -2310,14 +2310,14 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
 pub static NODE_PUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodePublishVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodePublishVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodeUnpublishVolumeRequest`.
 pub static NODE_UNPUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeUnpublishVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeUnpublishVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2328,7 +2328,7 @@ pub static NODE_UNPUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to unpublish. Required. At most 128 bytes.",
         },
         Field {
             name: "target_path",
@@ -2339,7 +2339,7 @@ pub static NODE_UNPUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Path at which the volume was published, an absolute path. Required. The driver removes the folder or file that it made there. May be longer than 128 bytes.",
         },
     ],
 };
@@ -2347,14 +2347,14 @@ pub static NODE_UNPUBLISH_VOLUME_REQUEST: Message = Message {
 pub static NODE_UNPUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeUnpublishVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeUnpublishVolume. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodeGetVolumeStatsRequest`.
 pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
     name: "csi.v1.NodeGetVolumeStatsRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeGetVolumeStats.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2365,7 +2365,7 @@ pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to measure. Required. At most 128 bytes.",
         },
         Field {
             name: "volume_path",
@@ -2376,7 +2376,7 @@ pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Path where the volume is published or staged, an absolute path. Required. May be longer than 128 bytes.",
         },
         Field {
             name: "staging_target_path",
@@ -2387,7 +2387,7 @@ pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Folder in which the volume is staged, an absolute path. Optional. Empty where the driver does not stage. Helps the driver to tell a staged path from a published one. May be longer than 128 bytes.",
         },
     ],
 };
@@ -2395,7 +2395,7 @@ pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
 pub static NODE_GET_VOLUME_STATS_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetVolumeStatsResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeGetVolumeStats.",
     fields: &[
         Field {
             name: "usage",
@@ -2406,7 +2406,7 @@ pub static NODE_GET_VOLUME_STATS_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "How full the volume is, one entry for each unit. Optional.",
         },
         Field {
             name: "volume_condition",
@@ -2417,7 +2417,7 @@ pub static NODE_GET_VOLUME_STATS_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: true,
-            doc: "",
+            doc: "Whether the volume is healthy, as seen from this node. Required with node capability VOLUME_CONDITION. Alpha.",
         },
     ],
 };
@@ -2425,7 +2425,7 @@ pub static NODE_GET_VOLUME_STATS_RESPONSE: Message = Message {
 pub static VOLUME_USAGE: Message = Message {
     name: "csi.v1.VolumeUsage",
     alpha: false,
-    doc: "",
+    doc: "How full a volume is, counted in one unit.",
     fields: &[
         Field {
             name: "available",
@@ -2436,7 +2436,7 @@ pub static VOLUME_USAGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Amount that is still free, in this entry's unit. Optional; a block device may leave it out. Never negative.",
         },
         Field {
             name: "total",
@@ -2447,7 +2447,7 @@ pub static VOLUME_USAGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Amount in all, in this entry's unit. Required. Never negative.",
         },
         Field {
             name: "used",
@@ -2458,7 +2458,7 @@ pub static VOLUME_USAGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Amount that is taken, in this entry's unit. Optional; a block device may leave it out. Never negative.",
         },
         Field {
             name: "unit",
@@ -2469,7 +2469,7 @@ pub static VOLUME_USAGE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Unit in which this entry counts. Required.",
         },
     ],
 };
@@ -2477,7 +2477,7 @@ pub static VOLUME_USAGE: Message = Message {
 pub static VOLUME_CONDITION: Message = Message {
     name: "csi.v1.VolumeCondition",
     alpha: true,
-    doc: "",
+    doc: "Whether a volume is healthy. Alpha. Meant for people, not for automation.",
     fields: &[
         Field {
             name: "abnormal",
@@ -2488,7 +2488,7 @@ pub static VOLUME_CONDITION: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether something is wrong with the volume. Required. False is healthy.",
         },
         Field {
             name: "message",
@@ -2499,7 +2499,7 @@ pub static VOLUME_CONDITION: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What the condition is, for people to read. Required.",
         },
     ],
 };
@@ -2507,14 +2507,14 @@ pub static VOLUME_CONDITION: Message = Message {
 pub static NODE_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.NodeGetCapabilitiesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeGetCapabilities. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodeGetCapabilitiesResponse`.
 pub static NODE_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetCapabilitiesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeGetCapabilities.",
     fields: &[
         Field {
             name: "capabilities",
@@ -2525,7 +2525,7 @@ pub static NODE_GET_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What the node offers, one entry for each capability. Optional.",
         },
     ],
 };
@@ -2533,7 +2533,7 @@ pub static NODE_GET_CAPABILITIES_RESPONSE: Message = Message {
 pub static NODE_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.NodeServiceCapability",
     alpha: false,
-    doc: "",
+    doc: "One capability of the Node service.",
     fields: &[
         Field {
             name: "rpc",
@@ -2544,7 +2544,7 @@ pub static NODE_SERVICE_CAPABILITY: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature that the node has.",
         },
     ],
 };
@@ -2552,7 +2552,7 @@ pub static NODE_SERVICE_CAPABILITY: Message = Message {
 pub static NODE_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.NodeServiceCapability.RPC",
     alpha: false,
-    doc: "",
+    doc: "An optional RPC or feature of the Node service.",
     fields: &[
         Field {
             name: "type",
@@ -2563,7 +2563,7 @@ pub static NODE_SERVICE_CAPABILITY_RPC: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature.",
         },
     ],
 };
@@ -2571,14 +2571,14 @@ pub static NODE_SERVICE_CAPABILITY_RPC: Message = Message {
 pub static NODE_GET_INFO_REQUEST: Message = Message {
     name: "csi.v1.NodeGetInfoRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeGetInfo. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.NodeGetInfoResponse`.
 pub static NODE_GET_INFO_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetInfoResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeGetInfo.",
     fields: &[
         Field {
             name: "node_id",
@@ -2589,7 +2589,7 @@ pub static NODE_GET_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Id of this node, chosen by the driver. Required. Unique within the driver; ControllerPublishVolume takes it. At most 256 bytes, better 128.",
         },
         Field {
             name: "max_volumes_per_node",
@@ -2600,7 +2600,7 @@ pub static NODE_GET_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest number of volumes that can be attached to this node. Optional. 0 leaves it to the orchestrator; never negative.",
         },
         Field {
             name: "accessible_topology",
@@ -2611,7 +2611,7 @@ pub static NODE_GET_INFO_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Place in the cluster where this node is. Optional. Empty means that topology does not matter for it. Only with plugin capability VOLUME_ACCESSIBILITY_CONSTRAINTS.",
         },
     ],
 };
@@ -2619,7 +2619,7 @@ pub static NODE_GET_INFO_RESPONSE: Message = Message {
 pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeExpandVolumeRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of NodeExpandVolume.",
     fields: &[
         Field {
             name: "volume_id",
@@ -2630,7 +2630,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volume to expand. Required. At most 128 bytes.",
         },
         Field {
             name: "volume_path",
@@ -2641,7 +2641,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Path where the volume is published or staged, an absolute path. Required. May be longer than 128 bytes.",
         },
         Field {
             name: "capacity_range",
@@ -2652,7 +2652,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size that the volume must have afterwards, in bytes. Optional. Empty takes all that the storage side offers.",
         },
         Field {
             name: "staging_target_path",
@@ -2663,7 +2663,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Folder in which the volume is staged, an absolute path. Optional. Empty where the driver does not stage. Helps the driver to tell a staged path from a published one. May be longer than 128 bytes.",
         },
         Field {
             name: "volume_capability",
@@ -2674,7 +2674,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Way in which the volume is used. Optional. Without it the driver may judge from the path whether there is a file system.",
         },
         Field {
             name: "secrets",
@@ -2685,7 +2685,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: true,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. At most 4 KiB in total. Never shown or logged. Alpha.",
         },
     ],
 };
@@ -2693,7 +2693,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
 pub static NODE_EXPAND_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeExpandVolumeResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of NodeExpandVolume.",
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -2704,7 +2704,7 @@ pub static NODE_EXPAND_VOLUME_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size of the volume now, in bytes. Optional. 0 means that it is not known.",
         },
     ],
 };
@@ -2712,14 +2712,14 @@ pub static NODE_EXPAND_VOLUME_RESPONSE: Message = Message {
 pub static GROUP_CONTROLLER_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.GroupControllerGetCapabilitiesRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GroupControllerGetCapabilities. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.GroupControllerGetCapabilitiesResponse`.
 pub static GROUP_CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.GroupControllerGetCapabilitiesResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GroupControllerGetCapabilities.",
     fields: &[
         Field {
             name: "capabilities",
@@ -2730,7 +2730,7 @@ pub static GROUP_CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "What the group controller offers, one entry for each capability. Optional.",
         },
     ],
 };
@@ -2738,7 +2738,7 @@ pub static GROUP_CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
 pub static GROUP_CONTROLLER_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.GroupControllerServiceCapability",
     alpha: false,
-    doc: "",
+    doc: "One capability of the GroupController service.",
     fields: &[
         Field {
             name: "rpc",
@@ -2749,7 +2749,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY: Message = Message {
             oneof: Some("type"),
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature that the group controller has.",
         },
     ],
 };
@@ -2757,7 +2757,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY: Message = Message {
 pub static GROUP_CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.GroupControllerServiceCapability.RPC",
     alpha: false,
-    doc: "",
+    doc: "An optional RPC or feature of the GroupController service.",
     fields: &[
         Field {
             name: "type",
@@ -2768,7 +2768,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "RPC or feature.",
         },
     ],
 };
@@ -2776,7 +2776,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
 pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.CreateVolumeGroupSnapshotRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of CreateVolumeGroupSnapshot.",
     fields: &[
         Field {
             name: "name",
@@ -2787,7 +2787,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Name of the group; the same name always means the same group. Required. At most 128 bytes of Unicode, no control characters except tab, line feed and carriage return.",
         },
         Field {
             name: "source_volume_ids",
@@ -2798,7 +2798,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Volumes to take a snapshot of together, one id for each. Required, at least one.",
         },
         Field {
             name: "secrets",
@@ -2809,7 +2809,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Should be equal in all calls for one group. At most 4 KiB in total. Never shown or logged.",
         },
         Field {
             name: "parameters",
@@ -2820,7 +2820,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Settings for the new group snapshot, as key and value pairs. Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.",
         },
     ],
 };
@@ -2828,7 +2828,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
 pub static CREATE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.CreateVolumeGroupSnapshotResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of CreateVolumeGroupSnapshot.",
     fields: &[
         Field {
             name: "group_snapshot",
@@ -2839,7 +2839,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The group snapshot, new or found. Required.",
         },
     ],
 };
@@ -2847,7 +2847,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
 pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
     name: "csi.v1.VolumeGroupSnapshot",
     alpha: false,
-    doc: "",
+    doc: "Snapshots of several volumes, taken at one instant.",
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2858,7 +2858,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Id of the group, chosen by the driver; all later calls use it. Required. Unique within the driver. At most 128 bytes.",
         },
         Field {
             name: "snapshots",
@@ -2869,7 +2869,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshots of the group, one for each source volume. Required.",
         },
         Field {
             name: "creation_time",
@@ -2880,7 +2880,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "When the snapshots were taken: their common point in time. Required.",
         },
         Field {
             name: "ready_to_use",
@@ -2891,7 +2891,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Whether volumes can be made from all snapshots of the group now. Required. False as long as one of them is not ready.",
         },
     ],
 };
@@ -2899,7 +2899,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
 pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.DeleteVolumeGroupSnapshotRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of DeleteVolumeGroupSnapshot.",
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2910,7 +2910,7 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Group to delete, as CreateVolumeGroupSnapshot returned its id. Required. At most 128 bytes.",
         },
         Field {
             name: "snapshot_ids",
@@ -2921,7 +2921,7 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshots of the group, one id for each. Required. INVALID_ARGUMENT when the driver notices that they are not those of the group.",
         },
         Field {
             name: "secrets",
@@ -2932,7 +2932,7 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Should be equal in all calls for one group. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -2940,14 +2940,14 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
 pub static DELETE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.DeleteVolumeGroupSnapshotResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of DeleteVolumeGroupSnapshot. It has no fields.",
     fields: &[],
 };
 /// `csi.v1.GetVolumeGroupSnapshotRequest`.
 pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.GetVolumeGroupSnapshotRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetVolumeGroupSnapshot.",
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2958,7 +2958,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Group to show, as CreateVolumeGroupSnapshot returned its id. Required. At most 128 bytes.",
         },
         Field {
             name: "snapshot_ids",
@@ -2969,7 +2969,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshots of the group, one id for each. Required. INVALID_ARGUMENT when the driver notices that they are not those of the group.",
         },
         Field {
             name: "secrets",
@@ -2980,7 +2980,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Should be equal in all calls for one group. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -2988,7 +2988,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
 pub static GET_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.GetVolumeGroupSnapshotResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetVolumeGroupSnapshot.",
     fields: &[
         Field {
             name: "group_snapshot",
@@ -2999,7 +2999,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "The group snapshot. Required.",
         },
     ],
 };
@@ -3007,7 +3007,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
 pub static BLOCK_METADATA: Message = Message {
     name: "csi.v1.BlockMetadata",
     alpha: false,
-    doc: "",
+    doc: "One range of bytes in a snapshot.",
     fields: &[
         Field {
             name: "byte_offset",
@@ -3018,7 +3018,7 @@ pub static BLOCK_METADATA: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Where the range begins, in bytes from the start of the snapshot. Required.",
         },
         Field {
             name: "size_bytes",
@@ -3029,7 +3029,7 @@ pub static BLOCK_METADATA: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Length of the range, in bytes. Required. Greater than 0.",
         },
     ],
 };
@@ -3037,7 +3037,7 @@ pub static BLOCK_METADATA: Message = Message {
 pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
     name: "csi.v1.GetMetadataAllocatedRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetMetadataAllocated.",
     fields: &[
         Field {
             name: "snapshot_id",
@@ -3048,7 +3048,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Snapshot to describe. Required. At most 128 bytes.",
         },
         Field {
             name: "starting_offset",
@@ -3059,7 +3059,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Offset in the snapshot at which to begin, in bytes. Required, 0 for the beginning. To go on after a broken stream, give the byte after the last range received. The first range may begin before it but ends after it.",
         },
         Field {
             name: "max_results",
@@ -3070,7 +3070,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest number of ranges in one message of the stream. Optional. 0 leaves it to the driver, which may always send fewer.",
         },
         Field {
             name: "secrets",
@@ -3081,7 +3081,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -3089,7 +3089,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
 pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
     name: "csi.v1.GetMetadataAllocatedResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetMetadataAllocated, one message of the stream.",
     fields: &[
         Field {
             name: "block_metadata_type",
@@ -3100,7 +3100,7 @@ pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "How the ranges are cut. Required. Equal in all messages of the stream.",
         },
         Field {
             name: "volume_capacity_bytes",
@@ -3111,7 +3111,7 @@ pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size of the volume behind the snapshot, in bytes. Required. Equal in all messages of the stream.",
         },
         Field {
             name: "block_metadata",
@@ -3122,7 +3122,7 @@ pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Ranges that hold data. Optional. In ascending order, without overlap, over all messages of the stream.",
         },
     ],
 };
@@ -3130,7 +3130,7 @@ pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
 pub static GET_METADATA_DELTA_REQUEST: Message = Message {
     name: "csi.v1.GetMetadataDeltaRequest",
     alpha: false,
-    doc: "",
+    doc: "Request of GetMetadataDelta.",
     fields: &[
         Field {
             name: "base_snapshot_id",
@@ -3141,7 +3141,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Older snapshot, the one to compare with. Required. At most 128 bytes.",
         },
         Field {
             name: "target_snapshot_id",
@@ -3152,7 +3152,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Newer snapshot of the same volume, the one to describe. Required. At most 128 bytes.",
         },
         Field {
             name: "starting_offset",
@@ -3163,7 +3163,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Offset in the snapshot at which to begin, in bytes. Required, 0 for the beginning. To go on after a broken stream, give the byte after the last range received. The first range may begin before it but ends after it.",
         },
         Field {
             name: "max_results",
@@ -3174,7 +3174,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Largest number of ranges in one message of the stream. Optional. 0 leaves it to the driver, which may always send fewer.",
         },
         Field {
             name: "secrets",
@@ -3185,7 +3185,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
             oneof: None,
             secret: true,
             alpha: false,
-            doc: "",
+            doc: "Secrets that the driver needs for this call, as key and value pairs. Optional. Keys use letters, digits, dash, underscore and dot. At most 4 KiB in total. Never shown or logged.",
         },
     ],
 };
@@ -3193,7 +3193,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
 pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
     name: "csi.v1.GetMetadataDeltaResponse",
     alpha: false,
-    doc: "",
+    doc: "Answer of GetMetadataDelta, one message of the stream.",
     fields: &[
         Field {
             name: "block_metadata_type",
@@ -3204,7 +3204,7 @@ pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "How the ranges are cut. Required. Equal in all messages of the stream.",
         },
         Field {
             name: "volume_capacity_bytes",
@@ -3215,7 +3215,7 @@ pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Size of the volume behind the snapshot, in bytes. Required. Equal in all messages of the stream.",
         },
         Field {
             name: "block_metadata",
@@ -3226,7 +3226,7 @@ pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "",
+            doc: "Ranges that differ between the two snapshots. Optional. In ascending order, without overlap, over all messages of the stream.",
         },
     ],
 };
@@ -3239,7 +3239,7 @@ pub static IDENTITY_GET_PLUGIN_INFO: Method = Method {
     response: &GET_PLUGIN_INFO_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show the driver's name and version. Every driver has this RPC. Spec: Identity Service RPC, GetPluginInfo.",
 };
 /// `csi.v1.Identity.GetPluginCapabilities`.
 pub static IDENTITY_GET_PLUGIN_CAPABILITIES: Method = Method {
@@ -3250,7 +3250,7 @@ pub static IDENTITY_GET_PLUGIN_CAPABILITIES: Method = Method {
     response: &GET_PLUGIN_CAPABILITIES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show which services and expansion modes the driver offers. The answer is that of the whole driver, whichever of its instances is asked. Every driver has this RPC. Spec: Identity Service RPC, GetPluginCapabilities.",
 };
 /// `csi.v1.Identity.Probe`.
 pub static IDENTITY_PROBE: Method = Method {
@@ -3261,7 +3261,7 @@ pub static IDENTITY_PROBE: Method = Method {
     response: &PROBE_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Ask whether the driver is ready to serve. Every driver has this RPC. Not ready with status OK means that it is still starting up; FAILED_PRECONDITION means that it is unwell, or that something it depends on is missing. Spec: Identity Service RPC, Probe.",
 };
 /// `csi.v1.Controller.CreateVolume`.
 pub static CONTROLLER_CREATE_VOLUME: Method = Method {
@@ -3272,7 +3272,7 @@ pub static CONTROLLER_CREATE_VOLUME: Method = Method {
     response: &CREATE_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Create a volume, or confirm that an equal one exists. The name decides: a repeat with equal arguments answers with the volume of the first call. ALREADY_EXISTS when that name is taken by a volume that does not fit the arguments; NOT_FOUND when the source is gone; INVALID_ARGUMENT when the source cannot be used; RESOURCE_EXHAUSTED when there is no room in the wanted topology; OUT_OF_RANGE when the size is not possible. Needs controller capability CREATE_DELETE_VOLUME. Spec: Controller Service RPC, CreateVolume.",
 };
 /// `csi.v1.Controller.DeleteVolume`.
 pub static CONTROLLER_DELETE_VOLUME: Method = Method {
@@ -3283,7 +3283,7 @@ pub static CONTROLLER_DELETE_VOLUME: Method = Method {
     response: &DELETE_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Delete a volume and its data, or confirm that it is gone. A volume that is not there is OK. FAILED_PRECONDITION while the volume is in use, or has snapshots that cannot outlive it. Needs controller capability CREATE_DELETE_VOLUME. Spec: Controller Service RPC, DeleteVolume.",
 };
 /// `csi.v1.Controller.ControllerPublishVolume`.
 pub static CONTROLLER_CONTROLLER_PUBLISH_VOLUME: Method = Method {
@@ -3294,7 +3294,7 @@ pub static CONTROLLER_CONTROLLER_PUBLISH_VOLUME: Method = Method {
     response: &CONTROLLER_PUBLISH_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Attach a volume to a node. A repeat with equal arguments is OK. NOT_FOUND when the volume or the node is unknown; ALREADY_EXISTS when it is attached there in another way; FAILED_PRECONDITION when another node holds it and its access mode allows only one; RESOURCE_EXHAUSTED when the node can take no more volumes. Needs controller capability PUBLISH_UNPUBLISH_VOLUME. Spec: Controller Service RPC, ControllerPublishVolume.",
 };
 /// `csi.v1.Controller.ControllerUnpublishVolume`.
 pub static CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME: Method = Method {
@@ -3305,7 +3305,7 @@ pub static CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME: Method = Method {
     response: &CONTROLLER_UNPUBLISH_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Detach a volume from a node, or from all nodes. Comes after the node has unpublished and unstaged the volume. A volume that is not attached is OK. NOT_FOUND when the volume or the node is unknown and the driver cannot be sure that it is detached. Needs controller capability PUBLISH_UNPUBLISH_VOLUME. Spec: Controller Service RPC, ControllerUnpublishVolume.",
 };
 /// `csi.v1.Controller.ValidateVolumeCapabilities`.
 pub static CONTROLLER_VALIDATE_VOLUME_CAPABILITIES: Method = Method {
@@ -3316,7 +3316,7 @@ pub static CONTROLLER_VALIDATE_VOLUME_CAPABILITIES: Method = Method {
     response: &VALIDATE_VOLUME_CAPABILITIES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Check whether an existing volume can be used in the given ways. The answer holds either what was confirmed or a message that says why not; both come with status OK. NOT_FOUND when there is no such volume. Every controller has this RPC. Spec: Controller Service RPC, ValidateVolumeCapabilities.",
 };
 /// `csi.v1.Controller.ListVolumes`.
 pub static CONTROLLER_LIST_VOLUMES: Method = Method {
@@ -3327,7 +3327,7 @@ pub static CONTROLLER_LIST_VOLUMES: Method = Method {
     response: &LIST_VOLUMES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "List the volumes that the driver knows, in pages. Volumes that come or go between two pages may be missing or listed twice. ABORTED when the starting token is not valid: begin again without one. Needs controller capability LIST_VOLUMES. Spec: Controller Service RPC, ListVolumes.",
 };
 /// `csi.v1.Controller.GetCapacity`.
 pub static CONTROLLER_GET_CAPACITY: Method = Method {
@@ -3338,7 +3338,7 @@ pub static CONTROLLER_GET_CAPACITY: Method = Method {
     response: &GET_CAPACITY_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show how much space is left for new volumes, in bytes. Needs controller capability GET_CAPACITY. Spec: Controller Service RPC, GetCapacity.",
 };
 /// `csi.v1.Controller.ControllerGetCapabilities`.
 pub static CONTROLLER_CONTROLLER_GET_CAPABILITIES: Method = Method {
@@ -3349,7 +3349,7 @@ pub static CONTROLLER_CONTROLLER_GET_CAPABILITIES: Method = Method {
     response: &CONTROLLER_GET_CAPABILITIES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show which optional controller RPCs and features the driver has. Every controller has this RPC. Spec: Controller Service RPC, ControllerGetCapabilities.",
 };
 /// `csi.v1.Controller.CreateSnapshot`.
 pub static CONTROLLER_CREATE_SNAPSHOT: Method = Method {
@@ -3360,7 +3360,7 @@ pub static CONTROLLER_CREATE_SNAPSHOT: Method = Method {
     response: &CREATE_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Take a snapshot of a volume, or confirm that an equal one exists. Returns once the point in time is fixed; while the answer says that the snapshot is not ready to use, the same call is repeated until it is. ALREADY_EXISTS when that name is taken by a snapshot of another volume; RESOURCE_EXHAUSTED when there is no space; ABORTED while another call for this snapshot runs. Needs controller capability CREATE_DELETE_SNAPSHOT. Spec: Controller Service RPC, CreateSnapshot.",
 };
 /// `csi.v1.Controller.DeleteSnapshot`.
 pub static CONTROLLER_DELETE_SNAPSHOT: Method = Method {
@@ -3371,7 +3371,7 @@ pub static CONTROLLER_DELETE_SNAPSHOT: Method = Method {
     response: &DELETE_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Delete a snapshot, or confirm that it is gone. A snapshot that is not there is OK. INVALID_ARGUMENT when it can only be deleted with its group; FAILED_PRECONDITION while it is in use; ABORTED while another call for this snapshot runs. Needs controller capability CREATE_DELETE_SNAPSHOT. Spec: Controller Service RPC, DeleteSnapshot.",
 };
 /// `csi.v1.Controller.ListSnapshots`.
 pub static CONTROLLER_LIST_SNAPSHOTS: Method = Method {
@@ -3382,7 +3382,7 @@ pub static CONTROLLER_LIST_SNAPSHOTS: Method = Method {
     response: &LIST_SNAPSHOTS_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "List snapshots in pages, all of them or those of one volume. A filter that matches nothing gives an empty list, not an error. Snapshots that come or go between two pages may be missing or listed twice. ABORTED when the starting token is not valid: begin again without one. Needs controller capability LIST_SNAPSHOTS. Spec: Controller Service RPC, ListSnapshots.",
 };
 /// `csi.v1.Controller.GetSnapshot`.
 pub static CONTROLLER_GET_SNAPSHOT: Method = Method {
@@ -3393,7 +3393,7 @@ pub static CONTROLLER_GET_SNAPSHOT: Method = Method {
     response: &GET_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: true,
-    doc: "",
+    doc: "Show one snapshot as it is now, ready to use or not. NOT_FOUND when there is no such snapshot. Needs controller capability GET_SNAPSHOT. Alpha. Spec: Controller Service RPC, GetSnapshot.",
 };
 /// `csi.v1.Controller.ControllerExpandVolume`.
 pub static CONTROLLER_CONTROLLER_EXPAND_VOLUME: Method = Method {
@@ -3404,7 +3404,7 @@ pub static CONTROLLER_CONTROLLER_EXPAND_VOLUME: Method = Method {
     response: &CONTROLLER_EXPAND_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Make a volume larger on the storage side. The answer tells whether NodeExpandVolume has to follow. A volume that is already large enough is OK. NOT_FOUND when there is no such volume; FAILED_PRECONDITION when it is in use and the driver expands only idle ones; OUT_OF_RANGE when the size is not possible. Needs controller capability EXPAND_VOLUME. Spec: Controller Service RPC, ControllerExpandVolume.",
 };
 /// `csi.v1.Controller.ControllerGetVolume`.
 pub static CONTROLLER_CONTROLLER_GET_VOLUME: Method = Method {
@@ -3415,7 +3415,7 @@ pub static CONTROLLER_CONTROLLER_GET_VOLUME: Method = Method {
     response: &CONTROLLER_GET_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: true,
-    doc: "",
+    doc: "Show one volume as it is now, with its condition and its nodes. NOT_FOUND when there is no such volume. Needs controller capability GET_VOLUME. Alpha. Spec: Controller Service RPC, ControllerGetVolume.",
 };
 /// `csi.v1.Controller.ControllerModifyVolume`.
 pub static CONTROLLER_CONTROLLER_MODIFY_VOLUME: Method = Method {
@@ -3426,7 +3426,7 @@ pub static CONTROLLER_CONTROLLER_MODIFY_VOLUME: Method = Method {
     response: &CONTROLLER_MODIFY_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Change the mutable parameters of a volume. A repeat is OK. INVALID_ARGUMENT when the volume does not know a parameter; NOT_FOUND when there is no such volume. Needs controller capability MODIFY_VOLUME. Spec: Controller Service RPC, ControllerModifyVolume.",
 };
 /// `csi.v1.GroupController.GroupControllerGetCapabilities`.
 pub static GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES: Method = Method {
@@ -3437,7 +3437,7 @@ pub static GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES: Method = Method {
     response: &GROUP_CONTROLLER_GET_CAPABILITIES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show which group RPCs the driver has. Every group controller has this RPC. Spec: Group Controller Service RPCs, GroupControllerGetCapabilities.",
 };
 /// `csi.v1.GroupController.CreateVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT: Method = Method {
@@ -3448,7 +3448,7 @@ pub static GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT: Method = Method {
     response: &CREATE_VOLUME_GROUP_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Snapshot several volumes at one instant, or confirm an equal group. All snapshots see the same point in the order of writes, or the call fails. While the answer says that the group is not ready to use, the same call is repeated until it is. ALREADY_EXISTS when that name is taken by a group with other volumes or parameters; RESOURCE_EXHAUSTED when there is no space; FAILED_PRECONDITION when these volumes cannot be taken together. Needs group controller capability CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT. Spec: Group Controller Service RPCs, CreateVolumeGroupSnapshot.",
 };
 /// `csi.v1.GroupController.DeleteVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT: Method = Method {
@@ -3459,7 +3459,7 @@ pub static GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT: Method = Method {
     response: &DELETE_VOLUME_GROUP_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Delete a group snapshot together with all its snapshots. A group that is not there is OK. INVALID_ARGUMENT when the given snapshots are not those of the group; FAILED_PRECONDITION while the group is in use. Needs group controller capability CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT. Spec: Group Controller Service RPCs, DeleteVolumeGroupSnapshot.",
 };
 /// `csi.v1.GroupController.GetVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT: Method = Method {
@@ -3470,7 +3470,7 @@ pub static GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT: Method = Method {
     response: &GET_VOLUME_GROUP_SNAPSHOT_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show one group snapshot as it is now. NOT_FOUND when there is no such group; INVALID_ARGUMENT when the given snapshots are not those of the group. Needs group controller capability CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT. Spec: Group Controller Service RPCs, GetVolumeGroupSnapshot.",
 };
 /// `csi.v1.SnapshotMetadata.GetMetadataAllocated`.
 pub static SNAPSHOT_METADATA_GET_METADATA_ALLOCATED: Method = Method {
@@ -3481,7 +3481,7 @@ pub static SNAPSHOT_METADATA_GET_METADATA_ALLOCATED: Method = Method {
     response: &GET_METADATA_ALLOCATED_RESPONSE,
     server_streaming: true,
     alpha: true,
-    doc: "",
+    doc: "Stream the ranges of a snapshot that hold data. NOT_FOUND when there is no such snapshot; OUT_OF_RANGE when the starting offset is negative or beyond the end. Alpha, as the whole service. Spec: Snapshot Metadata Service RPCs, GetMetadataAllocated.",
 };
 /// `csi.v1.SnapshotMetadata.GetMetadataDelta`.
 pub static SNAPSHOT_METADATA_GET_METADATA_DELTA: Method = Method {
@@ -3492,7 +3492,7 @@ pub static SNAPSHOT_METADATA_GET_METADATA_DELTA: Method = Method {
     response: &GET_METADATA_DELTA_RESPONSE,
     server_streaming: true,
     alpha: true,
-    doc: "",
+    doc: "Stream the ranges that differ between two snapshots of one volume. NOT_FOUND when one of the snapshots does not exist; OUT_OF_RANGE when the starting offset is negative or beyond the end. Alpha, as the whole service. Spec: Snapshot Metadata Service RPCs, GetMetadataDelta.",
 };
 /// `csi.v1.Node.NodeStageVolume`.
 pub static NODE_NODE_STAGE_VOLUME: Method = Method {
@@ -3503,7 +3503,7 @@ pub static NODE_NODE_STAGE_VOLUME: Method = Method {
     response: &NODE_STAGE_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Prepare a volume on this node, once for all its workloads. Comes after ControllerPublishVolume and before the first NodePublishVolume. A repeat with equal arguments is OK. NOT_FOUND when there is no such volume; ALREADY_EXISTS when it is staged there in another way; FAILED_PRECONDITION when the volume cannot be used as asked. Needs node capability STAGE_UNSTAGE_VOLUME. Spec: Node Service RPC, NodeStageVolume.",
 };
 /// `csi.v1.Node.NodeUnstageVolume`.
 pub static NODE_NODE_UNSTAGE_VOLUME: Method = Method {
@@ -3514,7 +3514,7 @@ pub static NODE_NODE_UNSTAGE_VOLUME: Method = Method {
     response: &NODE_UNSTAGE_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Undo NodeStageVolume. Comes after every NodeUnpublishVolume of this volume on this node. A volume that is not staged is OK. NOT_FOUND when there is no such volume. Needs node capability STAGE_UNSTAGE_VOLUME. Spec: Node Service RPC, NodeUnstageVolume.",
 };
 /// `csi.v1.Node.NodePublishVolume`.
 pub static NODE_NODE_PUBLISH_VOLUME: Method = Method {
@@ -3525,7 +3525,7 @@ pub static NODE_NODE_PUBLISH_VOLUME: Method = Method {
     response: &NODE_PUBLISH_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Mount a volume, or place its block device, at a path on this node. A repeat with equal arguments is OK. NOT_FOUND when there is no such volume; ALREADY_EXISTS when it is published at this path with other arguments; FAILED_PRECONDITION when its access mode forbids a second path, when it cannot be used as asked, or when the driver stages volumes and the staging path is missing. Every node has this RPC. Spec: Node Service RPC, NodePublishVolume.",
 };
 /// `csi.v1.Node.NodeUnpublishVolume`.
 pub static NODE_NODE_UNPUBLISH_VOLUME: Method = Method {
@@ -3536,7 +3536,7 @@ pub static NODE_NODE_UNPUBLISH_VOLUME: Method = Method {
     response: &NODE_UNPUBLISH_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Undo NodePublishVolume, and remove what it made at the path. A volume that is not published there is OK. NOT_FOUND when there is no such volume. Every node has this RPC. Spec: Node Service RPC, NodeUnpublishVolume.",
 };
 /// `csi.v1.Node.NodeGetVolumeStats`.
 pub static NODE_NODE_GET_VOLUME_STATS: Method = Method {
@@ -3547,7 +3547,7 @@ pub static NODE_NODE_GET_VOLUME_STATS: Method = Method {
     response: &NODE_GET_VOLUME_STATS_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show how full a published or staged volume is. NOT_FOUND when the volume is not at that path. Needs node capability GET_VOLUME_STATS or VOLUME_CONDITION. Spec: Node Service RPC, NodeGetVolumeStats.",
 };
 /// `csi.v1.Node.NodeExpandVolume`.
 pub static NODE_NODE_EXPAND_VOLUME: Method = Method {
@@ -3558,7 +3558,7 @@ pub static NODE_NODE_EXPAND_VOLUME: Method = Method {
     response: &NODE_EXPAND_VOLUME_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Let this node use the new size of an expanded volume. Comes after ControllerExpandVolume, on a volume that is staged or published here. A volume that is already large enough is OK. NOT_FOUND when there is no such volume; FAILED_PRECONDITION when its file system cannot grow while in use; OUT_OF_RANGE when the size is not possible. Needs node capability EXPAND_VOLUME. Spec: Node Service RPC, NodeExpandVolume.",
 };
 /// `csi.v1.Node.NodeGetCapabilities`.
 pub static NODE_NODE_GET_CAPABILITIES: Method = Method {
@@ -3569,7 +3569,7 @@ pub static NODE_NODE_GET_CAPABILITIES: Method = Method {
     response: &NODE_GET_CAPABILITIES_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show which optional node RPCs and features the driver has. Every node has this RPC. Spec: Node Service RPC, NodeGetCapabilities.",
 };
 /// `csi.v1.Node.NodeGetInfo`.
 pub static NODE_NODE_GET_INFO: Method = Method {
@@ -3580,7 +3580,7 @@ pub static NODE_NODE_GET_INFO: Method = Method {
     response: &NODE_GET_INFO_RESPONSE,
     server_streaming: false,
     alpha: false,
-    doc: "",
+    doc: "Show the node's id, its topology and how many volumes it can take. Must exist where the controller attaches volumes (PUBLISH_UNPUBLISH_VOLUME); the id goes to ControllerPublishVolume. Spec: Node Service RPC, NodeGetInfo.",
 };
 /// Every method, service by service.
 pub static METHODS: &[&Method] = &[
