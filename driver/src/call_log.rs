@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
+use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
@@ -25,16 +26,30 @@ const MESSAGE_LIMIT: usize = 4096;
 /// The longest request that is logged. No valid one is longer: maps are bounded to 4 KiB each.
 const REQUEST_LIMIT: usize = 64 * 1024;
 
-/// Wraps services in the log.
-#[derive(Clone, Copy, Debug)]
+/// Wraps services in the log, and counts the calls that run.
+#[derive(Clone, Debug)]
 pub struct CallLog {
     log: Log,
+    running: Arc<watch::Sender<usize>>,
 }
 
 impl CallLog {
     /// Calls are logged to `log`.
     pub fn new(log: Log) -> Self {
-        Self { log }
+        Self {
+            log,
+            running: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Waits until no call runs.
+    pub async fn quiet(&self) {
+        // The sender lives in `self`.
+        let _ = self
+            .running
+            .subscribe()
+            .wait_for(|running| *running == 0)
+            .await;
     }
 }
 
@@ -44,7 +59,7 @@ impl Layer<Routes> for CallLog {
     fn layer(&self, inner: Routes) -> Logged {
         Logged {
             inner,
-            log: self.log,
+            calls: self.clone(),
         }
     }
 }
@@ -53,7 +68,7 @@ impl Layer<Routes> for CallLog {
 #[derive(Clone, Debug)]
 pub struct Logged {
     inner: Routes,
-    log: Log,
+    calls: CallLog,
 }
 
 type Reply = http::Response<Body>;
@@ -68,14 +83,15 @@ impl Service<http::Request<Body>> for Logged {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        self.calls.running.send_modify(|running| *running += 1);
         let mut call = Call {
-            log: self.log,
+            calls: self.calls.clone(),
             path: request.uri().path().to_owned(),
             request: Arc::default(),
             start: Instant::now(),
             finished: false,
         };
-        let request = if self.log.writes(Level::Info) {
+        let request = if self.calls.log.writes(Level::Info) {
             let tee = Arc::clone(&call.request);
             request.map(|body| Body::new(Tee { body, copy: tee }))
         } else {
@@ -119,7 +135,7 @@ fn clipped(text: &str, limit: usize) -> &str {
 
 /// One call while it runs. Dropped without [`Call::finish`], it was given up by the client.
 struct Call {
-    log: Log,
+    calls: CallLog,
     path: String,
     request: Arc<Mutex<Copy>>,
     start: Instant,
@@ -140,7 +156,7 @@ impl Call {
             Code::Ok => Level::Info,
             _ => Level::Warn,
         };
-        if !self.log.writes(level) {
+        if !self.calls.log.writes(level) {
             return;
         }
         let milliseconds = self.start.elapsed().as_secs_f64() * 1000.0;
@@ -153,7 +169,7 @@ impl Call {
         if !message.is_empty() {
             fields.push(("message", clipped(message, MESSAGE_LIMIT).into()));
         }
-        self.log.event(level, "call", &fields);
+        self.calls.log.event(level, "call", &fields);
     }
 
     /// The request without its secrets; where it cannot be read, why.
@@ -288,8 +304,10 @@ mod tests {
         let mut bytes = vec![0];
         bytes.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
         bytes.extend_from_slice(&body);
+        let calls = CallLog::new(Log::off());
+        calls.running.send_modify(|running| *running += 1);
         let call = Call {
-            log: Log::off(),
+            calls,
             path: path.to_owned(),
             request: Arc::new(Mutex::new(Copy {
                 total: bytes.len(),

@@ -1,12 +1,11 @@
 //! The command line of `csi-driver-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-use crate::config::{
-    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
-};
+use crate::config::{self, Bounds, Config, ConfigError, Endpoint, Mode, Policy};
 use crate::log::{Format, Log};
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -83,7 +82,7 @@ pub struct Flags {
         value_delimiter = '\n',
         help_heading = "Shares"
     )]
-    shares: Vec<NamedShare>,
+    shares: Vec<String>,
 
     /// An export that is a folder of this machine: used directly, without NFS; repeatable (in the variable: one a line)
     #[arg(
@@ -93,7 +92,7 @@ pub struct Flags {
         value_delimiter = '\n',
         help_heading = "Shares"
     )]
-    local_shares: Vec<LocalShare>,
+    local_shares: Vec<String>,
 
     /// Servers that requests may name: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
@@ -200,7 +199,7 @@ impl Flags {
     /// The values, with defaults that come from this machine.
     ///
     /// # Errors
-    /// When the host's name is needed and is no node id.
+    /// When a share is none, or the host's name is needed and is no node id.
     pub fn resolve(self) -> Result<(Serving, Config, Log), ConfigError> {
         let node_id = match self.node_id {
             Some(id) => id,
@@ -218,13 +217,13 @@ impl Flags {
                 ModeFlag::Controller => Mode::Controller,
                 ModeFlag::Node => Mode::Node,
             },
-            shares: self.shares,
-            local_shares: self.local_shares,
+            shares: parse_all(&self.shares)?,
+            local_shares: parse_all(&self.local_shares)?,
             work_dir: self.work_dir,
             policy: Policy {
-                servers: self.allow_servers,
-                allowed_options: self.allow_mount_options,
-                denied_options: self.deny_mount_options,
+                servers: named(self.allow_servers),
+                allowed_options: named(self.allow_mount_options),
+                denied_options: named(self.deny_mount_options),
             },
             bounds: Bounds {
                 mount: self.mount_timeout,
@@ -242,6 +241,19 @@ impl Flags {
     }
 }
 
+/// A variable may be empty or end with a separator, as a block of YAML does.
+fn named(words: Vec<String>) -> Vec<String> {
+    let trimmed = words.iter().map(|word| word.trim().to_owned());
+    trimmed.filter(|word| !word.is_empty()).collect()
+}
+
+fn parse_all<T: FromStr<Err = ConfigError>>(words: &[String]) -> Result<Vec<T>, ConfigError> {
+    named(words.to_vec())
+        .iter()
+        .map(|word| word.parse())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +262,24 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_may_end_with_a_separator() {
+        let line = [
+            "x",
+            "--endpoint",
+            "/x",
+            "--share",
+            "a=nas:/a\nb=nas:/b\n",
+            "--allow-server",
+            "nas, b,",
+        ];
+        let (_, config, _) = Flags::parse_from(line).resolve().unwrap();
+        assert_eq!(config.shares.len(), 2);
+        assert_eq!(config.policy.servers, ["nas", "b"]);
+        let wrong = ["x", "--endpoint", "/x", "--local-share", "nas:/a=b"];
+        assert!(Flags::parse_from(wrong).resolve().is_err());
     }
 
     #[test]

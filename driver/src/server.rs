@@ -18,6 +18,9 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
 use tonic::transport::Server;
 
+/// How long connections may take to send the last answers and close.
+const FLUSH: Duration = Duration::from_millis(500);
+
 /// Why the driver cannot serve.
 #[derive(Debug, Error)]
 pub enum ServeError {
@@ -179,9 +182,8 @@ pub async fn serve(
     let mut term = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut int = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let router = Server::builder()
-        .layer(CallLog::new(log))
-        .add_routes(routes);
+    let calls = CallLog::new(log);
+    let router = Server::builder().layer(calls.clone()).add_routes(routes);
     let stopped = async {
         // Both a message and a dropped sender mean the end.
         let _ = stopped.await;
@@ -208,12 +210,20 @@ pub async fn serve(
     log.event(Level::Info, "draining", &[("signal", name.into())]);
     let _ = stop.send(());
     let drained = async {
-        let result = serving.await;
+        // Calls count, not connections: a client may keep an idle one for ever.
+        let answered = async {
+            calls.quiet().await;
+            tokio::time::sleep(FLUSH).await;
+        };
+        tokio::select! {
+            result = &mut serving => result?,
+            () = answered => {}
+        }
         settled.await;
-        result
+        Ok::<_, ServeError>(Ended::Drained)
     };
     let ended = tokio::select! {
-        result = drained => result.map(|()| Ended::Drained)?,
+        result = drained => result?,
         () = tokio::time::sleep(drain) => Ended::Late,
         _ = first_signal(&mut term, &mut int) => Ended::Forced,
     };
