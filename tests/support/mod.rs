@@ -9,8 +9,5 @@ pub mod process;
 pub mod program;
 pub mod scripted;
 
-pub use program::Csi;
-pub use scripted::{Reply, ScriptedDriver};
-
 /// How long a test waits for what must happen at once, before it fails. Long, because it only matters on failure.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! Golden files of the Controller service, volumes.
 
 use super::goldens;
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::controller_service_capability::{Rpc, Type as CapabilityType, rpc};
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume, access_mode};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType};

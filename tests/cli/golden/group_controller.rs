@@ -2,7 +2,7 @@
 
 use super::snapshots::snapshot;
 use super::{goldens, three_days_ago};
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::group_controller_service_capability::{Rpc, Type as CapabilityType, rpc};
 use csi_proto::v1::{
     CreateVolumeGroupSnapshotResponse, DeleteVolumeGroupSnapshotResponse,

@@ -1,7 +1,7 @@
 //! Golden files of the Identity service.
 
 use super::goldens;
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::plugin_capability::{self, Service, VolumeExpansion, service, volume_expansion};
 use csi_proto::v1::{
     GetPluginCapabilitiesResponse, GetPluginInfoResponse, PluginCapability, ProbeResponse,

@@ -8,7 +8,8 @@ mod node;
 mod snapshot_metadata;
 mod snapshots;
 
-use crate::support::{Csi, Reply, ScriptedDriver};
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
 use prost_types::Timestamp;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Golden files of the Node service.
 
 use super::goldens;
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::node_service_capability::{Rpc, Type as CapabilityType, rpc};
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{

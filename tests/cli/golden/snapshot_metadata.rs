@@ -1,7 +1,7 @@
 //! Golden files of the SnapshotMetadata service, whose replies are streams.
 
 use super::goldens;
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::{
     BlockMetadata, BlockMetadataType, GetMetadataAllocatedResponse, GetMetadataDeltaResponse,
 };

@@ -1,7 +1,7 @@
 //! Golden files of the Controller service, snapshots.
 
 use super::{goldens, three_days_ago};
-use crate::support::Reply;
+use crate::support::scripted::Reply;
 use csi_proto::v1::{
     CreateSnapshotResponse, DeleteSnapshotResponse, GetSnapshotResponse, ListSnapshotsResponse,
     Snapshot, list_snapshots_response,
