@@ -1,0 +1,7 @@
+//! The client from outside: the real binary, against a driver that does what a test tells it and against the real one.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod golden;

@@ -1,0 +1,127 @@
+//! Two controllers of one share, as after a move or in a split cluster. Each has an NFS mount with a superblock of its
+//! own, hence caches of its own: otherwise they would see each other's files through one cache and test nothing.
+
+use crate::scene::{Share, Version, list, try_create, volume};
+use crate::support::driver::Driver;
+use crate::support::program::Csi;
+use rustix::fs::{Dev, stat, statfs};
+use std::collections::BTreeSet;
+use std::fs;
+
+struct Controller {
+    driver: Driver,
+    csi: Csi,
+}
+
+fn two_controllers(share: &Share) -> [Controller; 2] {
+    let named = format!("test=127.0.0.1:{}", share.path());
+    [(), ()].map(|()| {
+        let driver = Driver::with_args(&["--mode", "controller", "--share", &named]);
+        Controller {
+            csi: Csi::at(&driver.endpoint()),
+            driver,
+        }
+    })
+}
+
+impl Controller {
+    /// The devices of the NFS mounts that the controller has open.
+    fn superblocks(&self) -> BTreeSet<Dev> {
+        const NFS_SUPER_MAGIC: u64 = 0x6969;
+        let pid = self.driver.process().pid().as_raw_nonzero();
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        descriptors
+            .flatten()
+            .filter(|fd| {
+                statfs(fd.path()).is_ok_and(|found| found.f_type as u64 == NFS_SUPER_MAGIC)
+            })
+            .filter_map(|fd| stat(fd.path()).ok())
+            .map(|found| found.st_dev)
+            .collect()
+    }
+}
+
+#[test]
+fn see_each_others_work_at_once() {
+    let share = Share::new("two", Version::V4_2);
+    let [first, second] = two_controllers(&share);
+    // Both look before, so that each has cached that there is nothing.
+    assert_eq!(list(&first.csi), [""; 0]);
+    assert_eq!(list(&second.csi), [""; 0]);
+
+    for round in 0..4 {
+        let (one, other) = if round % 2 == 0 {
+            (&first, &second)
+        } else {
+            (&second, &first)
+        };
+        let created = volume(&try_create(&one.csi, &share, "pvc-1").succeeds());
+        assert_eq!(list(&other.csi), [created.id.as_str()], "round {round}");
+        assert_eq!(
+            volume(&try_create(&other.csi, &share, "pvc-1").succeeds()),
+            created
+        );
+        let delete = ["controller", "delete-volume", &created.id];
+        other.csi.run_args(delete).succeeds();
+        assert_eq!(list(&one.csi), [""; 0], "round {round}");
+        one.csi.run_args(delete).succeeds();
+    }
+
+    let (first, second) = (first.superblocks(), second.superblocks());
+    assert!(
+        !first.is_empty() && !second.is_empty(),
+        "{first:?} {second:?}"
+    );
+    assert!(
+        first.is_disjoint(&second),
+        "one superblock for both: {first:?} {second:?}"
+    );
+    share.wait_until_empty("none");
+}
+
+#[test]
+fn race_for_one_name_and_agree() {
+    let share = Share::new("race", Version::V4_2);
+    let controllers = two_controllers(&share);
+    for round in 0..6 {
+        let name = format!("pvc-{round}");
+        let volumes: Vec<_> = std::thread::scope(|threads| {
+            let racing = [0, 1, 0, 1].map(|index: usize| {
+                let (csi, share, name) = (&controllers[index].csi, &share, &name);
+                threads.spawn(move || try_create(csi, share, name))
+            });
+            racing.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        // ABORTED asks for another try, which must find the volume of the one that won.
+        let won: BTreeSet<_> = volumes
+            .iter()
+            .map(|output| match output.code {
+                0 => volume(output).id,
+                74 => volume(&try_create(&controllers[0].csi, &share, &name).succeeds()).id,
+                _ => panic!("{output}"),
+            })
+            .collect();
+        assert_eq!(won.len(), 1, "{won:?}");
+        for controller in &controllers {
+            assert_eq!(
+                list(&controller.csi),
+                won.iter().cloned().collect::<Vec<_>>()
+            );
+        }
+        let id = won.into_iter().next().unwrap();
+        std::thread::scope(|threads| {
+            for controller in &controllers {
+                let id = &id;
+                threads.spawn(move || {
+                    let output = controller.csi.run_args(["controller", "delete-volume", id]);
+                    assert!(output.code == 0 || output.code == 74, "{output}");
+                });
+            }
+        });
+        controllers[1]
+            .csi
+            .run_args(["controller", "delete-volume", &id])
+            .succeeds();
+    }
+    share.wait_until_empty("none");
+}

@@ -1,0 +1,111 @@
+//! Servers and shares that are not there: the error comes in time and names what is wrong, and nothing stays mounted.
+
+use crate::scene::{Scene, Version, Volume};
+use crate::support::program::Output;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+/// The time that the driver has for a mount in these tests, and that it may at most take with all that is around it.
+const MOUNT_TIMEOUT: &str = "3s";
+const BOUND: Duration = Duration::from_secs(12);
+
+fn scene(name: &str) -> Scene {
+    Scene::with_driver(name, Version::V4_2, &["--mount-timeout", MOUNT_TIMEOUT])
+}
+
+/// Creating and publishing from there fail, in time, with messages that contain `named`.
+fn fails_naming(scene: &Scene, server: &str, share: &str, options: &str, named: &str) {
+    let in_time = |what: &str, run: &dyn Fn() -> Output| {
+        let started = Instant::now();
+        let output = run();
+        assert!(
+            started.elapsed() < BOUND,
+            "{what} took {:?}\n{output}",
+            started.elapsed()
+        );
+        assert!(output.code > 64, "{output}");
+        output.says(named);
+    };
+    let params = format!("server={server},share={share},mountOptions={options}");
+    in_time("create", &|| {
+        scene.csi.run_args([
+            "controller",
+            "create-volume",
+            "pvc-1",
+            "--cap",
+            "5,mount",
+            "--params",
+            &params,
+        ])
+    });
+    let volume = Volume {
+        id: "somewhere".into(),
+        context: vec![
+            format!("server={server}"),
+            format!("share={share}"),
+            format!("mountOptions={options}"),
+        ],
+    };
+    in_time("publish", &|| scene.try_publish(&volume, "target", &[]));
+    scene.has_no_mounts();
+    scene.try_unpublish(&volume, "target").succeeds();
+}
+
+#[test]
+fn a_name_that_does_not_resolve() {
+    fails_naming(
+        &scene("no-name"),
+        "nas.invalid",
+        "/share",
+        "vers=4.2",
+        "nas.invalid",
+    );
+}
+
+#[test]
+fn a_server_that_refuses_connections() {
+    let scene = scene("refusing");
+    // Nobody listens there once the listener is gone.
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let options = format!("port={port}");
+    fails_naming(
+        &scene,
+        "127.0.0.1",
+        scene.share.path(),
+        &options,
+        "127.0.0.1",
+    );
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    let scene = scene("silent");
+    // The kernel accepts connections up to the backlog; nobody ever reads.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = format!("port={}", silent.local_addr().unwrap().port());
+    fails_naming(
+        &scene,
+        "127.0.0.1",
+        scene.share.path(),
+        &options,
+        "127.0.0.1",
+    );
+}
+
+#[test]
+fn a_share_that_is_not_exported() {
+    for version in ["vers=3", "vers=4.0", "vers=4.2"] {
+        let scene = scene(&format!("no-share-{}", version.replace('=', "-")));
+        fails_naming(
+            &scene,
+            "127.0.0.1",
+            "/no/such/share",
+            version,
+            "/no/such/share",
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! `csi` and `csi-driver-nfs` as processes, against a real kernel NFS server and client. `tests/run` starts this program
+//! where there is such a server (`tests/nfs-guest`, `tests/nfs-host`), as root, with `EXPORT` in its environment.
+//!
+//! Every test has a folder of the export to itself, which is a share of its own: they run side by side.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod controllers;
+mod failures;
+mod lifecycle;
+mod restarts;
+mod scene;
+mod volumes;

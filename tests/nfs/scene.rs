@@ -1,0 +1,248 @@
+//! What the tests of this program start from: a share of the kernel's NFS server, a driver, a client, and what they leave.
+
+use crate::support::PATIENCE;
+use crate::support::driver::Driver;
+use crate::support::program::{Csi, Output};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A version of NFS, as the mount option `vers` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V3,
+    V4_0,
+    V4_2,
+}
+
+impl Version {
+    fn option(self) -> &'static str {
+        match self {
+            Self::V3 => "3",
+            Self::V4_0 => "4.0",
+            Self::V4_2 => "4.2",
+        }
+    }
+}
+
+/// A folder of the export, made for one test.
+pub struct Share {
+    folder: PathBuf,
+    path: String,
+    version: Version,
+}
+
+impl Share {
+    /// A new share; `name` is the test's.
+    pub fn new(name: &str, version: Version) -> Self {
+        let variable = |name: &str| {
+            std::env::var(name).unwrap_or_else(|_| {
+                panic!("{name} is not set: these tests need an NFS server, so start them with tests/run")
+            })
+        };
+        let (export, export_v4) = (variable("EXPORT"), variable("EXPORT_V4"));
+        let name = format!("{name}-{}", version.option());
+        let folder = Path::new(&export).join(&name);
+        fs::create_dir(&folder).unwrap();
+        // As a server's administrator would leave a share that pods of any user write to.
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        // The server's versions name the same folder differently.
+        let root = match version {
+            Version::V3 => export,
+            Version::V4_0 | Version::V4_2 => export_v4,
+        };
+        Self {
+            path: format!("{}/{name}", root.trim_end_matches('/')),
+            folder,
+            version,
+        }
+    }
+
+    /// The folder on the server's disk.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The path that a client mounts.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The parameters of a volume on this share, for `--params`.
+    pub fn params(&self) -> String {
+        format!(
+            "server=127.0.0.1,share={},mountOptions=vers={}",
+            self.path,
+            self.version.option()
+        )
+    }
+
+    /// The names in the share beside the driver's own folder.
+    pub fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name != RECORDS).collect()
+    }
+
+    /// Waits until what was deleted is really gone: nothing but the driver's own folder is left, and in it no file of a
+    /// user's.
+    pub fn wait_until_empty(&self, file: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let (entries, left) = (self.entries(), find(&self.folder, file));
+            if entries.is_empty() && left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "still there: {entries:?} {left:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The driver's own folder on a share.
+const RECORDS: &str = ".csi-nfs";
+
+/// All files of that name below a folder.
+fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    // What vanishes meanwhile has been purged.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(find(&path, name));
+        } else if entry.file_name() == name {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A share with a driver and a client.
+pub struct Scene {
+    pub share: Share,
+    pub driver: Driver,
+    pub csi: Csi,
+}
+
+/// A volume as CreateVolume answered it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    pub id: String,
+    /// `k=v` for each entry of the volume context.
+    pub context: Vec<String>,
+}
+
+impl Scene {
+    /// A share and a driver that knows nothing of it yet.
+    pub fn new(name: &str, version: Version) -> Self {
+        Self::with_driver(name, version, &[])
+    }
+
+    /// The same, the driver with more arguments.
+    pub fn with_driver(name: &str, version: Version, args: &[&str]) -> Self {
+        let driver = Driver::with_args(args);
+        Self {
+            share: Share::new(name, version),
+            csi: Csi::at(&driver.endpoint()),
+            driver,
+        }
+    }
+
+    /// `csi controller create-volume` on the share, of 1 GiB.
+    pub fn try_create(&self, name: &str) -> Output {
+        try_create(&self.csi, &self.share, name)
+    }
+
+    /// The same, and it must succeed.
+    pub fn create(&self, name: &str) -> Volume {
+        volume(&self.try_create(name).succeeds())
+    }
+
+    /// `csi node publish` at the target of that name.
+    pub fn try_publish(&self, volume: &Volume, target: &str, more: &[&str]) -> Output {
+        let target = self.target(target);
+        let mut args = vec!["node", "publish", &volume.id, "--target-path", &target];
+        args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
+        for entry in &volume.context {
+            args.extend(["--vol-context", entry]);
+        }
+        args.extend(more);
+        self.csi.run_args(args)
+    }
+
+    /// The same, and it must succeed. The mount's path.
+    pub fn publish(&self, volume: &Volume, target: &str) -> PathBuf {
+        self.try_publish(volume, target, &[]).succeeds();
+        self.driver.target(target)
+    }
+
+    /// `csi node unpublish`.
+    pub fn try_unpublish(&self, volume: &Volume, target: &str) -> Output {
+        let target = self.target(target);
+        self.csi
+            .run_args(["node", "unpublish", &volume.id, "--target-path", &target])
+    }
+
+    /// `csi controller delete-volume`.
+    pub fn try_delete(&self, volume: &Volume) -> Output {
+        self.csi
+            .run_args(["controller", "delete-volume", &volume.id])
+    }
+
+    /// The ids that `csi controller list-volumes --all` prints.
+    pub fn list(&self) -> Vec<String> {
+        list(&self.csi)
+    }
+
+    /// Demands that nothing is mounted any more, by this driver or of this share, in any process that this one sees.
+    pub fn has_no_mounts(&self) {
+        assert_eq!(self.driver.mounts(), [] as [PathBuf; 0]);
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let mounts = fs::read_to_string(process.path().join("mountinfo")).unwrap_or_default();
+            let left = mounts.lines().find(|line| line.contains(&self.share.path));
+            assert_eq!(left, None, "in process {:?}", process.file_name());
+        }
+    }
+
+    fn target(&self, name: &str) -> String {
+        self.driver.target(name).to_str().unwrap().to_owned()
+    }
+}
+
+/// `csi controller create-volume` on a share, of 1 GiB.
+pub fn try_create(csi: &Csi, share: &Share, name: &str) -> Output {
+    let params = share.params();
+    csi.run_args([
+        "controller",
+        "create-volume",
+        name,
+        "--req-bytes",
+        "1Gi",
+        "--cap",
+        "MULTI_NODE_MULTI_WRITER,mount",
+        "--params",
+        &params,
+        "-o",
+        "json",
+    ])
+}
+
+/// The volume that a successful [`try_create`] has printed.
+pub fn volume(output: &Output) -> Volume {
+    let reply = output.json();
+    let volume = &reply["volume"];
+    let entries = volume["volumeContext"].as_object().unwrap().iter();
+    Volume {
+        id: volume["volumeId"].as_str().unwrap().to_owned(),
+        context: entries
+            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap()))
+            .collect(),
+    }
+}
+
+/// The ids that `csi controller list-volumes --all` prints.
+pub fn list(csi: &Csi) -> Vec<String> {
+    let output = csi.run("controller list-volumes --all -o name").succeeds();
+    output.stdout.lines().map(str::to_owned).collect()
+}

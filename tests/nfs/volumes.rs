@@ -1,0 +1,194 @@
+//! A volume's whole life over each version of NFS.
+
+use crate::scene::{Scene, Version};
+use std::fs;
+use std::io::ErrorKind;
+
+#[test]
+fn life_over_v3() {
+    whole_life(Version::V3);
+}
+
+#[test]
+fn life_over_v4_0() {
+    whole_life(Version::V4_0);
+}
+
+#[test]
+fn life_over_v4_2() {
+    whole_life(Version::V4_2);
+}
+
+fn whole_life(version: Version) {
+    let scene = Scene::new("life", version);
+    let volume = scene.create("pvc-1");
+    assert_eq!(scene.list(), [volume.id.as_str()]);
+
+    // What is written through the mount is on the server's disk, in a folder of the volume's own.
+    let mount = scene.publish(&volume, "first");
+    fs::write(mount.join("written.txt"), "through the mount").unwrap();
+    let folders = scene.share.entries();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+    let on_disk = scene.share.folder().join(&folders[0]).join("written.txt");
+    assert_eq!(fs::read_to_string(on_disk).unwrap(), "through the mount");
+    is_mounted_as(&scene, version);
+
+    // A second mount of it, read-only.
+    scene
+        .try_publish(&volume, "second", &["--read-only"])
+        .succeeds();
+    let read_only = scene.driver.target("second");
+    assert_eq!(
+        fs::read_to_string(read_only.join("written.txt")).unwrap(),
+        "through the mount"
+    );
+    let refused = fs::write(read_only.join("more.txt"), "").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+
+    // Publishing again with the same arguments changes nothing, with others is refused.
+    scene.publish(&volume, "first");
+    assert_eq!(scene.driver.mounts().len(), 2);
+    scene
+        .try_publish(&volume, "first", &["--read-only"])
+        .exits(64 + 6)
+        .says("ALREADY_EXISTS");
+
+    stats_are_right(&scene, &volume.id);
+    expands(&scene, &volume.id);
+
+    // Twice is fine, also for a target that never was.
+    for target in ["first", "second", "first", "never"] {
+        scene.try_unpublish(&volume, target).succeeds();
+        assert!(!scene.driver.target(target).exists(), "{target}");
+    }
+    scene.has_no_mounts();
+    scene.try_delete(&volume).succeeds();
+    scene.try_delete(&volume).succeeds();
+    assert_eq!(scene.list(), [""; 0]);
+    scene.share.wait_until_empty("written.txt");
+}
+
+/// The kernel's own word on the version that is in use.
+fn is_mounted_as(scene: &Scene, version: Version) {
+    let target = scene.driver.target("first");
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut of_target = mounts
+        .lines()
+        .filter(|line| line.contains(target.to_str().unwrap()));
+    let line = of_target.next().unwrap();
+    let option = match version {
+        Version::V3 => "vers=3,",
+        Version::V4_0 => "vers=4.0,",
+        Version::V4_2 => "vers=4.2,",
+    };
+    assert!(line.contains(option), "{line}");
+}
+
+fn stats_are_right(scene: &Scene, id: &str) {
+    let target = scene.driver.target("first");
+    let argument = format!("{id}:{}", target.display());
+    let stats = scene
+        .csi
+        .run_args(["node", "stats", &argument, "-o", "json"])
+        .succeeds()
+        .json();
+    let export = rustix::fs::statvfs(scene.share.folder()).unwrap();
+    let usages = stats["usage"].as_array().unwrap();
+    let number = |value: &serde_json::Value| value.as_str().unwrap().parse::<u64>().unwrap();
+    let of = |unit: &str| usages.iter().find(|usage| usage["unit"] == unit).unwrap();
+    assert_eq!(
+        number(&of("BYTES")["total"]),
+        export.f_blocks * export.f_frsize
+    );
+    assert_eq!(number(&of("INODES")["total"]), export.f_files);
+    // The other tests write to the same disk.
+    let used = number(&of("BYTES")["used"]);
+    assert!(used <= number(&of("BYTES")["total"]), "{stats}");
+
+    let nowhere = scene.driver.target("nowhere");
+    scene
+        .csi
+        .run_args(["node", "stats", &format!("{id}:{}", nowhere.display())])
+        .exits(64 + 5)
+        .says("NOT_FOUND");
+}
+
+fn expands(scene: &Scene, id: &str) {
+    let expand = |size: &str| {
+        scene.csi.run_args([
+            "controller",
+            "expand-volume",
+            id,
+            "--req-bytes",
+            size,
+            "-o",
+            "json",
+        ])
+    };
+    assert_eq!(
+        expand("2Gi").succeeds().json()["capacityBytes"],
+        (2_u64 << 30).to_string()
+    );
+    // Smaller than it is already: it stays.
+    assert_eq!(
+        expand("1Gi").succeeds().json()["capacityBytes"],
+        (2_u64 << 30).to_string()
+    );
+    let volume = scene
+        .csi
+        .run_args(["controller", "get-volume", id, "-o", "json"])
+        .succeeds()
+        .json();
+    assert_eq!(volume["volume"]["capacityBytes"], (2_u64 << 30).to_string());
+}
+
+#[test]
+fn server_and_share_from_the_publish_context() {
+    let scene = Scene::new("publish-context", Version::V4_2);
+    let target = scene.driver.target("nfs");
+    let context = format!(
+        "server=127.0.0.1,share={}",
+        scene.share.path().trim_start_matches('/')
+    );
+    let target = target.to_str().unwrap();
+    let publish = [
+        "node",
+        "publish",
+        "--target-path",
+        target,
+        "--pub-context",
+        &context,
+        "nfstestvol",
+    ];
+    scene.csi.run_args(publish).succeeds();
+    fs::write(scene.driver.target("nfs").join("here.txt"), "").unwrap();
+    assert_eq!(scene.share.entries(), ["here.txt"]);
+    scene
+        .csi
+        .run_args(["node", "unpublish", "--target-path", target, "nfstestvol"])
+        .succeeds();
+    scene.has_no_mounts();
+}
+
+#[test]
+fn names_that_no_path_can_hold() {
+    let scene = Scene::new("names", Version::V4_2);
+    let names = ["..", "a/b", "/etc", "two\nlines", "größe 🚀", "a%2fb", "."];
+    let volumes: Vec<_> = names.iter().map(|name| scene.create(name)).collect();
+    assert_eq!(
+        scene.share.entries().len(),
+        names.len(),
+        "{:?}",
+        scene.share.entries()
+    );
+    let mut listed = scene.list();
+    let mut created: Vec<_> = volumes.iter().map(|volume| volume.id.clone()).collect();
+    listed.sort();
+    created.sort();
+    assert_eq!(listed, created);
+    for (name, volume) in names.iter().zip(&volumes) {
+        assert_eq!(scene.create(name), *volume, "{name:?} again");
+        scene.try_delete(volume).succeeds();
+    }
+    scene.share.wait_until_empty("none");
+}

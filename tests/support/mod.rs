@@ -1,0 +1,13 @@
+//! What the integration tests share: programs to run and drivers to run them against. No test stands here.
+//!
+//! Every test program includes this folder by path and uses a part of it.
+#![allow(dead_code)]
+
+pub mod certificates;
+pub mod driver;
+pub mod process;
+pub mod program;
+pub mod scripted;
+
+/// How long a test waits for what must happen at once, before it fails. Long, because it only matters on failure.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);

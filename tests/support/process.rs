@@ -1,0 +1,235 @@
+//! A child process of a test: its output as it comes, an end that is never waited for in vain, and no survivors.
+
+use crate::support::PATIENCE;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use std::io::{Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A running child and what it has written. Dropping it kills its process group.
+pub struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Captured,
+    stderr: Captured,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// All that it wrote to its standard output.
+    pub stdout: Vec<u8>,
+    /// All that it wrote to its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Process {
+    /// Starts `command` in a process group of its own, with all three standard streams piped.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let stdout = Captured::from(child.stdout.take().expect("a pipe"));
+        let stderr = Captured::from(child.stderr.take().expect("a pipe"));
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// The process's number.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Writes to the process's standard input.
+    pub fn type_in(&mut self, text: impl AsRef<[u8]>) {
+        let stdin = self.stdin.as_mut().expect("the input is still open");
+        // A process that does not want its input is not this function's business.
+        let _ = stdin.write_all(text.as_ref()).and_then(|()| stdin.flush());
+    }
+
+    /// Ends the process's standard input.
+    pub fn end_input(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Sends a signal to the process alone, as `kill` does.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the process still runs");
+    }
+
+    /// Sends a signal to the process and its children, as a terminal does for Ctrl-C.
+    pub fn signal_group(&self, signal: Signal) {
+        kill_process_group(self.pid(), signal).expect("the process still runs");
+    }
+
+    /// Waits until the standard output contains `text`; returns all of it so far.
+    pub fn wait_for_output(&self, text: &str) -> String {
+        self.wait_for(&self.stdout, text)
+    }
+
+    /// Waits until the standard error contains `text`; returns all of it so far.
+    pub fn wait_for_error_output(&self, text: &str) -> String {
+        self.wait_for(&self.stderr, text)
+    }
+
+    fn wait_for(&self, stream: &Captured, text: &str) -> String {
+        stream.wait_for(text).unwrap_or_else(|so_far| {
+            panic!(
+                "the output never contained {text:?}:\n{so_far}\n{}",
+                self.so_far()
+            )
+        })
+    }
+
+    /// What the process has written so far, for a message.
+    pub fn so_far(&self) -> String {
+        format!(
+            "--- stdout\n{}--- stderr\n{}",
+            self.stdout.text(),
+            self.stderr.text()
+        )
+    }
+
+    /// Whether the process has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
+    /// Waits for the end, but not longer than `limit`; the error is what was written until then, and the process is killed.
+    pub fn wait(mut self, limit: Duration) -> Result<Ended, String> {
+        self.end_input();
+        if !self.ends_within(limit) {
+            self.kill();
+            return Err(format!("still running after {limit:?}\n{}", self.so_far()));
+        }
+        let status = self.child.wait().expect("a child");
+        // A grandchild may hold the pipes open; it must not outlive the test either.
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        Ok(Ended {
+            status,
+            stdout: self.stdout.all(),
+            stderr: self.stderr.all(),
+        })
+    }
+
+    fn ends_within(&self, limit: Duration) -> bool {
+        let Ok(pidfd) = pidfd_open(self.pid(), PidfdFlags::empty()) else {
+            return false;
+        };
+        let timeout = Timespec::try_from(limit).expect("a short time");
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return result.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+
+    /// Kills the process and its children with SIGKILL and waits for its end.
+    pub fn kill(&mut self) {
+        let _ = kill_process_group(self.pid(), Signal::KILL);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.kill();
+        }
+    }
+}
+
+impl Ended {
+    /// The exit code as a shell shows it: 128 and the signal's number for a process that was killed.
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default())
+    }
+}
+
+/// A stream that a thread reads to its end.
+struct Captured {
+    shared: Arc<(Mutex<Written>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Written {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+impl Captured {
+    fn from(mut stream: impl Read + Send + 'static) -> Self {
+        let shared: Arc<(Mutex<Written>, Condvar)> = Arc::default();
+        std::thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let mut buffer = [0; 8192];
+                loop {
+                    let count = stream.read(&mut buffer).unwrap_or(0);
+                    let (written, changed) = &*shared;
+                    let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+                    written.bytes.extend_from_slice(&buffer[..count]);
+                    written.ended = count == 0;
+                    changed.notify_all();
+                    if count == 0 {
+                        return;
+                    }
+                }
+            }
+        });
+        Self { shared }
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.written().bytes).into_owned()
+    }
+
+    /// Everything until the stream's end.
+    fn all(&self) -> Vec<u8> {
+        let written = self
+            .shared
+            .1
+            .wait_while(self.written(), |written| !written.ended);
+        std::mem::take(&mut written.unwrap_or_else(PoisonError::into_inner).bytes)
+    }
+
+    fn wait_for(&self, text: &str) -> Result<String, String> {
+        let has = |written: &Written| String::from_utf8_lossy(&written.bytes).contains(text);
+        let (written, _) = self
+            .shared
+            .1
+            .wait_timeout_while(self.written(), PATIENCE, |written| {
+                !has(written) && !written.ended
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let found = has(&written);
+        drop(written);
+        if found {
+            Ok(self.text())
+        } else {
+            Err(self.text())
+        }
+    }
+}
