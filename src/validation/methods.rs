@@ -367,10 +367,9 @@ mod tests {
                     Agreement::Check(_) => {}
                 }
             }
-            for path in [rules.gives_volume_context, rules.gives_publish_context] {
-                if let Some(path) = path {
-                    assert_path(method.response, path);
-                }
+            let given = [rules.gives_volume_context, rules.gives_publish_context];
+            for path in given.into_iter().flatten() {
+                assert_path(method.response, path);
             }
         }
     }

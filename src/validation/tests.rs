@@ -7,6 +7,16 @@ mod examples;
 
 use super::walk::Rule;
 use super::*;
+
+fn reply(
+    method: &'static Method,
+    request: &[u8],
+    bytes: &[u8],
+    checks: &Checks,
+) -> Result<(), Violations> {
+    Replies::new(method, request, checks).check(bytes)
+}
+
 use csi_proto::json;
 use csi_proto::schema::{Kind, Message, method_by_name};
 use csi_proto::tables::METHODS;
