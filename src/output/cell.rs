@@ -12,34 +12,65 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// What stands where there is nothing, as kubectl has it.
 const NONE: &str = "<none>";
 
-/// One of several places of which the first that is set counts.
+/// A row, and what it is a row of: the bytes of all three.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The request that was answered.
+    pub request: &'a [u8],
+    /// The whole reply.
+    pub reply: &'a [u8],
+    /// The row: an element of the reply's list, or the reply.
+    pub row: &'a [u8],
+}
+
+/// The messages of a [`Row`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowTypes {
+    /// The request's type.
+    pub request: &'static Message,
+    /// The reply's type.
+    pub reply: &'static Message,
+    /// The row's type.
+    pub row: &'static Message,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Request,
+    Reply,
+    Row,
+}
+
+/// Places of which the first that is set counts.
 #[derive(Debug)]
-pub struct Source(Vec<(bool, Path)>);
+pub struct Source(Vec<(Origin, Path)>);
 
 impl Source {
-    /// Checks `path`: `a.b` from the row, `/a.b` from the whole reply, alternatives separated by `|`.
+    /// Checks `path`: `a.b` from the row, `/a.b` from the whole reply, `?a.b` from the request; alternatives are separated
+    /// by `|`.
     ///
     /// # Errors
     /// When the messages have no such field.
-    pub fn parse(
-        reply: &'static Message,
-        row: &'static Message,
-        path: &str,
-    ) -> Result<Self, PathError> {
-        let one = |path: &str| match path.strip_prefix('/') {
-            Some(path) => Ok((true, Path::parse(reply, path)?)),
-            None => Ok((false, Path::parse(row, path)?)),
+    pub fn parse(types: RowTypes, path: &str) -> Result<Self, PathError> {
+        let one = |path: &str| match (path.strip_prefix('/'), path.strip_prefix('?')) {
+            (Some(path), _) => Ok((Origin::Reply, Path::parse(types.reply, path)?)),
+            (_, Some(path)) => Ok((Origin::Request, Path::parse(types.request, path)?)),
+            _ => Ok((Origin::Row, Path::parse(types.row, path)?)),
         };
         path.split('|').map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The value in that row of that reply.
+    /// The value for that row.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn read<'a>(&self, reply: &'a [u8], row: &'a [u8]) -> Result<Value<'a>, ValueError> {
-        for (from_reply, path) in &self.0 {
-            let value = path.read(if *from_reply { reply } else { row })?;
+    pub fn read<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
+        for (origin, path) in &self.0 {
+            let value = path.read(match origin {
+                Origin::Request => row.request,
+                Origin::Reply => row.reply,
+                Origin::Row => row.row,
+            })?;
             if value != Value::Absent {
                 return Ok(value);
             }
@@ -63,17 +94,13 @@ impl Reader {
     ///
     /// # Errors
     /// When the messages have no such field.
-    pub fn new(
-        column: &Column,
-        reply: &'static Message,
-        row: &'static Message,
-    ) -> Result<Self, PathError> {
+    pub fn new(column: &Column, types: RowTypes) -> Result<Self, PathError> {
         Ok(Self {
             head: column.head.to_owned(),
             format: column.format,
-            source: Source::parse(reply, row, column.path)?,
+            source: Source::parse(types, column.path)?,
             unit: match column.format {
-                Format::Usage => Some(Path::parse(row, "unit")?),
+                Format::Usage => Some(Path::parse(types.row, "unit")?),
                 _ => None,
             },
         })
@@ -83,36 +110,32 @@ impl Reader {
     ///
     /// # Errors
     /// When the messages have no such field.
-    pub fn typed(
-        path: &str,
-        reply: &'static Message,
-        row: &'static Message,
-    ) -> Result<Self, PathError> {
+    pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
         Ok(Self {
-            head: path.trim_start_matches('/').to_uppercase(),
+            head: path.trim_start_matches(['/', '?']).to_uppercase(),
             format: Format::Plain,
-            source: Source::parse(reply, row, path)?,
+            source: Source::parse(types, path)?,
             unit: None,
         })
     }
 
-    /// The value in that row of that reply.
+    /// The value for that row.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn value<'a>(&self, reply: &'a [u8], row: &'a [u8]) -> Result<Value<'a>, ValueError> {
-        self.source.read(reply, row)
+    pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
+        self.source.read(row)
     }
 
     /// Appends the cell's text to `out`.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn write(&self, reply: &[u8], row: &[u8], out: &mut String) -> Result<(), ValueError> {
-        let value = self.value(reply, row)?;
+    pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
+        let value = self.value(row)?;
         let format = match &self.unit {
             None => self.format,
-            Some(unit) => match unit.read(row)? {
+            Some(unit) => match unit.read(row.row)? {
                 Value::Enum(_, Some("BYTES")) => Format::Size,
                 _ => Format::Plain,
             },
@@ -166,7 +189,12 @@ fn plain(value: &Value<'_>, out: &mut String) {
         Value::Timestamp(time) => {
             let _ = write!(out, "{}", TimestampText(*time));
         }
-        Value::List(list) => separated(list.iter(), ";", out, |one, out| plain(one, out)),
+        Value::List(list) => {
+            // Maps and messages have commas of their own.
+            let scalars = !matches!(list.first(), Some(Value::Message(_) | Value::Map(_)));
+            let separator = if scalars { "," } else { ";" };
+            separated(list.iter(), separator, out, plain);
+        }
         Value::Map(map) => separated(map.iter(), ",", out, |(key, value), out| {
             let _ = write!(out, "{}={}", escaped(key), escaped(value));
         }),

@@ -1,6 +1,7 @@
 //! What `csc` prints, byte by byte, for scripts that were written for it. The facts of its format stand here alone.
 
 use super::cell;
+use super::cell::Row;
 use super::view::Format;
 use super::{Layout, OutputError, Reply};
 use csi_proto::schema::{Cardinality, Kind};
@@ -13,15 +14,23 @@ use std::fmt::Write as _;
 /// Appends what `csc` prints for one reply.
 pub type Writer = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
 
+fn row<'a>(reply: &Reply<'a>, row: &'a [u8]) -> Row<'a> {
+    Row {
+        request: reply.request,
+        reply: reply.bytes,
+        row,
+    }
+}
+
 /// RPCs that csc does not have: the columns of a wide table, separated by tabs, one row a line.
 pub fn tabs(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
     let columns = layout.columns(true)?;
-    for row in layout.rows(reply.bytes)? {
+    for bytes in layout.rows(reply.bytes)? {
         for (index, column) in columns.iter().enumerate() {
             if index > 0 {
                 out.push('\t');
             }
-            cell::write(&column.value(reply.bytes, row)?, Format::Plain, out);
+            cell::write(&column.value(row(reply, bytes))?, Format::Plain, out);
         }
         out.push('\n');
     }
@@ -84,11 +93,9 @@ pub fn capabilities(
     reply: &Reply<'_>,
     out: &mut String,
 ) -> Result<(), OutputError> {
-    let columns = layout.columns(false)?;
-    for row in layout.rows(reply.bytes)? {
-        if let Some(column) = columns.first()
-            && let Value::Enum(number, name) = column.value(reply.bytes, row)?
-        {
+    let name = layout.name()?;
+    for bytes in layout.rows(reply.bytes)? {
+        if let Value::Enum(number, name) = name.read(row(reply, bytes))? {
             let _ = writeln!(out, "&{{type:{}}}", enum_text(number, name));
         }
     }
@@ -164,13 +171,21 @@ pub fn validated(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result
     Ok(())
 }
 
-/// The bare number of the first column, a capacity in bytes.
-pub fn capacity(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let columns = layout.columns(false)?;
-    if let Some(column) = columns.first() {
-        cell::write(&column.value(reply.bytes, reply.bytes)?, Format::Plain, out);
-    }
-    out.push('\n');
+/// The bare number of an expanded volume's capacity, of the controller or the node: both have it in field 1.
+pub fn capacity(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    let bytes = v1::NodeExpandVolumeResponse::decode(reply.bytes)?.capacity_bytes;
+    let _ = writeln!(out, "{bytes}");
+    Ok(())
+}
+
+/// The bare number of the available capacity.
+pub fn available_capacity(
+    _: &Layout,
+    reply: &Reply<'_>,
+    out: &mut String,
+) -> Result<(), OutputError> {
+    let bytes = v1::GetCapacityResponse::decode(reply.bytes)?.available_capacity;
+    let _ = writeln!(out, "{bytes}");
     Ok(())
 }
 

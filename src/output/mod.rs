@@ -12,9 +12,9 @@ pub mod text;
 pub mod view;
 
 use crate::rpc::Rpc;
-use cell::{Reader, Source};
+use cell::{Reader, Row, RowTypes, Source};
 use csi_proto::path::{Path, PathError};
-use csi_proto::schema::{Cardinality, Field, Kind, Message, Method};
+use csi_proto::schema::{Cardinality, Field, Kind, Method};
 use csi_proto::value::{Secrets, Value, ValueError, decode};
 use csi_proto::wire::{Raw, fields};
 use std::cmp::Ordering;
@@ -110,7 +110,7 @@ pub struct Layout {
     pub method: &'static Method,
     view: &'static View,
     rows: Option<Path>,
-    row: &'static Message,
+    types: RowTypes,
 }
 
 impl Layout {
@@ -135,7 +135,11 @@ impl Layout {
             method: rpc.method,
             view: rpc.view,
             rows,
-            row,
+            types: RowTypes {
+                request: rpc.method.request,
+                reply,
+                row,
+            },
         })
     }
 
@@ -149,7 +153,7 @@ impl Layout {
             .columns
             .iter()
             .filter(|column| wide || !column.wide);
-        let read = |column| Reader::new(column, self.method.response, self.row);
+        let read = |column| Reader::new(column, self.types);
         Ok(shown.map(read).collect::<Result<_, _>>()?)
     }
 
@@ -157,13 +161,21 @@ impl Layout {
     fn column(&self, name: &str) -> Result<Reader, OutputError> {
         let same = |head: &str| head.eq_ignore_ascii_case(&name.replace(['-', '_'], " "));
         if let Some(column) = self.view.columns.iter().find(|column| same(column.head)) {
-            return Ok(Reader::new(column, self.method.response, self.row)?);
+            return Ok(Reader::new(column, self.types)?);
         }
-        Reader::typed(name, self.method.response, self.row).map_err(|source| OutputError::Column {
+        Reader::typed(name, self.types).map_err(|source| OutputError::Column {
             name: name.to_owned(),
             source,
             known: self.view.columns.iter().map(|column| column.head).collect(),
         })
+    }
+
+    /// What `-o name` prints for a row.
+    ///
+    /// # Errors
+    /// When the declaration names fields that do not exist.
+    pub fn name(&self) -> Result<Source, OutputError> {
+        Ok(Source::parse(self.types, self.view.name)?)
     }
 
     /// The rows of a reply: the elements of its list, or the reply itself.
@@ -192,10 +204,27 @@ pub struct Printer<W: Write> {
     layout: Layout,
     table: table::Table,
     sort: Option<Reader>,
-    /// Rows held back for `--sort-by`: the whole reply and the row, owned.
-    held: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Rows held back for `--sort-by`.
+    held: Vec<Held>,
     pages: json::Pages,
     all_pages: bool,
+}
+
+/// A row with its own copy of what its columns read.
+struct Held {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+    row: Vec<u8>,
+}
+
+impl Held {
+    fn row(&self) -> Row<'_> {
+        Row {
+            request: &self.request,
+            reply: &self.reply,
+            row: &self.row,
+        }
+    }
 }
 
 impl<W: Write> Printer<W> {
@@ -247,8 +276,11 @@ impl<W: Write> Printer<W> {
         } else if self.buffers() {
             for row in self.layout.rows(reply.bytes)? {
                 // What a row's columns read from the reply is small once the rows are taken out of it.
-                let rest = self.without_rows(reply.bytes)?;
-                self.held.push((rest, row.to_vec()));
+                self.held.push(Held {
+                    request: reply.request.to_vec(),
+                    reply: self.without_rows(reply.bytes)?,
+                    row: row.to_vec(),
+                });
             }
         } else {
             self.write(reply)?;
@@ -262,14 +294,14 @@ impl<W: Write> Printer<W> {
     /// As [`Printer::reply`].
     pub fn finish(mut self) -> Result<(), OutputError> {
         if let Some(sort) = self.sort.take() {
-            let mut keyed = Vec::with_capacity(self.held.len());
-            for (reply, row) in std::mem::take(&mut self.held) {
-                let key = sort.value(&reply, &row)?.into_owned();
-                keyed.push((key, reply, row));
+            let held = std::mem::take(&mut self.held);
+            let mut keyed = Vec::with_capacity(held.len());
+            for held in &held {
+                keyed.push((sort.value(held.row())?, held));
             }
-            keyed.sort_by(|(a, ..), (b, ..)| compare(a, b));
-            for (_, reply, row) in keyed {
-                self.row(&reply, &row)?;
+            keyed.sort_by(|(a, _), (b, _)| compare(a, b));
+            for (_, held) in keyed {
+                self.row(held.row())?;
             }
             self.table.write(&mut self.out)?;
         }
@@ -311,37 +343,40 @@ impl<W: Write> Printer<W> {
         }
         let mut last = None;
         for row in self.layout.rows(reply.bytes)? {
+            let row = Row {
+                request: reply.request,
+                reply: reply.bytes,
+                row,
+            };
             // A name that stands in the reply is one name, however many rows the reply has.
             if self.options.format == Format::Name
-                && self.layout.view.name.starts_with('/')
+                && self.layout.view.name.starts_with(['/', '?'])
                 && last.is_some()
             {
                 break;
             }
-            self.row(reply.bytes, row)?;
+            self.row(row)?;
             last = Some(row);
         }
         Ok(self.table.write(&mut self.out)?)
     }
 
-    fn row(&mut self, reply: &[u8], row: &[u8]) -> Result<(), OutputError> {
-        let value = || decode(self.layout.row, row, Secrets::Mask);
+    fn row(&mut self, row: Row<'_>) -> Result<(), OutputError> {
+        let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
         match self.options.format {
-            Format::Table | Format::Wide | Format::Csc => self.table.add(reply, row)?,
+            Format::Table | Format::Wide | Format::Csc => self.table.add(row)?,
             Format::Json => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
                 self.pages.entry(list, &value()?, &mut self.out)?;
             }
             Format::Jsonl => json::line(&value()?, &mut self.out)?,
             Format::Name => {
-                let name = self.layout.view.name;
-                let source = Source::parse(self.layout.method.response, self.layout.row, name)?;
                 let mut text = String::new();
-                let format = match name {
+                let format = match self.layout.view.name {
                     "ready" => view::Format::Ready,
                     _ => view::Format::Plain,
                 };
-                cell::write(&source.read(reply, row)?, format, &mut text);
+                cell::write(&self.layout.name()?.read(row)?, format, &mut text);
                 writeln!(self.out, "{text}")?;
             }
         }

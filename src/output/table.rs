@@ -1,8 +1,8 @@
-//! Tables like kubectl's: no borders, upper-case heads, columns as wide as the first page needs.
+//! Tables like kubectl's: no borders, upper-case heads, columns as wide as the pages so far needed.
 //!
 //! A page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
-use super::cell::Reader;
+use super::cell::{Reader, Row};
 use super::text::width;
 use csi_proto::value::ValueError;
 use std::io::{self, Write};
@@ -32,19 +32,19 @@ impl Table {
         }
     }
 
-    /// Adds a row of `reply`.
+    /// Adds a row.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn add(&mut self, reply: &[u8], row: &[u8]) -> Result<(), ValueError> {
+    pub fn add(&mut self, row: Row<'_>) -> Result<(), ValueError> {
         for column in &self.columns {
-            column.write(reply, row, &mut self.text)?;
+            column.write(row, &mut self.text)?;
             self.ends.push(self.text.len());
         }
         Ok(())
     }
 
-    /// Writes the rows added since the last time; the first time fixes the widths and writes the heads.
+    /// Writes the rows added since the last time; the first time with the heads. Columns only ever grow.
     ///
     /// # Errors
     /// When `out` cannot be written.
@@ -59,23 +59,24 @@ impl Table {
             .map(|(start, end)| &self.text[start..*end])
             .collect();
         let mut line = String::new();
-        if self.widths.is_empty() {
+        let is_first = self.widths.is_empty();
+        if is_first {
             let head = |column: &Reader| if self.heads { width(&column.head) } else { 0 };
             self.widths = self.columns.iter().map(head).collect();
-            for row in cells.chunks(count) {
-                for (widest, cell) in self.widths.iter_mut().zip(row) {
-                    *widest = width(cell).max(*widest);
-                }
+        }
+        for row in cells.chunks(count) {
+            for (widest, cell) in self.widths.iter_mut().zip(row) {
+                *widest = width(cell).max(*widest);
             }
-            if self.heads {
-                let heads: Vec<&str> = self
-                    .columns
-                    .iter()
-                    .map(|column| column.head.as_str())
-                    .collect();
-                pad(&heads, &self.widths, &mut line);
-                out.write_all(line.as_bytes())?;
-            }
+        }
+        if is_first && self.heads {
+            let heads: Vec<&str> = self
+                .columns
+                .iter()
+                .map(|column| column.head.as_str())
+                .collect();
+            pad(&heads, &self.widths, &mut line);
+            out.write_all(line.as_bytes())?;
         }
         for row in cells.chunks(count) {
             line.clear();

@@ -174,9 +174,12 @@ impl Declare for ControllerPublishVolume {
     const NAMES: &'static [&'static str] = &["publish", "att", "attach"];
     const EXAMPLES: &'static [&'static str] =
         &["publish vol-1 --node-id node-1 --cap 5,mount --read-only --vol-context a=b"];
-    const VIEW: View = View::new(&[text("PUBLISH CONTEXT", "publish_context")])
-        .name("publish_context")
-        .csc(csc::published);
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
+        text("PUBLISH CONTEXT", "publish_context"),
+    ])
+    .name("?volume_id")
+    .csc(csc::published);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -259,6 +262,7 @@ impl Declare for ValidateVolumeCapabilities {
         "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
     ];
     const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
         text("CONFIRMED", "confirmed").format(Format::Presence),
         text("MESSAGE", "message"),
         text("CAPABILITIES", "confirmed.volume_capabilities").wide(),
@@ -266,7 +270,7 @@ impl Declare for ValidateVolumeCapabilities {
         text("PARAMETERS", "confirmed.parameters").wide(),
         text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
     ])
-    .name("message")
+    .name("?volume_id")
     .csc(csc::validated);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
@@ -432,10 +436,11 @@ impl Declare for ControllerExpandVolume {
     const EXAMPLES: &'static [&'static str] =
         &["expand-volume vol-1 --req-bytes 20Gi --lim-bytes 30Gi --cap 5,mount"];
     const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
         size("CAPACITY", "capacity_bytes"),
         text("NODE EXPANSION REQUIRED", "node_expansion_required"),
     ])
-    .name("capacity_bytes")
+    .name("?volume_id")
     .csc(csc::capacity);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
@@ -482,7 +487,7 @@ impl Declare for GetCapacity {
         size("MAXIMUM VOLUME", "maximum_volume_size"),
     ])
     .name("available_capacity")
-    .csc(csc::capacity);
+    .csc(csc::available_capacity);
 
     fn fill(
         &self,

@@ -222,14 +222,16 @@ impl Declare for NodeGetVolumeStats {
         "stats vol-1 --volume-path /mnt/vol-1 --staging-target-path /var/lib/staging/vol-1",
     ];
     const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
         text("UNIT", "unit"),
         text("TOTAL", "total").format(Format::Usage),
         text("USED", "used").format(Format::Usage),
         text("AVAILABLE", "available").format(Format::Usage),
         text("CONDITION", "/volume_condition").format(Format::Condition),
+        text("PATH", "?volume_path").wide(),
     ])
     .rows("usage")
-    .name("unit")
+    .name("?volume_id")
     .csc(csc::stats);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
@@ -315,9 +317,12 @@ impl Declare for NodeExpandVolume {
     const EXAMPLES: &'static [&'static str] = &[
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
     ];
-    const VIEW: View = View::new(&[size("CAPACITY", "capacity_bytes")])
-        .name("capacity_bytes")
-        .csc(csc::capacity);
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
+        size("CAPACITY", "capacity_bytes"),
+    ])
+    .name("?volume_id")
+    .csc(csc::capacity);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(Subjects {

@@ -367,8 +367,8 @@ mod tests {
                     Agreement::Check(_) => {}
                 }
             }
-            let given = [rules.gives_volume_context, rules.gives_publish_context];
-            for path in given.into_iter().flatten() {
+            let gives = [rules.gives_volume_context, rules.gives_publish_context];
+            for path in gives.into_iter().flatten() {
                 assert_path(method.response, path);
             }
         }

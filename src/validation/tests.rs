@@ -300,6 +300,17 @@ fn what_is_newer_than_the_descriptors_passes() {
 }
 
 #[test]
+fn a_source_that_was_not_asked_for_is_wrong() {
+    let create = method("CreateVolume");
+    let example = examples::volumes::create_volume();
+    let request = changed(&example.request, "/volume_content_source", Json::Null);
+    assert_eq!(
+        reply_said(create, &request, &example.reply, &SPEC),
+        "volume.content_source: is set, though the request has no volume_content_source"
+    );
+}
+
+#[test]
 fn a_stream_is_checked_from_message_to_message() {
     let allocated = method("GetMetadataAllocated");
     let request = bytes(allocated.request, &json!({"snapshot_id": "s"}));

@@ -7,10 +7,10 @@ use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
 use serde_json::{Value as Json, json};
 
-/// Gets a field, its path, and the document with the field's value replaced.
+/// Gets a field, its path, and what makes the document with a value of that field.
 type Visit<'a> = dyn FnMut(&'static Field, &str, &dyn Fn(Json) -> Json) + 'a;
 
-/// Every field of the message and the messages in it, with a JSON document that leads to it.
+/// Visits every field of the message and the messages in it, with a JSON document that leads to it.
 fn fields(message: &'static Message, at: &str, wrap: &dyn Fn(Json) -> Json, visit: &mut Visit<'_>) {
     for field in message.fields {
         let repeated = field.cardinality == Cardinality::Repeated;

@@ -18,11 +18,11 @@ pub struct Example {
     pub bad_replies: Vec<Change>,
 }
 
-/// An RPC's name and what makes its example.
-type Entry = (&'static str, fn() -> Example);
+/// Makes an example.
+type Make = fn() -> Example;
 
 /// The example of each RPC.
-pub const EXAMPLES: &[Entry] = &[
+pub const EXAMPLES: &[(&str, Make)] = &[
     ("GetPluginInfo", get_plugin_info),
     ("GetPluginCapabilities", get_plugin_capabilities),
     ("Probe", probe),
