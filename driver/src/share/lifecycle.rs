@@ -29,10 +29,18 @@ use std::os::fd::OwnedFd;
 /// [`ShareError::Unfinished`] says that a retry is needed.
 pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, ShareError> {
     let key = NameKey::of(&wanted.name);
+    let mut refusals = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         let Some(found) = store::find(share, key)? else {
-            refuse_foreign(share, &wanted.sub_dir)?;
+            if let Err(refusal) = refuse_foreign(share, &wanted.sub_dir) {
+                // What lies there may be this very volume, made by another call since the look.
+                refusals += 1;
+                if refusals < 3 {
+                    continue;
+                }
+                return Err(refusal);
+            }
             let mut record = Record {
                 format: FORMAT,
                 nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
@@ -202,10 +210,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     let record = &found.record;
     let path = &record.wanted.sub_dir;
     step("the record says deleting")?;
-    // Nobody can place the folder once it is gone from beside the record.
-    if !trash::discard(share, &found.folder, PREPARED, record.nonce)
-        .map_err(ShareError::unfinished)?
-    {
+    if !set_aside(found).map_err(ShareError::unfinished)? {
         match record.wanted.on_delete {
             OnDelete::Retain => {}
             OnDelete::Delete | OnDelete::Archive => {
@@ -216,7 +221,30 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     step("the folder is taken away")?;
     claims::release(share, path, owner(record)).map_err(ShareError::unfinished)?;
     step("the claim is released")?;
+    // Only now: without it, and with the claim, a repeat would take what lies at the path for ours.
+    trash::discard(share, &found.folder, SET_ASIDE, record.nonce)
+        .map_err(ShareError::unfinished)?;
     store::remove(share, found).map_err(ShareError::unfinished)
+}
+
+/// The prepared folder of a volume that is deleted before it was placed.
+const SET_ASIDE: &str = "withdrawn";
+
+/// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
+fn set_aside(found: &Found) -> Result<bool, ShareError> {
+    let doing = || "setting the prepared folder aside".to_owned();
+    match fs::renameat(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
+        Ok(()) => {
+            step("the prepared folder is set aside")?;
+            beneath::sync(&found.folder).doing(doing)?;
+            Ok(true)
+        }
+        // Set aside by an earlier call, then; or placed.
+        Err(Errno::NOENT) => beneath::exists(&found.folder, SET_ASIDE).doing(doing),
+        // The record and its folder are gone, so nothing is at the path that is ours.
+        Err(Errno::STALE) => Ok(true),
+        Err(error) => Err(error).doing(doing),
+    }
 }
 
 /// Moves the volume's folder from its path to the trash or the archive.
@@ -234,7 +262,7 @@ fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
     };
     let waiting = trash::waiting_name(record.nonce);
     if let Some(parent) = &parent
-        && claims::holds(share, path, owner(record))?
+        && is_ours(share, record)?
     {
         match fs::renameat(parent, path.leaf(), &share.trash, &waiting) {
             // Nothing there: moved by an earlier call, or removed by hand.
@@ -253,7 +281,7 @@ fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
     if !beneath::exists(&share.trash, &waiting).doing(doing)? {
         return Ok(());
     }
-    if !claims::holds(share, path, owner(record))? {
+    if !is_ours(share, record)? {
         return give_back(share, path, &waiting);
     }
     if record.wanted.on_delete == OnDelete::Archive {
@@ -265,6 +293,14 @@ fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
     } else {
         trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
     }
+}
+
+/// Whether the record's path is its volume's now. A claim counts only with its record: a creation that came too late may
+/// have left one.
+fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
+    Ok(claims::holds(share, &record.wanted.sub_dir, owner(record))?
+        && store::find(share, record.key())?
+            .is_some_and(|found| found.record.nonce == record.nonce))
 }
 
 /// Puts another volume's folder back to its path.

@@ -15,3 +15,5 @@ pub mod store;
 pub mod sub_path;
 pub mod token;
 pub mod trash;
+#[cfg(test)]
+mod trials;
