@@ -158,6 +158,25 @@ where
         }
     }
 
+    /// Whether an operation runs on the volume `key`.
+    pub fn is_running(&self, key: &K) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.contains_key(key)
+    }
+
+    /// Waits until no operation runs.
+    pub async fn settle(&self) {
+        loop {
+            let next = {
+                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                running.values().next().map(|entry| entry.result.clone())
+            };
+            let Some(mut result) = next else { return };
+            // An error is the end of an operation too.
+            let _ = result.wait_for(Option::is_some).await;
+        }
+    }
+
     /// Keeps every operation off the volume `key` while the guard lives; nothing when one runs.
     pub fn hold(&self, key: K, owner: &'static str) -> Option<Hold<K, T>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -258,8 +277,11 @@ mod tests {
         };
         let busy = run(Duration::from_millis(1)).await.unwrap_err();
         assert!(matches!(busy, Busy::Running { .. }), "{busy}");
+        assert!(operations.is_running(&1));
         go.notify_one();
         assert_eq!(run(LONG).await, Ok(7));
+        operations.settle().await;
+        assert!(!operations.is_running(&1));
     }
 
     #[tokio::test]
