@@ -1,4 +1,5 @@
-//! The syntax of volume ids: `<share>#<share's UUID>.<name key>.<nonce>`, at most 128 bytes. Must not do I/O.
+//! The syntax of volume ids: `<share>#<share's UUID>.<name key>.<nonce>`, at most 128 bytes, where the share is a name or
+//! `server/path`. Must not do I/O.
 
 use crate::export::Export;
 use crate::limits::MAX_STRING;
@@ -74,7 +75,11 @@ impl Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Export(export) => export.fmt(f),
+            // No colon between the two: csc and its like split `ID:PATH` at colons.
+            Self::Export(export) if export.server().contains(':') => {
+                write!(f, "[{}]{}", export.server(), export.path())
+            }
+            Self::Export(export) => write!(f, "{}{}", export.server(), export.path()),
             Self::Named(name) => f.write_str(name),
         }
     }
@@ -88,11 +93,10 @@ impl FromStr for Location {
         if is_share_name(text) {
             return Ok(Self::Named(text.to_owned()));
         }
-        let (server, path) = text.split_once(":/").ok_or(())?;
+        let (server, path) = text.split_once('/').ok_or(())?;
         let export = Export::parse(server, &format!("/{path}")).map_err(|_| ())?;
-        (export.to_string() == text)
-            .then_some(Self::Export(export))
-            .ok_or(())
+        let location = Self::Export(export);
+        (location.to_string() == text).then_some(location).ok_or(())
     }
 }
 
@@ -173,9 +177,9 @@ mod tests {
             &format!("{own}x"),
             &format!("{own}.x"),
             &own.to_uppercase(),
-            &own.replacen('n', "s:/a/", 1),
-            &own.replacen('n', "s:/../etc", 1),
-            &own.replacen('n', "s:a", 1),
+            &own.replacen('n', "s/a/", 1),
+            &own.replacen('n', "s/../etc", 1),
+            &own.replacen('n', "s:/a", 1),
             &own.replacen('n', "-n", 1),
         ] {
             assert!(text.parse::<VolumeId>().is_err(), "{text}");
