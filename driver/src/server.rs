@@ -5,9 +5,11 @@ use crate::call_log::CallLog;
 use crate::config::Endpoint;
 use crate::flags::Serving;
 use crate::log::{Level, Log};
+use rustix::fs::{Mode, OFlags};
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -145,23 +147,31 @@ fn make_room(path: &Path) -> Result<(), ServeError> {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    identity: (u64, u64),
+    /// Held open, so that no other file can get the number of this inode as long as it is compared.
+    file: OwnedFd,
 }
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
-        let there = path.symlink_metadata()?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(Self {
             path: path.to_owned(),
-            identity: (there.dev(), there.ino()),
+            file: rustix::fs::open(path, flags, Mode::empty())?,
         })
+    }
+
+    fn is_still_there(&self) -> io::Result<bool> {
+        let (ours, there) = (
+            rustix::fs::fstat(&self.file)?,
+            rustix::fs::lstat(&self.path)?,
+        );
+        Ok((ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino))
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let there = self.path.symlink_metadata();
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+        if self.is_still_there().unwrap_or(false) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
