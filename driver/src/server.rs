@@ -181,16 +181,15 @@ impl Drop for SocketFile {
 /// comes. `settled` ends when work that outlives its call is done.
 ///
 /// # Errors
-/// When the transport fails or signals cannot be watched.
+/// When the transport fails.
 pub async fn serve(
     listener: Listener,
+    mut signals: StopSignals,
     routes: Routes,
     log: Log,
     drain: Duration,
     settled: impl Future<Output = ()>,
 ) -> Result<Ended, ServeError> {
-    let mut term = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let calls = CallLog::new(log);
     let router = Server::builder().layer(calls.clone()).add_routes(routes);
@@ -215,7 +214,7 @@ pub async fn serve(
     tokio::pin!(serving);
     let name = tokio::select! {
         result = &mut serving => return result.map(|()| Ended::Drained).map_err(Into::into),
-        name = first_signal(&mut term, &mut int) => name,
+        name = signals.next() => name,
     };
     log.event(Level::Info, "draining", &[("signal", name.into())]);
     let _ = stop.send(());
@@ -235,7 +234,7 @@ pub async fn serve(
     let ended = tokio::select! {
         result = drained => result?,
         () = tokio::time::sleep(drain) => Ended::Late,
-        _ = first_signal(&mut term, &mut int) => Ended::Forced,
+        _ = signals.next() => Ended::Forced,
     };
     log.event(
         Level::Info,
@@ -245,9 +244,29 @@ pub async fn serve(
     Ok(ended)
 }
 
-async fn first_signal(term: &mut Signal, int: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = int.recv() => "SIGINT",
+/// SIGTERM and SIGINT, watched from its making on.
+#[derive(Debug)]
+pub struct StopSignals {
+    term: Signal,
+    int: Signal,
+}
+
+impl StopSignals {
+    /// To be made before the socket is: a process that can be connected to can also be asked to stop in order.
+    ///
+    /// # Errors
+    /// When signals cannot be watched.
+    pub fn watch() -> Result<Self, ServeError> {
+        Ok(Self {
+            term: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
+            int: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
     }
 }
