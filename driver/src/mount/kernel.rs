@@ -244,12 +244,7 @@ fn mount_once(
     })();
     configured.map_err(|errno| {
         let words = kernel_words(&context);
-        let detail = if words.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what} ({words})")
-        };
-        let mut failure = mount_failure(errno, detail);
+        let mut failure = refusal(errno, what, &words);
         if errno == Errno::INVAL && words.contains("arameter") {
             failure.kind = FailureKind::Option;
         }
@@ -306,13 +301,34 @@ fn mount_old_way(
     );
     mounted.map_err(|errno| match errno {
         Errno::NODEV => no_nfs_client(),
-        Errno::PERM => Failure::new(FailureKind::NotPermitted, errno, what),
-        errno => mount_failure(errno, what.to_owned()),
+        Errno::PERM => Failure::new(
+            FailureKind::NotPermitted,
+            errno,
+            format!("{what}: this process needs CAP_SYS_ADMIN"),
+        ),
+        errno => refusal(errno, what, ""),
     })?;
     match place {
         Place::At(_) => Ok(None),
         Place::Nowhere { scratch } => open_target(scratch).map(Some),
     }
+}
+
+/// A mount that the server or the kernel refuses, in words that say what that means.
+fn refusal(errno: Errno, what: &str, kernel_words: &str) -> Failure {
+    let mut failure = mount_failure(errno, what.to_owned());
+    if !kernel_words.is_empty() {
+        failure.detail = format!("{what} ({kernel_words})");
+    }
+    let meaning = match failure.kind {
+        FailureKind::NotFound => "the server has no such path, or does not export it",
+        FailureKind::Refused => {
+            "the server does not export it to this client (in version 3 also: has no such path)"
+        }
+        _ => return failure,
+    };
+    failure.detail = format!("{meaning}: {}", failure.detail);
+    failure
 }
 
 /// What the file system wrote into the context about its refusal.
@@ -413,12 +429,15 @@ fn bind(root: &Path, below: &Path, target: &Path, flags: MountFlags) -> Result<(
     let folder = open_below(root, below)?;
     let place = open_target(target)?;
     rustix::mount::mount_bind(through(&folder), through(&place)).map_err(|errno| {
-        let kind = match errno {
-            Errno::PERM | Errno::ACCESS => FailureKind::NotPermitted,
-            _ => FailureKind::Other,
+        let (kind, hint) = match errno {
+            Errno::PERM | Errno::ACCESS => (
+                FailureKind::NotPermitted,
+                ": this process needs CAP_SYS_ADMIN",
+            ),
+            _ => (FailureKind::Other, ""),
         };
         let detail = format!(
-            "mounting {} at {}",
+            "mounting {} at {}{hint}",
             root.join(below).display(),
             target.display()
         );
