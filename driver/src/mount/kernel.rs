@@ -253,7 +253,7 @@ fn mount_once(
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
-        Place::Nowhere { .. } => Ok(Some(mount)),
+        Place::Nowhere { .. } => open_root(&mount).map(Some),
         Place::At(target) => {
             let folder = open_target(target)?;
             let how =
@@ -310,7 +310,7 @@ fn mount_old_way(
     })?;
     match place {
         Place::At(_) => Ok(None),
-        Place::Nowhere { scratch } => open_target(scratch).map(Some),
+        Place::Nowhere { scratch } => open_root(&open_target(scratch)?).map(Some),
     }
 }
 
@@ -396,6 +396,14 @@ fn target_failure(errno: Errno, target: &Path) -> Failure {
 fn open_target(target: &Path) -> Result<OwnedFd, Failure> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::open(target, how, Mode::empty()).map_err(|errno| target_failure(errno, target))
+}
+
+/// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
+/// mount alive.
+fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(mount, ".", how, Mode::empty())
+        .map_err(|errno| mount_failure(errno, "opening the root of the mount".to_owned()))
 }
 
 /// A path that leads to an open folder without walking again.
