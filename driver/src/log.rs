@@ -107,18 +107,22 @@ fn line(
             }
         }
     }
-    // serde_json escapes the controls of ASCII; these are the others that terminals and readers of lines act on.
-    let mut safe: String = line
-        .chars()
-        .flat_map(|c| {
-            let control = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            let escape = control.then(|| format!("\\u{:04x}", u32::from(c)));
-            let keep = (!control).then_some(c);
-            escape.unwrap_or_default().chars().chain(keep).collect::<Vec<_>>()
-        })
-        .collect();
+    let mut safe = String::with_capacity(line.len() + 1);
+    for character in line.chars() {
+        if acts_on_readers(character) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
     safe.push('\n');
     safe
+}
+
+/// Characters that end lines, move the cursor or turn the direction of text. serde_json escapes only those of ASCII.
+fn acts_on_readers(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text that is one word on a line without quotes.

@@ -10,6 +10,9 @@
 //!   may well exist.
 
 use crate::controller::error::ControllerError;
+use crate::mount::helper::HelperError;
+use crate::mount::task::FailureKind;
+use crate::node::error::NodeError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
 use rustix::io::Errno;
@@ -19,6 +22,55 @@ use tonic::{Code, Status};
 impl From<ControllerError> for Status {
     fn from(error: ControllerError) -> Self {
         Status::new(controller_code(&error), error.to_string())
+    }
+}
+
+impl From<NodeError> for Status {
+    fn from(error: NodeError) -> Self {
+        Status::new(node_code(&error), error.to_string())
+    }
+}
+
+fn node_code(error: &NodeError) -> Code {
+    match error {
+        NodeError::Limit(_)
+        | NodeError::Capability(_)
+        | NodeError::Invalid { .. }
+        | NodeError::NoSource(_)
+        | NodeError::Export(_)
+        | NodeError::SubDir(_)
+        | NodeError::Option(_) => Code::InvalidArgument,
+        NodeError::ServerDenied(_) => Code::PermissionDenied,
+        NodeError::Different { .. } => Code::AlreadyExists,
+        NodeError::Busy(_) => Code::Aborted,
+        NodeError::NotPublished { .. } => Code::NotFound,
+        NodeError::NoParent(_)
+        | NodeError::TargetTaken { .. }
+        | NodeError::Exclusive { .. }
+        | NodeError::InUse(_)
+        | NodeError::NoReadOnly => Code::FailedPrecondition,
+        NodeError::Mount { cause, .. } => helper_code(cause),
+        NodeError::NoAnswer { .. } => Code::Unavailable,
+        NodeError::Io { .. } | NodeError::NoUsage => Code::Internal,
+    }
+}
+
+fn helper_code(error: &HelperError) -> Code {
+    match error {
+        HelperError::Deadline { .. } => Code::DeadlineExceeded,
+        HelperError::Lost { .. } => Code::Unavailable,
+        HelperError::Start(_) => Code::Internal,
+        HelperError::Failed(failure) => match failure.kind {
+            FailureKind::Resolve | FailureKind::Unreachable => Code::Unavailable,
+            FailureKind::NotFound => Code::NotFound,
+            FailureKind::Refused => Code::PermissionDenied,
+            FailureKind::Option => Code::InvalidArgument,
+            FailureKind::Version | FailureKind::NoNfsClient | FailureKind::NotPermitted => {
+                Code::FailedPrecondition
+            }
+            FailureKind::Busy => Code::Aborted,
+            FailureKind::NotMounted | FailureKind::Other => Code::Internal,
+        },
     }
 }
 

@@ -244,12 +244,7 @@ fn mount_once(
     })();
     configured.map_err(|errno| {
         let words = kernel_words(&context);
-        let detail = if words.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what} ({words})")
-        };
-        let mut failure = mount_failure(errno, detail);
+        let mut failure = refusal(errno, what, &words);
         if errno == Errno::INVAL && words.contains("arameter") {
             failure.kind = FailureKind::Option;
         }
@@ -258,7 +253,7 @@ fn mount_once(
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
-        Place::Nowhere { .. } => Ok(Some(mount)),
+        Place::Nowhere { .. } => open_root(&mount).map(Some),
         Place::At(target) => {
             let folder = open_target(target)?;
             let how =
@@ -306,13 +301,34 @@ fn mount_old_way(
     );
     mounted.map_err(|errno| match errno {
         Errno::NODEV => no_nfs_client(),
-        Errno::PERM => Failure::new(FailureKind::NotPermitted, errno, what),
-        errno => mount_failure(errno, what.to_owned()),
+        Errno::PERM => Failure::new(
+            FailureKind::NotPermitted,
+            errno,
+            format!("{what}: this process needs CAP_SYS_ADMIN"),
+        ),
+        errno => refusal(errno, what, ""),
     })?;
     match place {
         Place::At(_) => Ok(None),
-        Place::Nowhere { scratch } => open_target(scratch).map(Some),
+        Place::Nowhere { scratch } => open_root(&open_target(scratch)?).map(Some),
     }
+}
+
+/// A mount that the server or the kernel refuses, in words that say what that means.
+fn refusal(errno: Errno, what: &str, kernel_words: &str) -> Failure {
+    let mut failure = mount_failure(errno, what.to_owned());
+    if !kernel_words.is_empty() {
+        failure.detail = format!("{what} ({kernel_words})");
+    }
+    let meaning = match failure.kind {
+        FailureKind::NotFound => "the server has no such path, or does not export it",
+        FailureKind::Refused => {
+            "the server does not export it to this client (in version 3 also: has no such path)"
+        }
+        _ => return failure,
+    };
+    failure.detail = format!("{meaning}: {}", failure.detail);
+    failure
 }
 
 /// What the file system wrote into the context about its refusal.
@@ -382,6 +398,14 @@ fn open_target(target: &Path) -> Result<OwnedFd, Failure> {
     rustix::fs::open(target, how, Mode::empty()).map_err(|errno| target_failure(errno, target))
 }
 
+/// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
+/// mount alive.
+fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(mount, ".", how, Mode::empty())
+        .map_err(|errno| mount_failure(errno, "opening the root of the mount".to_owned()))
+}
+
 /// A path that leads to an open folder without walking again.
 fn through(folder: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", folder.as_raw_fd())
@@ -413,12 +437,15 @@ fn bind(root: &Path, below: &Path, target: &Path, flags: MountFlags) -> Result<(
     let folder = open_below(root, below)?;
     let place = open_target(target)?;
     rustix::mount::mount_bind(through(&folder), through(&place)).map_err(|errno| {
-        let kind = match errno {
-            Errno::PERM | Errno::ACCESS => FailureKind::NotPermitted,
-            _ => FailureKind::Other,
+        let (kind, hint) = match errno {
+            Errno::PERM | Errno::ACCESS => (
+                FailureKind::NotPermitted,
+                ": this process needs CAP_SYS_ADMIN",
+            ),
+            _ => (FailureKind::Other, ""),
         };
         let detail = format!(
-            "mounting {} at {}",
+            "mounting {} at {}{hint}",
             root.join(below).display(),
             target.display()
         );

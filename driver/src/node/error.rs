@@ -1,18 +1,16 @@
-//! What can go wrong on a node, in plain Rust, and the one place where it becomes a gRPC status.
+//! What can go wrong on a node. Plain Rust: `status` turns these into codes.
 
 use crate::capability::CapabilityError;
 use crate::export::{Export, ExportError};
 use crate::limits::LimitError;
 use crate::mount::helper::HelperError;
 use crate::mount::options::OptionError;
-use crate::mount::task::FailureKind;
 use crate::operations::Busy;
 use crate::share::sub_path::SubPathError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
-use tonic::{Code, Status};
 
 /// A failure of a node call. Cheap to copy, because a call that joins another gets the same.
 #[derive(Clone, Debug, Error)]
@@ -142,56 +140,5 @@ impl NodeError {
             what: export.to_string(),
             cause: Arc::new(cause),
         }
-    }
-
-    /// The code that makes an orchestrator do the right thing: what may still take effect is never INTERNAL or another
-    /// final one.
-    fn code(&self) -> Code {
-        match self {
-            Self::Limit(_)
-            | Self::Capability(_)
-            | Self::Invalid { .. }
-            | Self::NoSource(_)
-            | Self::Export(_)
-            | Self::SubDir(_)
-            | Self::Option(_) => Code::InvalidArgument,
-            Self::ServerDenied(_) => Code::PermissionDenied,
-            Self::Different { .. } => Code::AlreadyExists,
-            Self::Busy(_) => Code::Aborted,
-            Self::NotPublished { .. } => Code::NotFound,
-            Self::NoParent(_)
-            | Self::TargetTaken { .. }
-            | Self::Exclusive { .. }
-            | Self::InUse(_)
-            | Self::NoReadOnly => Code::FailedPrecondition,
-            Self::Mount { cause, .. } => helper_code(cause),
-            Self::NoAnswer { .. } => Code::Unavailable,
-            Self::Io { .. } | Self::NoUsage => Code::Internal,
-        }
-    }
-}
-
-fn helper_code(error: &HelperError) -> Code {
-    match error {
-        HelperError::Deadline { .. } => Code::DeadlineExceeded,
-        HelperError::Lost { .. } => Code::Unavailable,
-        HelperError::Start(_) => Code::Internal,
-        HelperError::Failed(failure) => match failure.kind {
-            FailureKind::Resolve | FailureKind::Unreachable => Code::Unavailable,
-            FailureKind::NotFound => Code::NotFound,
-            FailureKind::Refused => Code::PermissionDenied,
-            FailureKind::Option => Code::InvalidArgument,
-            FailureKind::Version | FailureKind::NoNfsClient | FailureKind::NotPermitted => {
-                Code::FailedPrecondition
-            }
-            FailureKind::Busy => Code::Aborted,
-            FailureKind::NotMounted | FailureKind::Other => Code::Internal,
-        },
-    }
-}
-
-impl From<NodeError> for Status {
-    fn from(error: NodeError) -> Self {
-        Self::new(error.code(), error.to_string())
     }
 }

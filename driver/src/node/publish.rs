@@ -32,7 +32,28 @@ enum Source {
 /// Whether a mount has to be made.
 enum Found {
     Published(Note),
-    Nothing,
+    Nothing { made_folder: bool },
+}
+
+/// How the helper that was to mount has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Itself,
+    Killed,
+    Not,
+}
+
+impl Ended {
+    fn of(error: &NodeError) -> Self {
+        let NodeError::Mount { cause, .. } = error else {
+            return Self::Itself;
+        };
+        match **cause {
+            HelperError::Failed(_) | HelperError::Start(_) => Self::Itself,
+            HelperError::Deadline { stuck: Some(_), .. } => Self::Not,
+            HelperError::Deadline { stuck: None, .. } | HelperError::Lost { .. } => Self::Killed,
+        }
+    }
 }
 
 impl Volumes {
@@ -57,30 +78,30 @@ impl Volumes {
 
     async fn publish_at(&self, request: &PublishRequest, target: &Path) -> Result<Note, NodeError> {
         let source = self.source(request)?;
-        if let Found::Published(note) = self.compare_and_record(request, &source, target).await? {
-            return Ok(note);
-        }
-        let result = self.mount(request, &source, target).await;
-        let unsure = match &result {
-            Err(NodeError::Mount { cause, .. }) => !matches!(**cause, HelperError::Failed(_)),
-            _ => false,
+        let made_folder = match self.compare_and_record(request, &source, target).await? {
+            Found::Published(note) => return Ok(note),
+            Found::Nothing { made_folder } => made_folder,
         };
-        if unsure && target::mounted(target)?.is_some() && !needs_second_step(request, &source) {
-            // The kernel finished just before the helper was ended.
-            return Ok(None);
+        let error = match self.mount(request, &source, target).await {
+            Ok(note) => return Ok(note),
+            Err(error) => error,
+        };
+        let ended = Ended::of(&error);
+        if ended == Ended::Not {
+            // It may still mount, so the record stays: a repeat finds what has become of it.
+            return Err(error);
         }
-        let hangs = matches!(&result, Err(NodeError::Mount { cause, .. })
-            if matches!(**cause, HelperError::Deadline { stuck: Some(_), .. }));
-        if result.is_err() && !hangs {
-            // A failed publish leaves nothing; the first error is the one to tell.
-            let _ = target::mounted(target).map(|mount| {
-                if mount.is_none() {
-                    let _ = target::remove_folder(target);
-                    let _ = self.records.remove(target);
-                }
-            });
+        if target::mounted(target)?.is_some() {
+            // The kernel may have finished just before the helper was ended.
+            let whole = ended == Ended::Killed && !needs_second_step(request, &source);
+            return if whole { Ok(None) } else { Err(error) };
         }
-        result
+        // A failed publish leaves nothing, and the first error is the one to tell.
+        if made_folder {
+            let _ = target::remove_folder(target);
+        }
+        let _ = self.records.remove(target);
+        Err(error)
     }
 
     fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
@@ -136,6 +157,7 @@ impl Volumes {
                 });
             }
         }
+        let mut made_folder = false;
         match (mounted, bare) {
             (Some(mount), _)
                 if self.is_what_was_asked_for(&mount, record.is_some(), request, source) =>
@@ -168,7 +190,10 @@ impl Volumes {
                     &format!("is a symlink to {}; remove it", to.display()),
                 ));
             }
-            (None, Bare::Nothing) => target::make_folder(target)?,
+            (None, Bare::Nothing) => {
+                target::make_folder(target)?;
+                made_folder = true;
+            }
             (None, Bare::EmptyFolder) => {}
             (None, Bare::FullFolder) => {
                 return Err(taken(
@@ -179,7 +204,7 @@ impl Volumes {
             (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
         }
         self.records.put(&new).map_err(Self::record_error)?;
-        Ok(Found::Nothing)
+        Ok(Found::Nothing { made_folder })
     }
 
     /// The columns T1≠T2 of the specification's table: some modes allow one target on a node.
@@ -209,10 +234,6 @@ impl Volumes {
                     mode: strict.as_str_name(),
                 });
             }
-            // A reboot, or somebody's umount, has taken that mount away.
-            self.records
-                .remove(&other.target)
-                .map_err(Self::record_error)?;
         }
         Ok(())
     }
@@ -225,16 +246,16 @@ impl Volumes {
         request: &PublishRequest,
         source: &Source,
     ) -> bool {
-        if mount.read_only != request.options.flags.read_only && request.options.flags.read_only {
-            return false;
-        }
+        let read_only = request.options.flags.read_only;
         match source {
             Source::Nfs(export) => {
-                let same = mount.source.to_string_lossy() == export.to_string();
-                mount.is_nfs() && same && mount.read_only == request.options.flags.read_only
+                mount.is_nfs()
+                    && mount.source.to_string_lossy() == export.to_string()
+                    && mount.read_only == read_only
             }
-            // What is bound there cannot be told from mountinfo alone; the record says that this driver did it.
-            Source::Local { .. } => recorded && !mount.is_nfs(),
+            // What is bound there cannot be told from mountinfo alone; the record says that this driver did it. The local
+            // file system may be read-only itself.
+            Source::Local { .. } => recorded && !mount.is_nfs() && (mount.read_only || !read_only),
         }
     }
 

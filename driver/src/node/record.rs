@@ -2,6 +2,7 @@
 //! a second publish hold after a restart. mountinfo says what is mounted; a record says what was asked for.
 
 use crate::log::{Level, Log};
+use crate::mount::mountinfo;
 use crate::node::request::Arguments;
 use crate::share::sub_path::encode_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -69,8 +70,15 @@ impl PublishRecords {
     /// The records of a volume.
     ///
     /// # Errors
-    /// When the folder cannot be read. A damaged record is logged and skipped.
+    /// When the folder cannot be read.
     pub fn of_volume(&self, volume_id: &str) -> io::Result<Vec<PublishRecord>> {
+        let mut records = self.all()?;
+        records.retain(|record| record.volume_id == volume_id);
+        Ok(records)
+    }
+
+    /// All records. A damaged one is logged and skipped.
+    fn all(&self) -> io::Result<Vec<PublishRecord>> {
         let mut records = Vec::new();
         for entry in self.folder.read_dir()? {
             let path = entry?.path();
@@ -78,8 +86,8 @@ impl PublishRecords {
                 continue;
             }
             match read(&path) {
-                Ok(Some(record)) if record.volume_id == volume_id => records.push(record),
-                Ok(_) => {}
+                Ok(Some(record)) => records.push(record),
+                Ok(None) => {}
                 Err(error) => {
                     let path = path.display().to_string();
                     let fields = [("path", path.into()), ("error", error.to_string().into())];
@@ -89,6 +97,27 @@ impl PublishRecords {
             }
         }
         Ok(records)
+    }
+
+    /// Forgets the publishes whose targets are gone, as after a reboot.
+    ///
+    /// # Errors
+    /// When the folder or mountinfo cannot be read.
+    pub fn forget_gone(&self) -> io::Result<()> {
+        let _lock = self.lock()?;
+        let mounts = mountinfo::read()?;
+        for record in self.all()? {
+            let target = &record.target;
+            // Only what is no mount may be looked at.
+            let gone = mountinfo::at(&mounts, target).is_empty()
+                && target
+                    .symlink_metadata()
+                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            if gone {
+                self.remove(target)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a record, on disk when it returns.
@@ -195,6 +224,26 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().join("here");
+        std::fs::create_dir(&here).unwrap();
+        let records = PublishRecords::open(dir.path(), Log::off()).unwrap();
+        for target in ["/nonexistent/target", "/proc", here.to_str().unwrap()] {
+            records.put(&record("v", target)).unwrap();
+        }
+        records.forget_gone().unwrap();
+        let mut left: Vec<_> = records
+            .of_volume("v")
+            .unwrap()
+            .into_iter()
+            .map(|record| record.target)
+            .collect();
+        left.sort();
+        assert_eq!(left, [PathBuf::from("/proc"), here]);
     }
 
     #[test]

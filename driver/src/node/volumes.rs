@@ -37,6 +37,7 @@ impl Volumes {
     /// When the work folder cannot be used.
     pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
         let records = PublishRecords::open(&config.work_dir, log)?;
+        records.forget_gone()?;
         Ok(Self {
             config,
             helpers,
