@@ -35,7 +35,8 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
         let Some(found) = store::find(share, key)? else {
             if let Err(refusal) = refuse_foreign(share, &wanted.sub_dir) {
                 // What lies there may be this very volume, made by another call since the look.
-                refusals += 1;
+                let own = matches!(&refusal, ShareError::Overlap { volume, .. } if *volume == wanted.name);
+                refusals += usize::from(!own);
                 if refusals < 3 {
                     continue;
                 }
@@ -95,11 +96,14 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
             | ShareError::Foreign { .. }
             | ShareError::Blocked { .. }),
         ) => {
-            withdraw(share, found)?;
-            return Err(refusal);
+            // Changed by others meanwhile, the refusal may be about a volume that is gone.
+            return match withdraw(share, found)? {
+                Claimed::Won => Err(refusal),
+                Claimed::Lost => Ok(None),
+            };
         }
         // Nobody has written to it yet, so a new one is as good.
-        Err(ShareError::Vanished { .. }) => return withdraw(share, found).map(|()| None),
+        Err(ShareError::Vanished { .. }) => return withdraw(share, found).map(|_| None),
         Err(other) => return Err(other.unfinished()),
     }
     let mut next = record.next();
@@ -146,13 +150,13 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
 }
 
 /// Takes back a volume whose folder cannot be had.
-fn withdraw(share: &Share, found: &Found) -> Result<(), ShareError> {
+fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
     let mut next = found.record.next();
     next.state = State::Deleting;
     // Should another call have placed the folder after all, it is ours and empty.
     next.wanted.on_delete = OnDelete::Delete;
     match store::update(share, found, &next).map_err(ShareError::unfinished)? {
-        Claimed::Lost => Ok(()),
+        Claimed::Lost => Ok(Claimed::Lost),
         Claimed::Won => {
             let withdrawn = Found {
                 folder: found
@@ -162,7 +166,8 @@ fn withdraw(share: &Share, found: &Found) -> Result<(), ShareError> {
                 record: next,
                 prepared: found.prepared,
             };
-            finish_delete(share, &withdrawn)
+            finish_delete(share, &withdrawn)?;
+            Ok(Claimed::Won)
         }
     }
 }
