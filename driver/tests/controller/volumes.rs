@@ -37,7 +37,7 @@ async fn a_volume_lives_through_every_call() {
         create(&other, sized("pvc-1", 1 << 30, 0)).await.unwrap(),
         volume
     );
-    assert_eq!(list(&other).await, [id.clone()]);
+    assert_eq!(list(&other).await, [id.as_str()]);
 
     assert_eq!(expand(&other, &id, 2 << 30, 0).await.unwrap(), 2 << 30);
     assert_eq!(expand(&controller, &id, 1, 0).await.unwrap(), 2 << 30);
