@@ -207,7 +207,7 @@ fn draft_and_rename(
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let renamed = fs::renameat(&share.drafts, draft, &share.volumes, &name);
+        let renamed = beneath::rename(&share.drafts, draft, &share.volumes, &name);
         step("the record is published")?;
         let Err(error) = renamed else {
             beneath::sync(&share.volumes)
