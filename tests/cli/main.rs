@@ -4,4 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod connection;
 mod golden;
+mod lifecycle;
+mod misbehaving;
+mod real_driver;
