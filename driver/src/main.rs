@@ -1,2 +1,52 @@
-//! x
-fn main() {}
+//! `csi-driver-nfs`: parse, serve, exit.
+
+use clap::Parser;
+use csi_driver_nfs::driver::Driver;
+use csi_driver_nfs::flags::Flags;
+use csi_driver_nfs::log::Level;
+use csi_driver_nfs::mount::helper;
+use csi_driver_nfs::server::{self, Ended, Listener};
+use std::error::Error;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Some(code) = helper::run_if_child() {
+        return code;
+    }
+    match run(Flags::parse()) {
+        Ok(Ended::Drained) => ExitCode::SUCCESS,
+        Ok(Ended::Late | Ended::Forced) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("csi-driver-nfs: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(flags: Flags) -> Result<Ended, Box<dyn Error>> {
+    // One thread serves: the work is waiting for the kernel, and helpers must be started by a thread that stays.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(async {
+        let (serving, config, log) = flags.resolve()?;
+        let drain = config.bounds.drain;
+        let fields = [
+            ("driver", config.driver_name.clone().into()),
+            ("version", env!("CARGO_PKG_VERSION").into()),
+            ("node", config.node_id.clone().into()),
+        ];
+        let listener = Listener::bind(&serving).await?;
+        let driver = Driver::new(config, log)?;
+        tokio::spawn(driver.clone().housekeeping());
+        let mut fields = fields.to_vec();
+        if let Some(endpoint) = listener.endpoint() {
+            fields.insert(0, ("endpoint", endpoint.to_string().into()));
+        }
+        log.event(Level::Info, "serving", &fields);
+        Ok(server::serve(listener, driver.routes(), log, drain, driver.settled()).await?)
+    });
+    // Threads that hang on a file system must not keep the process.
+    runtime.shutdown_background();
+    ended
+}

@@ -44,11 +44,11 @@ impl Path {
                 .field(name)
                 .ok_or_else(|| missing(message.fields.iter().map(|field| field.name).collect()))?;
             steps.push((message, field));
-            within = field.name;
             inside = match (field.kind, field.cardinality) {
                 (Kind::Message(of), Cardinality::Singular) => Some(of),
                 _ => None,
             };
+            within = inside.map_or(field.name, Message::short_name);
         }
         Ok(Self { steps })
     }
@@ -65,6 +65,45 @@ impl Path {
     pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
         read(&self.steps, bytes)
     }
+
+    /// The bytes of every element of the repeated message at the path's end, in the order of the wire.
+    ///
+    /// # Errors
+    /// When the bytes are not a protobuf message.
+    pub fn elements<'a>(&self, bytes: &'a [u8]) -> Result<Vec<&'a [u8]>, ValueError> {
+        let mut level = vec![bytes];
+        for (message, field) in &self.steps {
+            let mut next = Vec::new();
+            for bytes in level {
+                for raw in occurrences(message, field, bytes)? {
+                    if let wire::Raw::Bytes(bytes) = raw {
+                        next.push(bytes);
+                    }
+                }
+            }
+            level = next;
+        }
+        Ok(level)
+    }
+}
+
+/// The contents with which `field` occurs in the bytes of a `message`.
+fn occurrences<'a>(
+    message: &'static Message,
+    field: &'static Field,
+    bytes: &'a [u8],
+) -> Result<Vec<wire::Raw<'a>>, ValueError> {
+    let mut found = Vec::new();
+    for part in wire::fields(bytes) {
+        let (number, raw) = part.map_err(|source| ValueError::Wire {
+            message: message.name,
+            source,
+        })?;
+        if number == field.number && value::fits(field, raw) {
+            found.push(raw);
+        }
+    }
+    Ok(found)
 }
 
 fn read<'a>(
@@ -74,16 +113,7 @@ fn read<'a>(
     let Some(((message, field), rest)) = steps.split_first() else {
         return Ok(Value::Absent);
     };
-    let mut occurrences = Vec::new();
-    for part in wire::fields(bytes) {
-        let (number, raw) = part.map_err(|source| ValueError::Wire {
-            message: message.name,
-            source,
-        })?;
-        if number == field.number && value::fits(field, raw) {
-            occurrences.push(raw);
-        }
-    }
+    let occurrences = occurrences(message, field, bytes)?;
     if rest.is_empty() {
         if field.oneof.is_some() && occurrences.is_empty() {
             return Ok(Value::Absent);

@@ -10,6 +10,8 @@ use std::fmt;
 pub struct Method {
     /// The RPC's name, such as `CreateVolume`.
     pub name: &'static str,
+    /// The RPC's name in kebab case, such as `create-volume`.
+    pub kebab_name: &'static str,
     /// The service's name without the package, such as `Controller`.
     pub service: &'static str,
     /// The path of the gRPC call, such as `/csi.v1.Controller/CreateVolume`.
@@ -193,6 +195,12 @@ pub fn method_by_name(name: &str) -> Option<&'static Method> {
         .iter()
         .copied()
         .find(|method| method.name == name)
+}
+
+/// The first sentence of a comment, without its full stop.
+pub fn summary(doc: &'static str) -> &'static str {
+    let end = doc.find(". ").unwrap_or(doc.len());
+    doc[..end].trim_end_matches('.')
 }
 
 fn short(name: &'static str) -> &'static str {

@@ -247,10 +247,11 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
             let alpha = alpha_service || option_is_set(&method.options(), "csi.v1.alpha_method");
             writeln!(
                 out,
-                "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
+                "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, kebab_name: {7:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
                 method.full_name(), method.name(), service.name(),
                 constant(method.input().full_name()), constant(method.output().full_name()),
                 method.is_server_streaming(), comments.of(method.full_name()),
+                constant(method.name()).to_lowercase().replace('_', "-"),
             ).unwrap();
             methods.push(name);
         }

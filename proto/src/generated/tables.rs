@@ -3233,6 +3233,7 @@ pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
 /// `csi.v1.Identity.GetPluginInfo`.
 pub static IDENTITY_GET_PLUGIN_INFO: Method = Method {
     name: "GetPluginInfo",
+    kebab_name: "get-plugin-info",
     service: "Identity",
     path: "/csi.v1.Identity/GetPluginInfo",
     request: &GET_PLUGIN_INFO_REQUEST,
@@ -3244,6 +3245,7 @@ pub static IDENTITY_GET_PLUGIN_INFO: Method = Method {
 /// `csi.v1.Identity.GetPluginCapabilities`.
 pub static IDENTITY_GET_PLUGIN_CAPABILITIES: Method = Method {
     name: "GetPluginCapabilities",
+    kebab_name: "get-plugin-capabilities",
     service: "Identity",
     path: "/csi.v1.Identity/GetPluginCapabilities",
     request: &GET_PLUGIN_CAPABILITIES_REQUEST,
@@ -3255,6 +3257,7 @@ pub static IDENTITY_GET_PLUGIN_CAPABILITIES: Method = Method {
 /// `csi.v1.Identity.Probe`.
 pub static IDENTITY_PROBE: Method = Method {
     name: "Probe",
+    kebab_name: "probe",
     service: "Identity",
     path: "/csi.v1.Identity/Probe",
     request: &PROBE_REQUEST,
@@ -3266,6 +3269,7 @@ pub static IDENTITY_PROBE: Method = Method {
 /// `csi.v1.Controller.CreateVolume`.
 pub static CONTROLLER_CREATE_VOLUME: Method = Method {
     name: "CreateVolume",
+    kebab_name: "create-volume",
     service: "Controller",
     path: "/csi.v1.Controller/CreateVolume",
     request: &CREATE_VOLUME_REQUEST,
@@ -3277,6 +3281,7 @@ pub static CONTROLLER_CREATE_VOLUME: Method = Method {
 /// `csi.v1.Controller.DeleteVolume`.
 pub static CONTROLLER_DELETE_VOLUME: Method = Method {
     name: "DeleteVolume",
+    kebab_name: "delete-volume",
     service: "Controller",
     path: "/csi.v1.Controller/DeleteVolume",
     request: &DELETE_VOLUME_REQUEST,
@@ -3288,6 +3293,7 @@ pub static CONTROLLER_DELETE_VOLUME: Method = Method {
 /// `csi.v1.Controller.ControllerPublishVolume`.
 pub static CONTROLLER_CONTROLLER_PUBLISH_VOLUME: Method = Method {
     name: "ControllerPublishVolume",
+    kebab_name: "controller-publish-volume",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerPublishVolume",
     request: &CONTROLLER_PUBLISH_VOLUME_REQUEST,
@@ -3299,6 +3305,7 @@ pub static CONTROLLER_CONTROLLER_PUBLISH_VOLUME: Method = Method {
 /// `csi.v1.Controller.ControllerUnpublishVolume`.
 pub static CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME: Method = Method {
     name: "ControllerUnpublishVolume",
+    kebab_name: "controller-unpublish-volume",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerUnpublishVolume",
     request: &CONTROLLER_UNPUBLISH_VOLUME_REQUEST,
@@ -3310,6 +3317,7 @@ pub static CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME: Method = Method {
 /// `csi.v1.Controller.ValidateVolumeCapabilities`.
 pub static CONTROLLER_VALIDATE_VOLUME_CAPABILITIES: Method = Method {
     name: "ValidateVolumeCapabilities",
+    kebab_name: "validate-volume-capabilities",
     service: "Controller",
     path: "/csi.v1.Controller/ValidateVolumeCapabilities",
     request: &VALIDATE_VOLUME_CAPABILITIES_REQUEST,
@@ -3321,6 +3329,7 @@ pub static CONTROLLER_VALIDATE_VOLUME_CAPABILITIES: Method = Method {
 /// `csi.v1.Controller.ListVolumes`.
 pub static CONTROLLER_LIST_VOLUMES: Method = Method {
     name: "ListVolumes",
+    kebab_name: "list-volumes",
     service: "Controller",
     path: "/csi.v1.Controller/ListVolumes",
     request: &LIST_VOLUMES_REQUEST,
@@ -3332,6 +3341,7 @@ pub static CONTROLLER_LIST_VOLUMES: Method = Method {
 /// `csi.v1.Controller.GetCapacity`.
 pub static CONTROLLER_GET_CAPACITY: Method = Method {
     name: "GetCapacity",
+    kebab_name: "get-capacity",
     service: "Controller",
     path: "/csi.v1.Controller/GetCapacity",
     request: &GET_CAPACITY_REQUEST,
@@ -3343,6 +3353,7 @@ pub static CONTROLLER_GET_CAPACITY: Method = Method {
 /// `csi.v1.Controller.ControllerGetCapabilities`.
 pub static CONTROLLER_CONTROLLER_GET_CAPABILITIES: Method = Method {
     name: "ControllerGetCapabilities",
+    kebab_name: "controller-get-capabilities",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerGetCapabilities",
     request: &CONTROLLER_GET_CAPABILITIES_REQUEST,
@@ -3354,6 +3365,7 @@ pub static CONTROLLER_CONTROLLER_GET_CAPABILITIES: Method = Method {
 /// `csi.v1.Controller.CreateSnapshot`.
 pub static CONTROLLER_CREATE_SNAPSHOT: Method = Method {
     name: "CreateSnapshot",
+    kebab_name: "create-snapshot",
     service: "Controller",
     path: "/csi.v1.Controller/CreateSnapshot",
     request: &CREATE_SNAPSHOT_REQUEST,
@@ -3365,6 +3377,7 @@ pub static CONTROLLER_CREATE_SNAPSHOT: Method = Method {
 /// `csi.v1.Controller.DeleteSnapshot`.
 pub static CONTROLLER_DELETE_SNAPSHOT: Method = Method {
     name: "DeleteSnapshot",
+    kebab_name: "delete-snapshot",
     service: "Controller",
     path: "/csi.v1.Controller/DeleteSnapshot",
     request: &DELETE_SNAPSHOT_REQUEST,
@@ -3376,6 +3389,7 @@ pub static CONTROLLER_DELETE_SNAPSHOT: Method = Method {
 /// `csi.v1.Controller.ListSnapshots`.
 pub static CONTROLLER_LIST_SNAPSHOTS: Method = Method {
     name: "ListSnapshots",
+    kebab_name: "list-snapshots",
     service: "Controller",
     path: "/csi.v1.Controller/ListSnapshots",
     request: &LIST_SNAPSHOTS_REQUEST,
@@ -3387,6 +3401,7 @@ pub static CONTROLLER_LIST_SNAPSHOTS: Method = Method {
 /// `csi.v1.Controller.GetSnapshot`.
 pub static CONTROLLER_GET_SNAPSHOT: Method = Method {
     name: "GetSnapshot",
+    kebab_name: "get-snapshot",
     service: "Controller",
     path: "/csi.v1.Controller/GetSnapshot",
     request: &GET_SNAPSHOT_REQUEST,
@@ -3398,6 +3413,7 @@ pub static CONTROLLER_GET_SNAPSHOT: Method = Method {
 /// `csi.v1.Controller.ControllerExpandVolume`.
 pub static CONTROLLER_CONTROLLER_EXPAND_VOLUME: Method = Method {
     name: "ControllerExpandVolume",
+    kebab_name: "controller-expand-volume",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerExpandVolume",
     request: &CONTROLLER_EXPAND_VOLUME_REQUEST,
@@ -3409,6 +3425,7 @@ pub static CONTROLLER_CONTROLLER_EXPAND_VOLUME: Method = Method {
 /// `csi.v1.Controller.ControllerGetVolume`.
 pub static CONTROLLER_CONTROLLER_GET_VOLUME: Method = Method {
     name: "ControllerGetVolume",
+    kebab_name: "controller-get-volume",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerGetVolume",
     request: &CONTROLLER_GET_VOLUME_REQUEST,
@@ -3420,6 +3437,7 @@ pub static CONTROLLER_CONTROLLER_GET_VOLUME: Method = Method {
 /// `csi.v1.Controller.ControllerModifyVolume`.
 pub static CONTROLLER_CONTROLLER_MODIFY_VOLUME: Method = Method {
     name: "ControllerModifyVolume",
+    kebab_name: "controller-modify-volume",
     service: "Controller",
     path: "/csi.v1.Controller/ControllerModifyVolume",
     request: &CONTROLLER_MODIFY_VOLUME_REQUEST,
@@ -3431,6 +3449,7 @@ pub static CONTROLLER_CONTROLLER_MODIFY_VOLUME: Method = Method {
 /// `csi.v1.GroupController.GroupControllerGetCapabilities`.
 pub static GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES: Method = Method {
     name: "GroupControllerGetCapabilities",
+    kebab_name: "group-controller-get-capabilities",
     service: "GroupController",
     path: "/csi.v1.GroupController/GroupControllerGetCapabilities",
     request: &GROUP_CONTROLLER_GET_CAPABILITIES_REQUEST,
@@ -3442,6 +3461,7 @@ pub static GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES: Method = Method {
 /// `csi.v1.GroupController.CreateVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT: Method = Method {
     name: "CreateVolumeGroupSnapshot",
+    kebab_name: "create-volume-group-snapshot",
     service: "GroupController",
     path: "/csi.v1.GroupController/CreateVolumeGroupSnapshot",
     request: &CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST,
@@ -3453,6 +3473,7 @@ pub static GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT: Method = Method {
 /// `csi.v1.GroupController.DeleteVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT: Method = Method {
     name: "DeleteVolumeGroupSnapshot",
+    kebab_name: "delete-volume-group-snapshot",
     service: "GroupController",
     path: "/csi.v1.GroupController/DeleteVolumeGroupSnapshot",
     request: &DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST,
@@ -3464,6 +3485,7 @@ pub static GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT: Method = Method {
 /// `csi.v1.GroupController.GetVolumeGroupSnapshot`.
 pub static GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT: Method = Method {
     name: "GetVolumeGroupSnapshot",
+    kebab_name: "get-volume-group-snapshot",
     service: "GroupController",
     path: "/csi.v1.GroupController/GetVolumeGroupSnapshot",
     request: &GET_VOLUME_GROUP_SNAPSHOT_REQUEST,
@@ -3475,6 +3497,7 @@ pub static GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT: Method = Method {
 /// `csi.v1.SnapshotMetadata.GetMetadataAllocated`.
 pub static SNAPSHOT_METADATA_GET_METADATA_ALLOCATED: Method = Method {
     name: "GetMetadataAllocated",
+    kebab_name: "get-metadata-allocated",
     service: "SnapshotMetadata",
     path: "/csi.v1.SnapshotMetadata/GetMetadataAllocated",
     request: &GET_METADATA_ALLOCATED_REQUEST,
@@ -3486,6 +3509,7 @@ pub static SNAPSHOT_METADATA_GET_METADATA_ALLOCATED: Method = Method {
 /// `csi.v1.SnapshotMetadata.GetMetadataDelta`.
 pub static SNAPSHOT_METADATA_GET_METADATA_DELTA: Method = Method {
     name: "GetMetadataDelta",
+    kebab_name: "get-metadata-delta",
     service: "SnapshotMetadata",
     path: "/csi.v1.SnapshotMetadata/GetMetadataDelta",
     request: &GET_METADATA_DELTA_REQUEST,
@@ -3497,6 +3521,7 @@ pub static SNAPSHOT_METADATA_GET_METADATA_DELTA: Method = Method {
 /// `csi.v1.Node.NodeStageVolume`.
 pub static NODE_NODE_STAGE_VOLUME: Method = Method {
     name: "NodeStageVolume",
+    kebab_name: "node-stage-volume",
     service: "Node",
     path: "/csi.v1.Node/NodeStageVolume",
     request: &NODE_STAGE_VOLUME_REQUEST,
@@ -3508,6 +3533,7 @@ pub static NODE_NODE_STAGE_VOLUME: Method = Method {
 /// `csi.v1.Node.NodeUnstageVolume`.
 pub static NODE_NODE_UNSTAGE_VOLUME: Method = Method {
     name: "NodeUnstageVolume",
+    kebab_name: "node-unstage-volume",
     service: "Node",
     path: "/csi.v1.Node/NodeUnstageVolume",
     request: &NODE_UNSTAGE_VOLUME_REQUEST,
@@ -3519,6 +3545,7 @@ pub static NODE_NODE_UNSTAGE_VOLUME: Method = Method {
 /// `csi.v1.Node.NodePublishVolume`.
 pub static NODE_NODE_PUBLISH_VOLUME: Method = Method {
     name: "NodePublishVolume",
+    kebab_name: "node-publish-volume",
     service: "Node",
     path: "/csi.v1.Node/NodePublishVolume",
     request: &NODE_PUBLISH_VOLUME_REQUEST,
@@ -3530,6 +3557,7 @@ pub static NODE_NODE_PUBLISH_VOLUME: Method = Method {
 /// `csi.v1.Node.NodeUnpublishVolume`.
 pub static NODE_NODE_UNPUBLISH_VOLUME: Method = Method {
     name: "NodeUnpublishVolume",
+    kebab_name: "node-unpublish-volume",
     service: "Node",
     path: "/csi.v1.Node/NodeUnpublishVolume",
     request: &NODE_UNPUBLISH_VOLUME_REQUEST,
@@ -3541,6 +3569,7 @@ pub static NODE_NODE_UNPUBLISH_VOLUME: Method = Method {
 /// `csi.v1.Node.NodeGetVolumeStats`.
 pub static NODE_NODE_GET_VOLUME_STATS: Method = Method {
     name: "NodeGetVolumeStats",
+    kebab_name: "node-get-volume-stats",
     service: "Node",
     path: "/csi.v1.Node/NodeGetVolumeStats",
     request: &NODE_GET_VOLUME_STATS_REQUEST,
@@ -3552,6 +3581,7 @@ pub static NODE_NODE_GET_VOLUME_STATS: Method = Method {
 /// `csi.v1.Node.NodeExpandVolume`.
 pub static NODE_NODE_EXPAND_VOLUME: Method = Method {
     name: "NodeExpandVolume",
+    kebab_name: "node-expand-volume",
     service: "Node",
     path: "/csi.v1.Node/NodeExpandVolume",
     request: &NODE_EXPAND_VOLUME_REQUEST,
@@ -3563,6 +3593,7 @@ pub static NODE_NODE_EXPAND_VOLUME: Method = Method {
 /// `csi.v1.Node.NodeGetCapabilities`.
 pub static NODE_NODE_GET_CAPABILITIES: Method = Method {
     name: "NodeGetCapabilities",
+    kebab_name: "node-get-capabilities",
     service: "Node",
     path: "/csi.v1.Node/NodeGetCapabilities",
     request: &NODE_GET_CAPABILITIES_REQUEST,
@@ -3574,6 +3605,7 @@ pub static NODE_NODE_GET_CAPABILITIES: Method = Method {
 /// `csi.v1.Node.NodeGetInfo`.
 pub static NODE_NODE_GET_INFO: Method = Method {
     name: "NodeGetInfo",
+    kebab_name: "node-get-info",
     service: "Node",
     path: "/csi.v1.Node/NodeGetInfo",
     request: &NODE_GET_INFO_REQUEST,

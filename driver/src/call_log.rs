@@ -1,0 +1,352 @@
+//! What every call goes through: one log line with method, redacted request, status and time, and a bound on the length
+//! of error messages. A tower layer around all services, so that no RPC can be forgotten.
+
+use crate::log::{Level, Log};
+use bytes::{Buf, Bytes};
+use csi_proto::schema::Method;
+use csi_proto::value::{self, Secrets};
+use http_body::{Frame, SizeHint};
+use serde_json::Value;
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::sync::watch;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+/// The longest error message that is sent. Clients lose all headers, the status among them, when they exceed 16 KiB,
+/// and a byte of the message may become three in a header.
+const MESSAGE_LIMIT: usize = 4096;
+
+/// The longest request that is logged. No valid one is longer: maps are bounded to 4 KiB each.
+const REQUEST_LIMIT: usize = 64 * 1024;
+
+/// Wraps services in the log, and counts the calls that run.
+#[derive(Clone, Debug)]
+pub struct CallLog {
+    log: Log,
+    running: Arc<watch::Sender<usize>>,
+}
+
+impl CallLog {
+    /// Calls are logged to `log`.
+    pub fn new(log: Log) -> Self {
+        Self {
+            log,
+            running: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Waits until no call runs.
+    pub async fn quiet(&self) {
+        // The sender lives in `self`.
+        let _ = self
+            .running
+            .subscribe()
+            .wait_for(|running| *running == 0)
+            .await;
+    }
+}
+
+impl Layer<Routes> for CallLog {
+    type Service = Logged;
+
+    fn layer(&self, inner: Routes) -> Logged {
+        Logged {
+            inner,
+            calls: self.clone(),
+        }
+    }
+}
+
+/// Services with the log around them.
+#[derive(Clone, Debug)]
+pub struct Logged {
+    inner: Routes,
+    calls: CallLog,
+}
+
+type Reply = http::Response<Body>;
+
+impl Service<http::Request<Body>> for Logged {
+    type Response = Reply;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<http::Request<Body>>::poll_ready(&mut self.inner, context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        self.calls.running.send_modify(|running| *running += 1);
+        let mut call = Call {
+            calls: self.calls.clone(),
+            path: request.uri().path().to_owned(),
+            request: Arc::default(),
+            start: Instant::now(),
+            finished: false,
+        };
+        let request = if self.calls.log.writes(Level::Info) {
+            let tee = Arc::clone(&call.request);
+            request.map(|body| Body::new(Tee { body, copy: tee }))
+        } else {
+            request
+        };
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let reply = answer.await?;
+            // A unary reply that failed has its status in the headers; without one the call succeeded.
+            let status = Status::from_header_map(reply.headers());
+            let (code, message) = match &status {
+                Some(status) => (status.code(), status.message()),
+                None => (Code::Ok, ""),
+            };
+            call.finish(code, message);
+            Ok(match status {
+                Some(status) if status.message().len() > MESSAGE_LIMIT => shortened(&status),
+                _ => reply,
+            })
+        })
+    }
+}
+
+/// The same status with a message that fits into the headers.
+fn shortened(status: &Status) -> Reply {
+    let mut message = clipped(status.message(), MESSAGE_LIMIT).to_owned();
+    let _ = write!(message, " … ({} bytes in all)", status.message().len());
+    Status::with_details_and_metadata(
+        status.code(),
+        message,
+        Bytes::copy_from_slice(status.details()),
+        status.metadata().clone(),
+    )
+    .into_http()
+}
+
+/// At most the first `limit` bytes, in whole characters.
+fn clipped(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+/// One call while it runs. Dropped without [`Call::finish`], it was given up by the client.
+struct Call {
+    calls: CallLog,
+    path: String,
+    request: Arc<Mutex<Copy>>,
+    start: Instant,
+    finished: bool,
+}
+
+/// What has been seen of a request's bytes.
+#[derive(Default)]
+struct Copy {
+    bytes: Vec<u8>,
+    total: usize,
+}
+
+impl Call {
+    fn finish(&mut self, code: Code, message: &str) {
+        self.finished = true;
+        let level = match code {
+            Code::Ok => Level::Info,
+            _ => Level::Warn,
+        };
+        if !self.calls.log.writes(level) {
+            return;
+        }
+        let milliseconds = self.start.elapsed().as_secs_f64() * 1000.0;
+        let mut fields = vec![
+            ("method", self.path.trim_start_matches("/csi.v1.").into()),
+            ("request", self.request()),
+            ("code", code_name(code).into()),
+            ("ms", ((milliseconds * 10.0).round() / 10.0).into()),
+        ];
+        if !message.is_empty() {
+            fields.push(("message", clipped(message, MESSAGE_LIMIT).into()));
+        }
+        self.calls.log.event(level, "call", &fields);
+    }
+
+    /// The request without its secrets; where it cannot be read, why.
+    fn request(&self) -> Value {
+        let copy = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(method) = method(&self.path) else {
+            return "unknown method".into();
+        };
+        if copy.total > copy.bytes.len() {
+            return format!("not shown: {} bytes", copy.total).into();
+        }
+        // gRPC: a flag for compression and four bytes of length stand before the message.
+        let Some(([0, ..], message)) = copy.bytes.split_at_checked(5) else {
+            return "not readable".into();
+        };
+        value::decode(method.request, message, Secrets::Mask)
+            .map_err(|error| error.to_string())
+            .and_then(|value| {
+                serde_json::to_value(without_defaults(value)).map_err(|error| error.to_string())
+            })
+            .unwrap_or_else(Value::from)
+    }
+}
+
+/// A line needs only what was given.
+fn without_defaults(value: value::Value<'_>) -> value::Value<'_> {
+    use value::Value as V;
+    match value {
+        V::Message(fields) => V::Message(
+            fields
+                .into_iter()
+                .map(|(key, value)| (key, without_defaults(value)))
+                .filter(|(_, value)| match value {
+                    V::Absent | V::Bool(false) | V::Int32(0) | V::Int64(0) | V::Enum(0, _) => false,
+                    V::Text(text) => !text.is_empty(),
+                    V::List(list) => !list.is_empty(),
+                    V::Map(map) => !map.is_empty(),
+                    _ => true,
+                })
+                .collect(),
+        ),
+        V::List(list) => V::List(list.into_iter().map(without_defaults).collect()),
+        other => other,
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.finish(
+                Code::Cancelled,
+                "the client gave up; what was begun goes on",
+            );
+        }
+    }
+}
+
+fn method(path: &str) -> Option<&'static Method> {
+    csi_proto::tables::METHODS
+        .iter()
+        .copied()
+        .find(|method| method.path == path)
+}
+
+/// The code's name as the specification writes it.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// A request's body that leaves a copy behind as it is read.
+struct Tee {
+    body: Body,
+    copy: Arc<Mutex<Copy>>,
+}
+
+impl http_body::Body for Tee {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            let mut copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
+            copy.total += data.remaining();
+            if copy.total <= REQUEST_LIMIT {
+                copy.bytes.extend_from_slice(data);
+            }
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::v1::NodePublishVolumeRequest;
+    use prost::Message;
+
+    fn logged(path: &str, request: &NodePublishVolumeRequest) -> Value {
+        let body = request.encode_to_vec();
+        let mut bytes = vec![0];
+        bytes.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+        bytes.extend_from_slice(&body);
+        let calls = CallLog::new(Log::off());
+        calls.running.send_modify(|running| *running += 1);
+        let call = Call {
+            calls,
+            path: path.to_owned(),
+            request: Arc::new(Mutex::new(Copy {
+                total: bytes.len(),
+                bytes,
+            })),
+            start: Instant::now(),
+            finished: true,
+        };
+        call.request()
+    }
+
+    #[test]
+    fn secrets_and_tokens_are_masked_and_defaults_left_out() {
+        let token = "csi.storage.k8s.io/serviceAccount.tokens";
+        let request = NodePublishVolumeRequest {
+            volume_id: "v".into(),
+            secrets: [("password".to_owned(), "hunter2".to_owned())].into(),
+            volume_context: [(token.to_owned(), "hunter3".to_owned())].into(),
+            ..Default::default()
+        };
+        let shown = logged("/csi.v1.Node/NodePublishVolume", &request);
+        assert_eq!(shown["volumeId"], "v");
+        assert!(shown.get("readonly").is_none());
+        let text = shown.to_string();
+        assert!(!text.contains("hunter"), "{text}");
+        assert!(text.contains("password"), "{text}");
+    }
+
+    #[test]
+    fn long_messages_fit_into_headers() {
+        let reply = shortened(&Status::internal("é".repeat(10_000)));
+        let status = Status::from_header_map(reply.headers()).unwrap();
+        assert_eq!(status.code(), Code::Internal);
+        assert!(status.message().ends_with("(20000 bytes in all)"));
+        let size: usize = reply
+            .headers()
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
+        assert!(size < 16 * 1024, "{size}");
+    }
+}

@@ -1,0 +1,424 @@
+//! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
+
+use crate::export::{Export, ExportError};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Everything that a driver instance is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The name that the driver gives in GetPluginInfo.
+    pub driver_name: String,
+    /// The name of this node in NodeGetInfo.
+    pub node_id: String,
+    /// The services that are served.
+    pub mode: Mode,
+    /// Shares with a name, which the controller knows without having been asked for them.
+    pub shares: Vec<NamedShare>,
+    /// Exports that are folders of this machine.
+    pub local_shares: Vec<LocalShare>,
+    /// Private folder for what must outlive a restart.
+    pub work_dir: PathBuf,
+    /// What a request may name.
+    pub policy: Policy,
+    /// How long things may take.
+    pub bounds: Bounds,
+    /// Whether a publish makes a symlink where mounting is refused.
+    pub symlink_fallback: bool,
+}
+
+/// The services that an instance serves beside Identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Controller and Node.
+    All,
+    /// Controller only.
+    Controller,
+    /// Node only.
+    Node,
+}
+
+impl Mode {
+    /// Whether the Controller service is served.
+    pub fn controller(self) -> bool {
+        self != Self::Node
+    }
+
+    /// Whether the Node service is served.
+    pub fn node(self) -> bool {
+        self != Self::Controller
+    }
+}
+
+/// A share that has a name of its own, for short volume ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedShare {
+    /// The name.
+    pub name: String,
+    /// What it stands for.
+    pub export: Export,
+}
+
+/// An export that is a folder of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalShare {
+    /// What requests call it.
+    pub export: Export,
+    /// The folder.
+    pub path: PathBuf,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// For a mount, name resolution included.
+    pub mount: Duration,
+    /// For an unmount, the lazy one included.
+    pub unmount: Duration,
+    /// For the size and usage of a volume.
+    pub stats: Duration,
+    /// For calls in progress when the driver is told to end.
+    pub drain: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            mount: Duration::from_secs(110),
+            unmount: Duration::from_secs(30),
+            stats: Duration::from_secs(5),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Which servers and mount options a request may name.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Host names, addresses, or `*.domain`; empty allows every server.
+    pub servers: Vec<String>,
+    /// Names of mount options; empty allows all that are not denied.
+    pub allowed_options: Vec<String>,
+    /// Names of mount options that are refused.
+    pub denied_options: Vec<String>,
+}
+
+impl Policy {
+    /// Whether requests may name `server`.
+    pub fn allows_server(&self, server: &str) -> bool {
+        self.servers.is_empty()
+            || self
+                .servers
+                .iter()
+                .any(|pattern| match pattern.strip_prefix("*.") {
+                    Some(domain) => server
+                        .to_ascii_lowercase()
+                        .strip_suffix(&domain.to_ascii_lowercase())
+                        .is_some_and(|host| host.len() > 1 && host.ends_with('.')),
+                    None => pattern
+                        .trim_matches(['[', ']'])
+                        .eq_ignore_ascii_case(server),
+                })
+    }
+}
+
+impl Config {
+    /// The local share that `export` is or lies in, and where in it.
+    pub fn local_share(&self, export: &Export) -> Option<(&LocalShare, PathBuf)> {
+        self.local_shares.iter().find_map(|share| {
+            if share.export.server() != export.server() {
+                return None;
+            }
+            let below = Path::new(export.path()).strip_prefix(share.export.path());
+            below.ok().map(|below| (share, below.to_owned()))
+        })
+    }
+}
+
+/// Where the driver serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A loopback address.
+    Tcp(SocketAddr),
+}
+
+/// Text that is not what a flag takes. The message says what it takes.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not an endpoint.
+    #[error("{0:?} is no endpoint: give unix:///run/csi.sock or tcp://127.0.0.1:10000")]
+    Endpoint(String),
+    /// An address that other machines reach.
+    #[error(
+        "{0} is not a loopback address: CSI has no authentication, so whoever reaches the port could mount and delete; serve a unix socket, or 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+    /// Not a duration.
+    #[error("{0:?} is no duration: give 30s, 1m30s or 100ms")]
+    Duration(String),
+    /// Not a named share.
+    #[error("{0:?} is no share: give NAME=SERVER:/PATH, NAME of letters, digits, '-', '_' and '.'")]
+    Share(String),
+    /// Not a local share.
+    #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
+    LocalShare(String),
+    /// Not an export.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// Not permission bits.
+    #[error("{0:?} is no socket mode: give octal digits up to 777, such as 0660")]
+    SocketMode(String),
+    /// Not a driver's name.
+    #[error(
+        "{0:?} is no driver name: at most 63 letters, digits, '-' and '.', with a letter or digit at both ends"
+    )]
+    DriverName(String),
+    /// Not a node's id.
+    #[error("{0:?} is no node id: 1 to 192 bytes without control characters")]
+    NodeId(String),
+}
+
+impl FromStr for Endpoint {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::Endpoint(text.to_owned());
+        let address = text
+            .strip_prefix("tcp://")
+            .or_else(|| text.strip_prefix("tcp:"));
+        if let Some(address) = address {
+            let address = address.replace("localhost", "127.0.0.1");
+            let address: SocketAddr = address.parse().map_err(|_| wrong())?;
+            if !address.ip().is_loopback() {
+                return Err(ConfigError::NotLoopback(address));
+            }
+            return Ok(Self::Tcp(address));
+        }
+        let path = match text.strip_prefix("unix:") {
+            Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
+            None if text.starts_with(['/', '.']) => text,
+            None => return Err(wrong()),
+        };
+        if path.is_empty() || path.ends_with('/') {
+            return Err(wrong());
+        }
+        Ok(Self::Unix(PathBuf::from(path)))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+impl FromStr for NamedShare {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::Share(text.to_owned());
+        let (name, export) = text.split_once('=').ok_or_else(wrong)?;
+        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > 63 || !name.chars().all(fine) {
+            return Err(wrong());
+        }
+        let (server, share) = split_export(export).ok_or_else(wrong)?;
+        Ok(Self {
+            name: name.to_owned(),
+            export: Export::parse(server, share)?,
+        })
+    }
+}
+
+impl FromStr for LocalShare {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::LocalShare(text.to_owned());
+        let at = text.find("=/").ok_or_else(wrong)?;
+        let (server, share) = split_export(&text[..at]).ok_or_else(wrong)?;
+        Ok(Self {
+            export: Export::parse(server, share)?,
+            path: PathBuf::from(&text[at + 1..]),
+        })
+    }
+}
+
+/// `SERVER:SHARE`, where the server may be an IPv6 address.
+fn split_export(text: &str) -> Option<(&str, &str)> {
+    if text.starts_with('[') {
+        let at = text.find("]:")?;
+        return Some((&text[..=at], &text[at + 2..]));
+    }
+    text.find(":/")
+        .or_else(|| text.find(':'))
+        .map(|at| (&text[..at], &text[at + 1..]))
+}
+
+/// A duration such as `30s`, `1m30s`, `100ms` or `2h`.
+///
+/// # Errors
+/// When the text is none, or is zero.
+pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
+    let wrong = || ConfigError::Duration(text.to_owned());
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let milliseconds: u64 = match &rest[..unit] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(wrong()),
+        };
+        rest = &rest[unit..];
+        let part = number.checked_mul(milliseconds).ok_or_else(wrong)?;
+        total = total
+            .checked_add(Duration::from_millis(part))
+            .ok_or_else(wrong)?;
+    }
+    // A year is far beyond any sense, and keeps deadlines within what clocks can say.
+    if total.is_zero() || total > Duration::from_secs(365 * 86_400) {
+        return Err(wrong());
+    }
+    Ok(total)
+}
+
+/// Permission bits of the socket in octal.
+///
+/// # Errors
+/// When the text is not octal or has other bits than permissions.
+pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err(ConfigError::SocketMode(text.to_owned())),
+    }
+}
+
+/// The name of a driver as the specification allows it (GetPluginInfo, `name`).
+///
+/// # Errors
+/// When it is none.
+pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let good = text.len() <= 63
+        && text.chars().all(fine)
+        && ends(text.chars().next())
+        && ends(text.chars().last());
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::DriverName(text.to_owned()))
+    }
+}
+
+/// The id of a node: at most 192 bytes, as CSI 1.12 has it and older orchestrators take it.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
+    if (1..=192).contains(&text.len()) && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::NodeId(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints() {
+        let unix = |path: &str| Endpoint::Unix(PathBuf::from(path));
+        assert_eq!("unix:///run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("unix:/run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("unix:csi.sock".parse(), Ok(unix("csi.sock")));
+        assert_eq!("/run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("./csi.sock".parse(), Ok(unix("./csi.sock")));
+        let tcp = Endpoint::Tcp(([127, 0, 0, 1], 9).into());
+        assert_eq!("tcp://127.0.0.1:9".parse(), Ok(tcp.clone()));
+        assert_eq!("tcp://localhost:9".parse(), Ok(tcp));
+        assert!("tcp://[::1]:9".parse::<Endpoint>().is_ok());
+        for refused in ["tcp://0.0.0.0:9", "tcp://10.0.0.1:9", "tcp://[::]:9"] {
+            let error = refused.parse::<Endpoint>().unwrap_err();
+            assert!(matches!(error, ConfigError::NotLoopback(_)), "{refused}");
+        }
+        for wrong in ["", "unix:", "unix:///", "http://x", "tcp://x", "run"] {
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        let share: NamedShare = "home=[fe80::1]:/srv/x".parse().unwrap();
+        assert_eq!(share.name, "home");
+        assert_eq!(share.export.to_string(), "[fe80::1]:/srv/x");
+        let share: NamedShare = "home=fe80::1:/srv".parse().unwrap();
+        assert_eq!(share.export.to_string(), "[fe80::1]:/srv");
+        let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();
+        assert_eq!(share.export.to_string(), "nas:/data");
+        assert_eq!(share.path, Path::new("/srv/a=b"));
+        for wrong in ["x", "=nas:/x", "a b=nas:/x", "a=nas", "a=nas:"] {
+            assert!(wrong.parse::<NamedShare>().is_err(), "{wrong:?}");
+        }
+        for wrong in ["nas:/x", "nas:/x=rel", "nas=/x"] {
+            assert!(wrong.parse::<LocalShare>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
+        for wrong in ["", "1", "s", "-1s", "0s", "1d", "1s2", "99999999999h"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert!(parse_driver_name("nfs.csi.k8s.io").is_ok());
+        for wrong in ["", "-x", "x.", "a_b", &"x".repeat(64)] {
+            assert!(parse_driver_name(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(parse_node_id("").is_err());
+        assert!(parse_node_id("a\nb").is_err());
+        assert_eq!(parse_socket_mode("0660"), Ok(0o660));
+        assert!(parse_socket_mode("8").is_err());
+        assert!(parse_socket_mode("1777").is_err());
+    }
+
+    #[test]
+    fn servers_are_allowed_by_name_and_by_domain() {
+        let policy = Policy {
+            servers: vec!["nas".into(), "*.example.org".into(), "[fe80::1]".into()],
+            ..Policy::default()
+        };
+        for server in ["nas", "NAS", "a.example.org", "a.b.Example.org", "fe80::1"] {
+            assert!(policy.allows_server(server), "{server}");
+        }
+        for server in ["nas2", "example.org", "badexample.org", ".example.org"] {
+            assert!(!policy.allows_server(server), "{server}");
+        }
+        assert!(Policy::default().allows_server("anything"));
+    }
+}

@@ -1,0 +1,293 @@
+//! The command line of `csi-driver-nfs` and the environment variables beside it. Owns the words; `config` owns the
+//! values' syntax.
+
+use crate::config::{self, Bounds, Config, ConfigError, Endpoint, Mode, Policy};
+use crate::log::{Format, Log};
+use clap::{Parser, ValueEnum};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// A CSI driver for NFS: volumes are folders of an NFS share.
+///
+/// Serves the Container Storage Interface on a unix socket. It mounts with the kernel's own calls and needs no other
+/// program: neither nfs-utils nor a shell.
+#[derive(Debug, Parser)]
+#[command(name = "csi-driver-nfs", version = version_text(), max_term_width = 100)]
+#[command(
+    after_help = "Every flag can be given by the environment variable that stands beside it; the flag wins.
+
+Examples:
+  # Controller and node in one process, for a test on one machine:
+  csi-driver-nfs --endpoint unix:///run/csi-nfs.sock --share home=10.0.0.4:/srv/home
+
+  # On every node of a cluster:
+  csi-driver-nfs --mode node --endpoint unix:///csi/csi.sock --node-id \"$NODE_NAME\" --log-format json
+
+  # The controller on the NFS server itself, where the export is a local folder:
+  csi-driver-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv"
+)]
+pub struct Flags {
+    /// Where to serve: unix:///PATH, or tcp://127.0.0.1:PORT
+    #[arg(
+        long,
+        env = "CSI_ENDPOINT",
+        value_name = "ENDPOINT",
+        help_heading = "Serving"
+    )]
+    endpoint: Endpoint,
+
+    /// Permissions of the unix socket, in octal
+    #[arg(long, env = "CSI_NFS_SOCKET_MODE", value_name = "MODE", default_value = "0660",
+          value_parser = config::parse_socket_mode, help_heading = "Serving")]
+    socket_mode: u32,
+
+    /// Services to serve beside Identity
+    #[arg(
+        long,
+        env = "CSI_NFS_MODE",
+        value_name = "MODE",
+        default_value = "all",
+        help_heading = "Serving"
+    )]
+    mode: ModeFlag,
+
+    /// Name of the driver; a migration from csi-driver-nfs sets nfs.csi.k8s.io
+    #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = "nfs.csi.internal",
+          value_parser = config::parse_driver_name, help_heading = "Serving")]
+    driver_name: String,
+
+    /// Id of this node, unique in the cluster [default: the host name]
+    #[arg(long, env = "CSI_NFS_NODE_ID", value_name = "ID", value_parser = config::parse_node_id,
+          help_heading = "Serving")]
+    node_id: Option<String>,
+
+    /// Private folder for what must outlive a restart; one for each driver instance
+    #[arg(
+        long,
+        env = "CSI_NFS_WORK_DIR",
+        value_name = "DIR",
+        default_value = "/var/lib/csi-driver-nfs",
+        help_heading = "Serving"
+    )]
+    work_dir: PathBuf,
+
+    /// A share that volume ids call NAME and that is listed and recovered from the start; repeatable (in the variable:
+    /// one a line)
+    #[arg(
+        long = "share",
+        env = "CSI_NFS_SHARES",
+        value_name = "NAME=SERVER:/PATH",
+        value_delimiter = '\n',
+        help_heading = "Shares"
+    )]
+    shares: Vec<String>,
+
+    /// An export that is a folder of this machine: used directly, without NFS; repeatable (in the variable: one a line)
+    #[arg(
+        long = "local-share",
+        env = "CSI_NFS_LOCAL_SHARES",
+        value_name = "SERVER:SHARE=PATH",
+        value_delimiter = '\n',
+        help_heading = "Shares"
+    )]
+    local_shares: Vec<String>,
+
+    /// Servers that requests may name: host, address or *.domain; repeatable, or separated by commas
+    /// [default: every server]
+    #[arg(
+        long = "allow-server",
+        visible_alias = "allow-servers",
+        env = "CSI_NFS_ALLOW_SERVERS",
+        value_name = "SERVER",
+        value_delimiter = ',',
+        help_heading = "Limits on requests"
+    )]
+    allow_servers: Vec<String>,
+
+    /// Mount options that requests may name, without their values; repeatable, or separated by commas
+    /// [default: all that are not denied]
+    #[arg(
+        long = "allow-mount-option",
+        visible_alias = "allow-mount-options",
+        env = "CSI_NFS_ALLOW_MOUNT_OPTIONS",
+        value_name = "OPTION",
+        value_delimiter = ',',
+        help_heading = "Limits on requests"
+    )]
+    allow_mount_options: Vec<String>,
+
+    /// Mount options that requests may not name; repeatable, or separated by commas
+    #[arg(
+        long = "deny-mount-option",
+        visible_alias = "deny-mount-options",
+        env = "CSI_NFS_DENY_MOUNT_OPTIONS",
+        value_name = "OPTION",
+        value_delimiter = ',',
+        help_heading = "Limits on requests"
+    )]
+    deny_mount_options: Vec<String>,
+
+    /// How long a mount may take
+    #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
+          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+    mount_timeout: Duration,
+
+    /// How long an unmount may take
+    #[arg(long, env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+    unmount_timeout: Duration,
+
+    /// How long the usage of a volume may take
+    #[arg(long, env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
+          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+    stats_timeout: Duration,
+
+    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
+    #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+    drain_timeout: Duration,
+
+    /// Form of the log on stderr: one line a call
+    #[arg(
+        long,
+        env = "CSI_NFS_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text",
+        help_heading = "Log"
+    )]
+    log_format: Format,
+
+    /// Log more: mounts, unmounts and the steps of helper processes
+    #[arg(short, long, env = "CSI_NFS_VERBOSE", help_heading = "Log")]
+    verbose: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ModeFlag {
+    /// Controller and Node
+    All,
+    /// Controller only
+    Controller,
+    /// Node only
+    Node,
+}
+
+/// What `--version` says after the name.
+fn version_text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "{} (CSI {})",
+            env!("CARGO_PKG_VERSION"),
+            csi_proto::SPEC_VERSION
+        )
+    });
+    &TEXT
+}
+
+/// Where and how to serve, apart from what the driver does.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// Where to serve.
+    pub endpoint: Endpoint,
+    /// Permission bits of a unix socket.
+    pub socket_mode: u32,
+}
+
+impl Flags {
+    /// The values, with defaults that come from this machine.
+    ///
+    /// # Errors
+    /// When a share is none, or the host's name is needed and is no node id.
+    pub fn resolve(self) -> Result<(Serving, Config, Log), ConfigError> {
+        let node_id = match self.node_id {
+            Some(id) => id,
+            None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
+        };
+        let serving = Serving {
+            endpoint: self.endpoint,
+            socket_mode: self.socket_mode,
+        };
+        let config = Config {
+            driver_name: self.driver_name,
+            node_id,
+            mode: match self.mode {
+                ModeFlag::All => Mode::All,
+                ModeFlag::Controller => Mode::Controller,
+                ModeFlag::Node => Mode::Node,
+            },
+            shares: parse_all(&self.shares)?,
+            local_shares: parse_all(&self.local_shares)?,
+            work_dir: self.work_dir,
+            policy: Policy {
+                servers: named(self.allow_servers),
+                allowed_options: named(self.allow_mount_options),
+                denied_options: named(self.deny_mount_options),
+            },
+            bounds: Bounds {
+                mount: self.mount_timeout,
+                unmount: self.unmount_timeout,
+                stats: self.stats_timeout,
+                drain: self.drain_timeout,
+            },
+            symlink_fallback: false,
+        };
+        Ok((
+            serving,
+            config,
+            Log::to_stderr(self.log_format, self.verbose),
+        ))
+    }
+}
+
+/// A variable may be empty or end with a separator, as a block of YAML does.
+fn named(words: Vec<String>) -> Vec<String> {
+    let trimmed = words.iter().map(|word| word.trim().to_owned());
+    trimmed.filter(|word| !word.is_empty()).collect()
+}
+
+fn parse_all<T: FromStr<Err = ConfigError>>(words: &[String]) -> Result<Vec<T>, ConfigError> {
+    named(words.to_vec())
+        .iter()
+        .map(|word| word.parse())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn lists_may_end_with_a_separator() {
+        let line = [
+            "x",
+            "--endpoint",
+            "/x",
+            "--share",
+            "a=nas:/a\nb=nas:/b\n",
+            "--allow-server",
+            "nas, b,",
+        ];
+        let (_, config, _) = Flags::parse_from(line).resolve().unwrap();
+        assert_eq!(config.shares.len(), 2);
+        assert_eq!(config.policy.servers, ["nas", "b"]);
+        let wrong = ["x", "--endpoint", "/x", "--local-share", "nas:/a=b"];
+        assert!(Flags::parse_from(wrong).resolve().is_err());
+    }
+
+    #[test]
+    fn every_flag_has_a_variable() {
+        let command = Flags::command();
+        for arg in command.get_arguments() {
+            let builtin = matches!(arg.get_id().as_str(), "help" | "version");
+            assert!(builtin || arg.get_env().is_some(), "{}", arg.get_id());
+        }
+    }
+}

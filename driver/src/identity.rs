@@ -1,0 +1,129 @@
+//! The Identity service: who this driver is and whether this instance can work.
+
+use crate::config::Config;
+use crate::mount::helper::Helpers;
+use crate::mount::task::{FailureKind, Task};
+use csi_proto::v1::identity_server::Identity;
+use csi_proto::v1::plugin_capability::service::Type as ServiceType;
+use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
+use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion};
+use csi_proto::v1::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse, plugin_capability,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+/// How long asking the kernel may take; loading the module of its NFS client is part of it.
+const KERNEL_BOUND: Duration = Duration::from_secs(10);
+
+/// The Identity service of one instance.
+#[derive(Debug)]
+pub struct IdentityService {
+    config: Arc<Config>,
+    helpers: Helpers,
+}
+
+impl IdentityService {
+    /// The service of the instance that `config` describes.
+    pub fn new(config: Arc<Config>, helpers: Helpers) -> Self {
+        Self { config, helpers }
+    }
+
+    /// Why this instance cannot work; nothing here asks an NFS server, whose end must not end its drivers.
+    async fn obstacle(&self) -> Option<String> {
+        let work_dir = self.config.work_dir.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            // A name of its own for each probe: several may run at once.
+            tempfile_in(&work_dir)
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let folder = self.config.work_dir.display();
+                return Some(format!(
+                    "the work folder {folder} cannot be written: {error}"
+                ));
+            }
+            Err(error) => return Some(error.to_string()),
+        }
+        for share in &self.config.local_shares {
+            if !share.path.is_dir() {
+                let folder = share.path.display();
+                return Some(format!(
+                    "{folder}, the folder of {}, does not exist",
+                    share.export
+                ));
+            }
+        }
+        if self.config.symlink_fallback {
+            return None;
+        }
+        match self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await {
+            Ok(_) => None,
+            // Local shares need neither client nor, for the controller, a mount.
+            Err(error) if error.kind() == Some(FailureKind::NoNfsClient) => self
+                .config
+                .local_shares
+                .is_empty()
+                .then(|| error.to_string()),
+            Err(error) if error.kind() == Some(FailureKind::NotPermitted) => {
+                let needed = self.config.mode.node() || self.config.local_shares.is_empty();
+                needed.then(|| error.to_string())
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}
+
+/// Whether a file can be made in `folder`; it is gone afterwards.
+fn tempfile_in(folder: &std::path::Path) -> std::io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = folder.join(format!(".probe-{}-{count}", std::process::id()));
+    let how = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    drop(rustix::fs::open(&path, how, Mode::RUSR | Mode::WUSR)?);
+    std::fs::remove_file(&path)
+}
+
+#[tonic::async_trait]
+impl Identity for IdentityService {
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse {
+            name: self.config.driver_name.clone(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: [("csi".to_owned(), csi_proto::SPEC_VERSION.to_owned())].into(),
+        }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let mut capabilities = Vec::new();
+        if self.config.mode.controller() {
+            let service = ServiceType::ControllerService.into();
+            let expansion = ExpansionType::Online.into();
+            capabilities.push(Type::Service(Service { r#type: service }));
+            capabilities.push(Type::VolumeExpansion(VolumeExpansion { r#type: expansion }));
+        }
+        let capabilities = capabilities
+            .into_iter()
+            .map(|kind: plugin_capability::Type| PluginCapability { r#type: Some(kind) });
+        Ok(Response::new(GetPluginCapabilitiesResponse {
+            capabilities: capabilities.collect(),
+        }))
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        match self.obstacle().await {
+            None => Ok(Response::new(ProbeResponse { ready: Some(true) })),
+            Some(obstacle) => Err(Status::failed_precondition(obstacle)),
+        }
+    }
+}

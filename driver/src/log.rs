@@ -1,0 +1,170 @@
+//! The log: one line an event on stderr, as text or JSON, in which no text from outside can start a line of its own.
+//! Owns the line's form; must not know what the events are.
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::SystemTime;
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people: time, level, event, then `key=value`.
+    Text,
+    /// For machines: one JSON object.
+    Json,
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Only with `--verbose`.
+    Detail,
+    /// The normal course of things.
+    Info,
+    /// Somebody should look.
+    Warn,
+}
+
+/// Where events go. Cheap to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    format: Option<Format>,
+    verbose: bool,
+}
+
+impl Log {
+    /// To stderr in that form, with details where `verbose`.
+    pub fn to_stderr(format: Format, verbose: bool) -> Self {
+        Self {
+            format: Some(format),
+            verbose,
+        }
+    }
+
+    /// Nowhere.
+    pub fn off() -> Self {
+        Self {
+            format: None,
+            verbose: false,
+        }
+    }
+
+    /// Whether an event of that level is written.
+    pub fn writes(&self, level: Level) -> bool {
+        self.format.is_some() && (self.verbose || level != Level::Detail)
+    }
+
+    /// Writes one event: what happened, in a few constant words, and the values that tell one from another.
+    pub fn event(&self, level: Level, what: &str, fields: &[(&str, Value)]) {
+        let Some(format) = self.format else { return };
+        if !self.writes(level) {
+            return;
+        }
+        let line = line(format, SystemTime::now(), level, what, fields);
+        // A closed stderr must not end the driver.
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+    }
+}
+
+fn line(
+    format: Format,
+    now: SystemTime,
+    level: Level,
+    what: &str,
+    fields: &[(&str, Value)],
+) -> String {
+    let time = prost_types::Timestamp::from(now).to_string();
+    let level = match level {
+        Level::Detail => "detail",
+        Level::Info => "info",
+        Level::Warn => "warn",
+    };
+    let mut line = String::new();
+    match format {
+        Format::Json => {
+            let mut object = Map::new();
+            object.insert("time".into(), time.into());
+            object.insert("level".into(), level.into());
+            object.insert("event".into(), what.into());
+            for (key, value) in fields {
+                object.insert((*key).into(), value.clone());
+            }
+            line.push_str(&Value::Object(object).to_string());
+        }
+        Format::Text => {
+            let _ = write!(line, "{time} {level} {what}");
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if plain(text) => {
+                        let _ = write!(line, " {key}={text}");
+                    }
+                    other => {
+                        let _ = write!(line, " {key}={other}");
+                    }
+                }
+            }
+        }
+    }
+    // serde_json escapes the controls of ASCII; these are the others that terminals and readers of lines act on.
+    let mut safe: String = line
+        .chars()
+        .flat_map(|c| {
+            let control = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let escape = control.then(|| format!("\\u{:04x}", u32::from(c)));
+            let keep = (!control).then_some(c);
+            escape.unwrap_or_default().chars().chain(keep).collect::<Vec<_>>()
+        })
+        .collect();
+    safe.push('\n');
+    safe
+}
+
+/// Text that is one word on a line without quotes.
+fn plain(text: &str) -> bool {
+    !text.is_empty()
+        && !text
+            .chars()
+            .any(|c| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn render(format: Format, fields: &[(&str, Value)]) -> String {
+        let now = UNIX_EPOCH + Duration::from_secs(1);
+        line(format, now, Level::Info, "call", fields)
+    }
+
+    #[test]
+    fn text_quotes_what_is_not_one_word() {
+        let fields = [("a", "b".into()), ("c", "d e".into()), ("n", 3.into())];
+        assert_eq!(
+            render(Format::Text, &fields),
+            "1970-01-01T00:00:01Z info call a=b c=\"d e\" n=3\n"
+        );
+    }
+
+    #[test]
+    fn no_value_starts_a_line_or_reaches_the_terminal() {
+        let evil = "x\ny\u{1b}[2J\u{9b}31m\u{2028}\u{202e}\0";
+        for format in [Format::Text, Format::Json] {
+            let line = render(format, &[("v", evil.into())]);
+            assert_eq!(line.lines().count(), 1, "{line:?}");
+            let body = line.trim_end_matches('\n');
+            assert!(!body.chars().any(char::is_control), "{line:?}");
+            assert!(!body.contains(['\u{2028}', '\u{202e}']), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_json() {
+        let line = render(Format::Json, &[("v", "\u{9b}".into())]);
+        let value: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(value["event"], "call");
+        assert_eq!(value["v"], "\u{9b}");
+    }
+}

@@ -1,0 +1,272 @@
+//! Control mounts: the root folders of shares for the controller, mounted nowhere, kept while they are used and let go
+//! when they idle. Owns their life; must not look into a share.
+
+use crate::config::{Bounds, Config};
+use crate::export::Export;
+use crate::log::{Level, Log};
+use crate::mount::helper::{HelperError, Helpers};
+use crate::mount::options::{MountOptions, OptionError};
+use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::share::roots::{Root, RootError, ShareRoots};
+use rustix::fs::{Mode, OFlags};
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a control mount that nobody uses is kept.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// The longest that one address of a server is waited for, so that a server which is down is reported long before the
+/// deadline of a mount.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait for a connection to one address when the whole mount may take `bound`.
+pub fn patience(bound: Duration) -> Duration {
+    PATIENCE.min(bound / 3)
+}
+
+/// The root folders of shares.
+#[derive(Clone, Debug)]
+pub struct ControlMounts {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: Arc<Config>,
+    helpers: Helpers,
+    log: Log,
+    scratch: PathBuf,
+    kept: Mutex<HashMap<Key, Arc<Slot>>>,
+}
+
+type Key = (Export, Vec<String>);
+
+/// One share. The outer lock is held while it is mounted, so that callers share one attempt.
+#[derive(Debug, Default)]
+struct Slot {
+    mounting: tokio::sync::Mutex<()>,
+    root: Mutex<Option<(Root, Instant)>>,
+}
+
+impl Slot {
+    fn get(&self) -> Option<Root> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        root.as_mut().map(|(root, used)| {
+            *used = Instant::now();
+            Arc::clone(root)
+        })
+    }
+
+    fn set(&self, new: &Root) {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        *root = Some((Arc::clone(new), Instant::now()));
+    }
+
+    /// The mount, when nobody has used it since `limit` ago.
+    fn take_idle(&self, limit: Duration) -> Option<Root> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mount, used) = root.as_ref()?;
+        let idle = Arc::strong_count(mount) == 1 && used.elapsed() >= limit;
+        idle.then(|| root.take()).flatten().map(|(mount, _)| mount)
+    }
+}
+
+impl ControlMounts {
+    /// Control mounts as `config` allows them. `scratch` is an empty private folder.
+    pub fn new(config: Arc<Config>, helpers: Helpers, log: Log, scratch: PathBuf) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                config,
+                helpers,
+                log,
+                scratch,
+                kept: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Lets go of idle mounts for as long as the driver runs. To be spawned once.
+    pub async fn release_idle(self) {
+        loop {
+            tokio::time::sleep(IDLE / 2).await;
+            self.release(IDLE);
+        }
+    }
+
+    /// Lets go of the mounts that have not been used for `limit`.
+    fn release(&self, limit: Duration) {
+        let mut kept = self
+            .inner
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(export, _), slot| {
+            let Some(root) = slot.take_idle(limit) else {
+                // A slot that somebody waits for, or that is in use, stays.
+                return true;
+            };
+            self.inner.log.event(
+                Level::Detail,
+                "control mount released",
+                &[("export", export.to_string().into())],
+            );
+            // The last close unmounts, which may wait for the server.
+            std::thread::spawn(move || drop(root));
+            Arc::strong_count(slot) > 1
+        });
+    }
+
+    async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
+        if let Some((share, below)) = self.inner.config.local_share(export) {
+            return open_local(export, share.path.join(below)).await;
+        }
+        let slot = {
+            let mut kept = self
+                .inner
+                .kept
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let key = (export.clone(), options.to_vec());
+            Arc::clone(kept.entry(key).or_default())
+        };
+        let _mounting = slot.mounting.lock().await;
+        if let Some(root) = slot.get() {
+            return Ok(root);
+        }
+        let root = self.mount(export, options).await?;
+        slot.set(&root);
+        Ok(root)
+    }
+
+    async fn mount(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
+        let Inner {
+            config,
+            helpers,
+            log,
+            scratch,
+            ..
+        } = &*self.inner;
+        let Bounds { mount: bound, .. } = config.bounds;
+        let mut options = MountOptions::parse(options.iter().map(String::as_str), &config.policy)
+            .map_err(|error| option_error(export, &error))?;
+        for (name, value) in [("sharecache", None), ("lookupcache", Some("pos"))] {
+            options
+                .nfs
+                .retain(|(given, _)| given != name && given != "nosharecache");
+            if let Some(value) = value {
+                options.nfs.push((name.to_owned(), Some(value.to_owned())));
+            }
+        }
+        // A superblock and name cache of its own, in which another controller's new files are seen at once.
+        options.nfs.push(("nosharecache".to_owned(), None));
+        options.flags.read_only = false;
+        options.flags.nosuid = true;
+        options.flags.nodev = true;
+        options.flags.noexec = true;
+        let task = Task::MountDetached {
+            source: NfsSource {
+                server: export.server().to_owned(),
+                path: export.path().to_owned(),
+                options,
+                patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
+            },
+            scratch: scratch.clone(),
+        };
+        let (done, root) = helpers
+            .run(&task, bound)
+            .await
+            .map_err(|error| root_error(export, error, bound))?;
+        let root = root.ok_or_else(|| RootError::Io {
+            export: export.clone(),
+            source: io::Error::other("the helper process sent no folder"),
+        })?;
+        let version = done.version.map_or("", |version| version.as_str());
+        log.event(
+            Level::Info,
+            "control mount",
+            &[
+                ("export", export.to_string().into()),
+                ("vers", version.into()),
+            ],
+        );
+        Ok(Arc::new(root))
+    }
+}
+
+impl ShareRoots for ControlMounts {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(self.get(export, mount_options))
+    }
+}
+
+async fn open_local(export: &Export, folder: PathBuf) -> Result<Root, RootError> {
+    let opened = tokio::task::spawn_blocking(move || open_folder(&folder)).await;
+    match opened {
+        Ok(Ok(root)) => Ok(Arc::new(root)),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NotExported {
+            export: export.clone(),
+        }),
+        Ok(Err(source)) => Err(RootError::Io {
+            export: export.clone(),
+            source,
+        }),
+        Err(join) => Err(RootError::Io {
+            export: export.clone(),
+            source: io::Error::other(join),
+        }),
+    }
+}
+
+fn open_folder(folder: &Path) -> io::Result<std::os::fd::OwnedFd> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, how, Mode::empty())?)
+}
+
+fn option_error(export: &Export, error: &OptionError) -> RootError {
+    RootError::Io {
+        export: export.clone(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, error.to_string()),
+    }
+}
+
+fn root_error(export: &Export, error: HelperError, bound: Duration) -> RootError {
+    let export = export.clone();
+    match error {
+        HelperError::Deadline { after, .. } => RootError::Unreachable { export, after },
+        HelperError::Failed(failure) => match failure.kind {
+            FailureKind::Resolve => RootError::Resolve {
+                export,
+                detail: failure.to_string(),
+            },
+            FailureKind::Unreachable => RootError::Unreachable {
+                export,
+                after: patience(bound),
+            },
+            FailureKind::NotFound => RootError::NotExported { export },
+            FailureKind::Refused => RootError::Refused { export },
+            FailureKind::NoNfsClient => RootError::NoNfsClient,
+            FailureKind::NotPermitted => RootError::MayNotMount { export },
+            FailureKind::Option => RootError::Io {
+                export,
+                source: io::Error::new(io::ErrorKind::InvalidInput, failure.to_string()),
+            },
+            _ => RootError::Io {
+                export,
+                source: io::Error::other(failure.to_string()),
+            },
+        },
+        other => RootError::Io {
+            export,
+            source: io::Error::other(other.to_string()),
+        },
+    }
+}

@@ -1,0 +1,369 @@
+//! Helper processes: this program, executed again for one task, so that a deadline can end what blocks in the kernel.
+//!
+//! A helper is in a process group of its own, dies with its parent, gets its task and gives its answer by a socket that
+//! is its standard input. Owns processes and the socket; must not know what the tasks do.
+
+use crate::log::{Level, Log};
+use crate::mount::kernel;
+use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::time::Instant;
+
+/// The first argument by which a process knows that it is a helper.
+const MARKER: &str = "--csi-nfs-helper-process";
+
+/// How long a killed helper may take to be gone before it counts as stuck in the kernel.
+const REAP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why a task did not get done.
+#[derive(Debug, Error)]
+pub enum HelperError {
+    /// The task failed and left nothing behind.
+    #[error("{0}")]
+    Failed(Failure),
+    /// The deadline came first. The task may still have taken effect.
+    #[error("no answer after {after:?} while {step}{}", stuck_words(*.stuck))]
+    Deadline {
+        /// What was going on.
+        step: String,
+        /// The deadline.
+        after: Duration,
+        /// The process id of the helper when it could not be ended either.
+        stuck: Option<u32>,
+    },
+    /// The helper could not be started.
+    #[error("starting the helper process: {0}")]
+    Start(#[source] io::Error),
+    /// The helper ended without an answer. The task may have taken effect.
+    #[error("the helper process ended without an answer while {step}: {detail}")]
+    Lost {
+        /// What was going on.
+        step: String,
+        /// How it ended.
+        detail: String,
+    },
+}
+
+impl HelperError {
+    /// The kind of failure, where the task itself failed.
+    pub fn kind(&self) -> Option<FailureKind> {
+        match self {
+            Self::Failed(failure) => Some(failure.kind),
+            _ => None,
+        }
+    }
+}
+
+fn stuck_words(stuck: Option<u32>) -> String {
+    stuck.map_or_else(String::new, |pid| {
+        format!("; the helper process {pid} hangs in the kernel until the server answers")
+    })
+}
+
+/// Starts helpers and remembers those that could not be ended.
+#[derive(Clone, Debug)]
+pub struct Helpers {
+    log: Log,
+    stuck: Arc<Mutex<BTreeMap<u32, String>>>,
+}
+
+impl Helpers {
+    /// Helpers that log to `log`.
+    pub fn new(log: Log) -> Self {
+        Self {
+            log,
+            stuck: Arc::default(),
+        }
+    }
+
+    /// The helpers that hang in the kernel, with what they were doing.
+    pub fn stuck(&self) -> BTreeMap<u32, String> {
+        self.stuck
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Does `task` in a helper, for at most `bound`. To be called from a task of the runtime, never from its blocking
+    /// pool: the helper dies with the thread that started it.
+    ///
+    /// # Errors
+    /// When the task fails or does not end in time.
+    pub async fn run(
+        &self,
+        task: &Task,
+        bound: Duration,
+    ) -> Result<(Done, Option<OwnedFd>), HelperError> {
+        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
+        let mut command = tokio::process::Command::from(command(theirs));
+        let mut child = command
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(HelperError::Start)?;
+        // The command holds the helper's end of the socket, whose closing tells that the helper has ended.
+        drop(command);
+        let deadline = Instant::now() + bound;
+        let mut step = "starting".to_owned();
+        let conversation = converse(ours, task, &mut step, self.log);
+        let answer = tokio::time::timeout_at(deadline, conversation).await;
+        let result = match answer {
+            Ok(Ok(result)) => result.map_err(HelperError::Failed),
+            Ok(Err(error)) => Err(HelperError::Lost {
+                step: step.clone(),
+                detail: error.to_string(),
+            }),
+            Err(_) => Err(HelperError::Deadline {
+                step: step.clone(),
+                after: bound,
+                stuck: None,
+            }),
+        };
+        let pid = child.id();
+        if !matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
+            // An error here means that it has ended already.
+            let _ = child.start_kill();
+        }
+        if let Ok(status) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
+            return match (result, status) {
+                (Err(HelperError::Lost { step, .. }), Ok(status)) => Err(HelperError::Lost {
+                    step,
+                    detail: status.to_string(),
+                }),
+                (result, _) => result,
+            };
+        }
+        let Some(pid) = pid else { return result };
+        self.remember_stuck(pid, step, child);
+        match result {
+            Err(HelperError::Deadline { step, after, .. }) => Err(HelperError::Deadline {
+                step,
+                after,
+                stuck: Some(pid),
+            }),
+            other => other,
+        }
+    }
+
+    /// Reaps the helper whenever the kernel lets it go.
+    fn remember_stuck(&self, pid: u32, step: String, mut child: tokio::process::Child) {
+        self.log.event(
+            Level::Warn,
+            "helper hangs in the kernel",
+            &[("pid", pid.into()), ("step", step.clone().into())],
+        );
+        let stuck = Arc::clone(&self.stuck);
+        let lock = move |stuck: &Mutex<BTreeMap<u32, String>>, step: Option<String>| {
+            let mut stuck = stuck.lock().unwrap_or_else(PoisonError::into_inner);
+            match step {
+                Some(step) => stuck.insert(pid, step),
+                None => stuck.remove(&pid),
+            };
+        };
+        lock(&stuck, Some(step));
+        let log = self.log;
+        tokio::spawn(async move {
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+            lock(&stuck, None);
+            log.event(
+                Level::Info,
+                "helper ended after all",
+                &[("pid", pid.into())],
+            );
+        });
+    }
+}
+
+/// Does `task` in a helper and waits for it, in a program that has no runtime yet. For tasks that cannot block.
+///
+/// # Errors
+/// When the helper cannot be started or gives no answer; the inner error is the task's own.
+pub fn run_now(task: &Task) -> io::Result<Result<(), Failure>> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = command(theirs);
+    let mut child = command.spawn()?;
+    drop(command);
+    send(&ours, task, None)?;
+    let mut inbox = Inbox::default();
+    let answer = loop {
+        match inbox.next()? {
+            Some(Report::Step(_)) => {}
+            Some(Report::Done(_)) => break Ok(()),
+            Some(Report::Failed(failure)) => break Err(failure),
+            None if inbox.fill(&ours)? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => {}
+        }
+    };
+    child.wait()?;
+    Ok(answer)
+}
+
+/// Acts as a helper when this process was started as one; to be called first thing in `main`, before threads start.
+/// Returns the exit code of the helper, or `None` in any other process.
+pub fn run_if_child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().as_deref() != Some(OsStr::new(MARKER)) {
+        return None;
+    }
+    Some(match serve(arguments.next()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("csi-driver-nfs helper process: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// The helper's whole life.
+fn serve(parent: Option<OsString>) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // A parent that died before that line sent no signal; somebody else is the parent then.
+    let now = rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid);
+    if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
+        return Err(io::Error::other("not to be started by hand"));
+    }
+    let socket = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let mut task = Vec::new();
+    BufReader::new(&socket).read_until(b'\n', &mut task)?;
+    let task: Task = serde_json::from_slice(&task)?;
+    let mut say = |step: String| {
+        // Whoever does not listen any more does not need to know.
+        let _ = send(&socket, &Report::Step(step), None);
+    };
+    let (report, descriptor) = match kernel::perform(&task, &mut say) {
+        Ok((done, descriptor)) => (Report::Done(done), descriptor),
+        Err(failure) => (Report::Failed(failure), None),
+    };
+    send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
+}
+
+fn command(theirs: UnixStream) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0("csi-nfs-helper")
+        .arg(MARKER)
+        .arg(std::process::id().to_string())
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .process_group(0);
+    command
+}
+
+/// Sends the task and reads reports until the last one.
+async fn converse(
+    socket: UnixStream,
+    task: &Task,
+    step: &mut String,
+    log: Log,
+) -> io::Result<Result<(Done, Option<OwnedFd>), Failure>> {
+    socket.set_nonblocking(true)?;
+    let mut socket = tokio::net::UnixStream::from_std(socket)?;
+    socket.write_all(&line(task)?).await?;
+    let mut inbox = Inbox::default();
+    loop {
+        let Some(report) = inbox.next()? else {
+            let received = socket
+                .async_io(Interest::READABLE, || inbox.fill(&socket))
+                .await?;
+            if received == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            continue;
+        };
+        match report {
+            Report::Step(now) => {
+                log.event(Level::Detail, "helper", &[("step", now.clone().into())]);
+                *step = now;
+            }
+            Report::Done(done) => return Ok(Ok((done, inbox.descriptor))),
+            Report::Failed(failure) => return Ok(Err(failure)),
+        }
+    }
+}
+
+/// A message on the socket: JSON on one line.
+fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(message)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn send(
+    socket: &UnixStream,
+    message: &impl Serialize,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let bytes = line(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.as_slice();
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::NOBUFS.into());
+    }
+    let sent = rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(&bytes)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
+    let mut rest = socket;
+    rest.write_all(&bytes[sent..])
+}
+
+/// What has been received of the reports.
+#[derive(Default)]
+struct Inbox {
+    bytes: Vec<u8>,
+    descriptor: Option<OwnedFd>,
+}
+
+impl Inbox {
+    /// Takes one chunk from the socket; 0 at the end.
+    fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+        let mut chunk = [0_u8; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut chunk)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+                self.descriptor = descriptors.next().or(self.descriptor.take());
+            }
+        }
+        self.bytes.extend_from_slice(&chunk[..received.bytes]);
+        Ok(received.bytes)
+    }
+
+    /// The next whole report.
+    fn next(&mut self) -> io::Result<Option<Report>> {
+        let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') else {
+            return Ok(None);
+        };
+        let report = serde_json::from_slice(&self.bytes[..end])?;
+        self.bytes.drain(..=end);
+        Ok(Some(report))
+    }
+}

@@ -1,0 +1,14 @@
+//! Mounting and unmounting: NFS exports and local folders, in helper processes that a deadline can kill.
+//!
+//! Everything that may block on a server that is gone happens in a helper ([`helper`], [`task`]); this process reads
+//! mountinfo instead of touching what may be a dead mount. Nothing here knows CSI.
+
+pub mod address;
+pub mod control;
+pub mod helper;
+mod kernel;
+pub mod mountinfo;
+pub mod options;
+pub mod task;
+
+pub(crate) use kernel::make_private;

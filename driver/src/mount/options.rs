@@ -1,0 +1,317 @@
+//! Mount options: their syntax, which are refused, and what each means to the kernel. Owns the check of everything that
+//! a request can say about a mount; must not mount.
+
+use crate::config::Policy;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Checked options, sorted by what the kernel does with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountOptions {
+    /// The versions to try, in this order. Never empty after [`MountOptions::parse`].
+    pub versions: Vec<Version>,
+    /// What goes to the NFS client as it is: name, and value where it has one.
+    pub nfs: Vec<(String, Option<String>)>,
+    /// Flags of the mount itself.
+    pub flags: MountFlags,
+}
+
+/// Flags that every file system has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools)] // Independent flags of the kernel's interface.
+pub struct MountFlags {
+    /// No writing.
+    pub read_only: bool,
+    /// Set-user-id bits have no effect.
+    pub nosuid: bool,
+    /// Device files are none.
+    pub nodev: bool,
+    /// Programs cannot be run.
+    pub noexec: bool,
+    /// Reading does not change access times.
+    pub noatime: bool,
+    /// Reading folders does not change access times.
+    pub nodiratime: bool,
+}
+
+/// A version of NFS that the kernel's client speaks without help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// 4.2, with server-side copies.
+    V4_2,
+    /// 4.1.
+    V4_1,
+    /// 4.0.
+    V4_0,
+    /// 3, over TCP.
+    V3,
+}
+
+impl Version {
+    /// The value of the kernel's option `vers`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4_2 => "4.2",
+            Self::V4_1 => "4.1",
+            Self::V4_0 => "4.0",
+            Self::V3 => "3",
+        }
+    }
+}
+
+/// An option that cannot be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum OptionError {
+    /// It has characters that would make two options of it, or is empty.
+    #[error("the mount option {0:?} is not of the form name or name=value")]
+    Syntax(String),
+    /// It would lead the mount past the checks of server and share, or around this driver's own values.
+    #[error("the mount option {0:?} is set by the driver and cannot be given")]
+    Reserved(String),
+    /// The configuration refuses it.
+    #[error(
+        "the mount option {0:?} is not allowed here (--allow-mount-option, --deny-mount-option)"
+    )]
+    Denied(String),
+    /// A version that this driver does not mount.
+    #[error("NFS version {0:?} is not one of 4.2, 4.1, 4.0, 4 and 3")]
+    Version(String),
+    /// Two options contradict each other.
+    #[error("the mount options {0:?} and {1:?} contradict each other")]
+    Conflict(String, String),
+}
+
+/// Options that name another server, another path or a socket of their own.
+const RESERVED: [&str; 9] = [
+    "addr",
+    "clientaddr",
+    "mountaddr",
+    "mounthost",
+    "mountport",
+    "source",
+    "fscontext",
+    "context",
+    "defcontext",
+];
+
+/// Words for fstab and mount.nfs that mean nothing to the kernel.
+const FSTAB_WORDS: [&str; 14] = [
+    "defaults", "auto", "noauto", "_netdev", "nofail", "user", "nouser", "users", "group", "owner",
+    "bg", "fg", "rw", "async",
+];
+
+impl MountOptions {
+    /// Checks `texts`, each one option or several separated by commas.
+    ///
+    /// # Errors
+    /// When one cannot be used; the error names it. INVALID_ARGUMENT to the caller.
+    pub fn parse<'a>(
+        texts: impl IntoIterator<Item = &'a str>,
+        policy: &Policy,
+    ) -> Result<Self, OptionError> {
+        let mut out = Self::default();
+        let mut version: Option<(String, Vec<Version>)> = None;
+        let words = texts.into_iter().flat_map(|text| text.split(','));
+        for word in words.map(str::trim).filter(|word| !word.is_empty()) {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
+            let name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let value_char = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '\'');
+            if name.is_empty()
+                || !name.chars().all(name_char)
+                || !value.unwrap_or("x").chars().all(value_char)
+                || value == Some("")
+                || word.len() > 255
+            {
+                return Err(OptionError::Syntax(word.to_owned()));
+            }
+            if RESERVED.contains(&name) {
+                return Err(OptionError::Reserved(name.to_owned()));
+            }
+            if policy.denied_options.iter().any(|denied| denied == name)
+                || !(policy.allowed_options.is_empty()
+                    || policy.allowed_options.iter().any(|allowed| allowed == name))
+            {
+                return Err(OptionError::Denied(name.to_owned()));
+            }
+            if let Some(versions) = versions(name, value)? {
+                match &version {
+                    Some((before, earlier)) if *earlier != versions => {
+                        return Err(OptionError::Conflict(before.clone(), word.to_owned()));
+                    }
+                    _ => version = Some((word.to_owned(), versions)),
+                }
+                continue;
+            }
+            if !out.flags.set(name) && !FSTAB_WORDS.contains(&name) && !name.starts_with("x-") {
+                let option = (name.to_owned(), value.map(str::to_owned));
+                if !out.nfs.contains(&option) {
+                    out.nfs.push(option);
+                }
+            }
+        }
+        out.versions = match version {
+            Some((_, versions)) => versions,
+            None => vec![Version::V4_2, Version::V4_1, Version::V4_0, Version::V3],
+        };
+        Ok(out)
+    }
+
+    /// Whether the NFS client gets an option of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.nfs.iter().any(|(given, _)| given == name)
+    }
+
+    /// The value of the last NFS option of that name.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut found = self.nfs.iter().rev().filter(|(given, _)| given == name);
+        found.next().and_then(|(_, value)| value.as_deref())
+    }
+}
+
+impl MountFlags {
+    /// Sets or clears the flag that `name` stands for; `false` when it stands for none.
+    fn set(&mut self, name: &str) -> bool {
+        match name {
+            "ro" => self.read_only = true,
+            "nosuid" => self.nosuid = true,
+            "suid" => self.nosuid = false,
+            "nodev" => self.nodev = true,
+            "dev" => self.nodev = false,
+            "noexec" => self.noexec = true,
+            "exec" => self.noexec = false,
+            "noatime" => self.noatime = true,
+            "atime" | "relatime" => self.noatime = false,
+            "nodiratime" => self.nodiratime = true,
+            "diratime" => self.nodiratime = false,
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The versions that an option asks for; `None` when it is about something else.
+fn versions(name: &str, value: Option<&str>) -> Result<Option<Vec<Version>>, OptionError> {
+    let text = match (name, value) {
+        ("vers" | "nfsvers", Some(value)) => value,
+        ("v3" | "v4" | "v4.0" | "v4.1" | "v4.2", None) => &name[1..],
+        ("v2", None) => "2",
+        ("vers" | "nfsvers", None) => return Err(OptionError::Version(String::new())),
+        ("minorversion", Some(value)) => match value {
+            "0" => "4.0",
+            "1" => "4.1",
+            "2" => "4.2",
+            _ => return Err(OptionError::Version(format!("4.{value}"))),
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(match text {
+        "3" => vec![Version::V3],
+        "4" => vec![Version::V4_2, Version::V4_1, Version::V4_0],
+        "4.0" => vec![Version::V4_0],
+        "4.1" => vec![Version::V4_1],
+        "4.2" => vec![Version::V4_2],
+        _ => return Err(OptionError::Version(text.to_owned())),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(texts: &[&str]) -> Result<MountOptions, OptionError> {
+        MountOptions::parse(texts.iter().copied(), &Policy::default())
+    }
+
+    #[test]
+    fn options_are_sorted_by_meaning() {
+        let options = parse(&[
+            "hard,nconnect=4",
+            "ro",
+            "_netdev",
+            "nosuid,x-a.b=1",
+            "nfsvers=4.1",
+        ])
+        .unwrap();
+        assert_eq!(options.versions, [Version::V4_1]);
+        let nfs = [
+            ("hard".to_owned(), None),
+            ("nconnect".to_owned(), Some("4".to_owned())),
+        ];
+        assert_eq!(options.nfs, nfs);
+        assert!(options.flags.read_only && options.flags.nosuid && !options.flags.nodev);
+        assert_eq!(options.value("nconnect"), Some("4"));
+    }
+
+    #[test]
+    fn versions_are_tried_from_the_newest() {
+        use Version::*;
+        assert_eq!(parse(&[]).unwrap().versions, [V4_2, V4_1, V4_0, V3]);
+        assert_eq!(parse(&["vers=4"]).unwrap().versions, [V4_2, V4_1, V4_0]);
+        assert_eq!(parse(&["v3"]).unwrap().versions, [V3]);
+        assert_eq!(parse(&["minorversion=1"]).unwrap().versions, [V4_1]);
+        assert_eq!(parse(&["vers=4.1,nfsvers=4.1"]).unwrap().versions, [V4_1]);
+        assert!(matches!(
+            parse(&["vers=4.1,v3"]),
+            Err(OptionError::Conflict(..))
+        ));
+        for wrong in ["vers=2", "v2", "vers=5", "vers", "minorversion=3"] {
+            assert!(
+                matches!(parse(&[wrong]), Err(OptionError::Version(_))),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_leads_past_a_check_is_refused() {
+        for wrong in [
+            "addr=10.0.0.1",
+            "mountaddr=10.0.0.1",
+            "clientaddr=::1",
+            "source=a:/b",
+        ] {
+            assert!(
+                matches!(parse(&[wrong]), Err(OptionError::Reserved(_))),
+                "{wrong}"
+            );
+        }
+        for wrong in ["=x", "a=", "a b", "a=b c", "a\nb", "a=\0", "a=\\054addr=1"] {
+            assert!(
+                matches!(parse(&[wrong]), Err(OptionError::Syntax(_))),
+                "{wrong:?}"
+            );
+        }
+        // A comma makes two options, each of which is checked.
+        assert!(parse(&["hard,addr=10.0.0.1"]).is_err());
+    }
+
+    #[test]
+    fn lists_allow_and_deny_by_name() {
+        let policy = Policy {
+            allowed_options: vec!["hard".into(), "vers".into()],
+            denied_options: vec!["hard".into()],
+            ..Policy::default()
+        };
+        assert!(MountOptions::parse(["vers=4.1"], &policy).is_ok());
+        for denied in ["hard", "soft", "v4.1"] {
+            let error = MountOptions::parse([denied], &policy).unwrap_err();
+            assert_eq!(error, OptionError::Denied(denied.into()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_reserved_or_separating_comes_through(text in "\\PC{0,60}") {
+            if let Ok(options) = parse(&[&text]) {
+                for (name, value) in &options.nfs {
+                    prop_assert!(!RESERVED.contains(&name.as_str()));
+                    prop_assert!(!name.contains([',', '=']) && !value.as_deref().unwrap_or("").contains(','));
+                }
+            }
+        }
+    }
+}

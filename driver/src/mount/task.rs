@@ -1,0 +1,160 @@
+//! What a helper process is asked to do and what it answers: the words between the two ends of the socket.
+
+use crate::mount::options::{MountFlags, MountOptions, Version};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+
+/// One piece of work for a helper process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// Mounts an NFS export at an existing empty folder.
+    MountNfs {
+        /// What to mount.
+        source: NfsSource,
+        /// The folder; its parent is free of symlinks.
+        target: PathBuf,
+    },
+    /// Mounts an NFS export nowhere and answers with its root folder as a file descriptor.
+    MountDetached {
+        /// What to mount.
+        source: NfsSource,
+        /// An empty private folder, for kernels that can mount only somewhere.
+        scratch: PathBuf,
+    },
+    /// Makes a local folder appear at an existing empty folder.
+    Bind {
+        /// The folder that the path below must not leave.
+        root: PathBuf,
+        /// The path below, without symlinks.
+        below: PathBuf,
+        /// Where it shall appear; its parent is free of symlinks.
+        target: PathBuf,
+        /// Flags of the new mount.
+        flags: MountFlags,
+    },
+    /// Takes the topmost mount away from a target.
+    Unmount {
+        /// The target.
+        target: PathBuf,
+        /// Whether it may go on in the background while somebody uses it or the server is gone.
+        lazy: bool,
+    },
+    /// Asks the file system at a path how full it is.
+    Usage {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Whether this process may mount and the kernel has an NFS client.
+    TryNfsClient,
+    /// Whether an ordinary user gets a mount namespace of its own here.
+    TryNamespace,
+}
+
+/// An NFS export and how to mount it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NfsSource {
+    /// Host name or address.
+    pub server: String,
+    /// Absolute path on the server.
+    pub path: String,
+    /// Checked options.
+    pub options: MountOptions,
+    /// How long to wait for a connection to one address, in milliseconds.
+    pub patience_ms: u64,
+}
+
+/// A message from the helper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// What it does now, so that a deadline can say where it struck.
+    Step(String),
+    /// It is done. A file descriptor may come with it.
+    Done(Done),
+    /// It failed, and nothing is left behind.
+    Failed(Failure),
+}
+
+/// What a finished task tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// The version of NFS that server and client agreed on.
+    pub version: Option<Version>,
+    /// How full a file system is.
+    pub usage: Option<Usage>,
+}
+
+/// How full a file system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Size in bytes.
+    pub total_bytes: u64,
+    /// Bytes that an ordinary user may still write.
+    pub available_bytes: u64,
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Number of inodes; 0 where the file system has no limit.
+    pub total_inodes: u64,
+    /// Inodes that are free.
+    pub free_inodes: u64,
+}
+
+/// Why a task failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What that means for the caller.
+    pub kind: FailureKind,
+    /// The error number of the kernel, 0 where it was not the kernel's.
+    pub errno: i32,
+    /// What was tried, and words of the kernel or resolver.
+    pub detail: String,
+}
+
+/// What a failure means for the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The server's name has no address.
+    Resolve,
+    /// Nothing answers at the server's address.
+    Unreachable,
+    /// The server has no such path, or the local folder is missing.
+    NotFound,
+    /// The server refuses this client.
+    Refused,
+    /// None of the versions is spoken by both sides.
+    Version,
+    /// The kernel does not take an option.
+    Option,
+    /// The kernel has no NFS client.
+    NoNfsClient,
+    /// This process lacks the privilege.
+    NotPermitted,
+    /// Somebody uses the mount.
+    Busy,
+    /// Nothing is mounted there.
+    NotMounted,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)?;
+        if self.errno != 0 {
+            write!(f, ": {}", Errno::from_raw_os_error(self.errno))?;
+        }
+        Ok(())
+    }
+}
+
+impl Failure {
+    /// A failed call of the kernel.
+    pub fn new(kind: FailureKind, errno: Errno, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            errno: errno.raw_os_error(),
+            detail: detail.into(),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What can go wrong on a node, in plain Rust, and the one place where it becomes a gRPC status.
+
+use crate::export::{Export, ExportError};
+use crate::mount::helper::HelperError;
+use crate::mount::options::OptionError;
+use crate::mount::task::FailureKind;
+use crate::share::sub_path::SubPathError;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tonic::{Code, Status};
+
+/// A failure of a node call. Cheap to copy, because a call that joins another gets the same.
+#[derive(Clone, Debug, Error)]
+pub enum NodeError {
+    /// A required field is missing.
+    #[error("{0} is required")]
+    Missing(&'static str),
+    /// A field has a value that it cannot have.
+    #[error("{field}: {problem}")]
+    Invalid {
+        /// The field, as the specification calls it.
+        field: &'static str,
+        /// What is wrong with it, and what is right.
+        problem: String,
+    },
+    /// Neither context says what to mount.
+    #[error(
+        "volume_context and publish_context have no {0:?}: give what CreateVolume returned as volume_context, or server and share (csi: --vol-context server=HOST,share=/PATH)"
+    )]
+    NoSource(&'static str),
+    /// Server and share are no export.
+    #[error("{0}")]
+    Export(#[from] ExportError),
+    /// A path below the share that cannot be one.
+    #[error("subDir: {0}")]
+    SubDir(#[from] SubPathError),
+    /// A mount option that cannot be used.
+    #[error("{0}")]
+    Option(#[from] OptionError),
+    /// The configuration does not allow the server.
+    #[error("the server {0:?} is not allowed here (--allow-server)")]
+    ServerDenied(String),
+    /// The folder above the target is missing.
+    #[error("the folder {} does not exist: the caller makes the parent of the target path", .0.display())]
+    NoParent(PathBuf),
+    /// Something stands in the target's place.
+    #[error("{}: {problem}", .target.display())]
+    TargetTaken {
+        /// The target.
+        target: PathBuf,
+        /// What stands there, and what to do.
+        problem: String,
+    },
+    /// Published there already, in another way.
+    #[error("{} is published already: {difference}", .target.display())]
+    Different {
+        /// The target.
+        target: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+    /// Published elsewhere, and the access mode allows one place.
+    #[error("volume {volume} is published at {} already and access mode {mode} allows one target on a node", .other.display())]
+    Exclusive {
+        /// The volume.
+        volume: String,
+        /// Where it is.
+        other: PathBuf,
+        /// The mode that forbids a second place.
+        mode: &'static str,
+    },
+    /// The volume is not at that path.
+    #[error("volume {volume} is not published at {}{detail}", .path.display())]
+    NotPublished {
+        /// The volume.
+        volume: String,
+        /// The path.
+        path: PathBuf,
+        /// What is there, if anything.
+        detail: String,
+    },
+    /// Another operation works on the target.
+    #[error("{} is busy: {what} has been running for {age:?}; try again later", .target.display())]
+    Busy {
+        /// The target.
+        target: PathBuf,
+        /// What is going on.
+        what: &'static str,
+        /// For how long.
+        age: Duration,
+    },
+    /// The mount is used by a process.
+    #[error("{} is in use: a process has files open or its working folder in it; end it and try again", .0.display())]
+    InUse(PathBuf),
+    /// Read-only cannot be had.
+    #[error(
+        "mounting is refused here, and a symlink cannot be made read-only: run as root, or in a user namespace (csi lifecycle and csi shell do where the system allows it)"
+    )]
+    NoReadOnly,
+    /// A mount or unmount did not get done.
+    #[error("{what}: {cause}")]
+    Mount {
+        /// What was to be mounted or unmounted: an export or a path.
+        what: String,
+        /// Why not.
+        cause: Arc<HelperError>,
+    },
+    /// A published volume does not answer.
+    #[error("the volume at {} does not answer: {cause}", .path.display())]
+    NoAnswer {
+        /// Where it is published.
+        path: PathBuf,
+        /// What happened.
+        cause: Arc<HelperError>,
+    },
+    /// The file system of the node failed.
+    #[error("{what}: {cause}")]
+    Io {
+        /// What was done.
+        what: String,
+        /// The system's word.
+        cause: Arc<io::Error>,
+    },
+    /// The work ended without a result, which is a defect.
+    #[error("the work on this call ended unexpectedly")]
+    Vanished,
+}
+
+impl NodeError {
+    /// An error of the node's own file system while doing `what`.
+    pub fn io(what: impl Into<String>, cause: io::Error) -> Self {
+        Self::Io {
+            what: what.into(),
+            cause: Arc::new(cause),
+        }
+    }
+
+    /// A failed mount of `export`.
+    pub fn mount(export: &Export, cause: HelperError) -> Self {
+        Self::Mount {
+            what: export.to_string(),
+            cause: Arc::new(cause),
+        }
+    }
+
+    /// The code that makes an orchestrator do the right thing: what may still take effect is never INTERNAL or another
+    /// final one.
+    fn code(&self) -> Code {
+        match self {
+            Self::Missing(_)
+            | Self::Invalid { .. }
+            | Self::NoSource(_)
+            | Self::Export(_)
+            | Self::SubDir(_)
+            | Self::Option(_) => Code::InvalidArgument,
+            Self::ServerDenied(_) => Code::PermissionDenied,
+            Self::Different { .. } => Code::AlreadyExists,
+            Self::Busy { .. } => Code::Aborted,
+            Self::NotPublished { .. } => Code::NotFound,
+            Self::NoParent(_)
+            | Self::TargetTaken { .. }
+            | Self::Exclusive { .. }
+            | Self::InUse(_)
+            | Self::NoReadOnly => Code::FailedPrecondition,
+            Self::Mount { cause, .. } => helper_code(cause),
+            Self::NoAnswer { .. } => Code::Unavailable,
+            Self::Io { .. } | Self::Vanished => Code::Internal,
+        }
+    }
+}
+
+fn helper_code(error: &HelperError) -> Code {
+    match error {
+        HelperError::Deadline { .. } => Code::DeadlineExceeded,
+        HelperError::Lost { .. } => Code::Unavailable,
+        HelperError::Start(_) => Code::Internal,
+        HelperError::Failed(failure) => match failure.kind {
+            FailureKind::Resolve | FailureKind::Unreachable => Code::Unavailable,
+            FailureKind::NotFound => Code::NotFound,
+            FailureKind::Refused => Code::PermissionDenied,
+            FailureKind::Option => Code::InvalidArgument,
+            FailureKind::Version | FailureKind::NoNfsClient | FailureKind::NotPermitted => {
+                Code::FailedPrecondition
+            }
+            FailureKind::Busy => Code::Aborted,
+            FailureKind::NotMounted | FailureKind::Other => Code::Internal,
+        },
+    }
+}
+
+impl From<NodeError> for Status {
+    fn from(error: NodeError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}

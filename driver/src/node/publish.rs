@@ -1,0 +1,358 @@
+//! Publishing: a volume appears at a target. Owns the order of steps, each of which can be repeated after a crash, and
+//! the specification's rules for a second publish.
+
+use crate::export::Export;
+use crate::log::Level;
+use crate::mount::control::patience;
+use crate::mount::helper::HelperError;
+use crate::mount::mountinfo::Mount;
+use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::node::error::NodeError;
+use crate::node::record::PublishRecord;
+use crate::node::request::{PublishRequest, allows_many_targets};
+use crate::node::target::{self, Bare};
+use crate::node::volumes::{Note, Volumes};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A bind mount asks no server; this bounds a fault of the node's own file system.
+const BIND_BOUND: Duration = Duration::from_secs(10);
+
+/// What a volume is on this node.
+enum Source {
+    Nfs(Export),
+    /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
+    /// when memory is short.
+    Local {
+        root: PathBuf,
+        below: PathBuf,
+    },
+}
+
+/// Whether a mount has to be made.
+enum Found {
+    Published(Note),
+    Nothing,
+}
+
+impl Volumes {
+    /// Publishes as `request` says. Returns a note when the volume is not mounted but linked to.
+    ///
+    /// # Errors
+    /// As the specification has it for NodePublishVolume.
+    pub async fn publish(&self, request: PublishRequest) -> Result<Note, NodeError> {
+        let Some(target) = target::locate(&request.target).await? else {
+            let parent = request.target.parent().unwrap_or(Path::new("/"));
+            return Err(NodeError::NoParent(parent.to_owned()));
+        };
+        let fingerprint = format!("{}\0{:?}", request.volume_id, request.arguments);
+        let this = self.clone();
+        let work = {
+            let target = target.clone();
+            async move { this.publish_at(&request, &target).await }
+        };
+        self.in_flight
+            .run(&target, "NodePublishVolume", fingerprint, work)
+            .await
+    }
+
+    async fn publish_at(&self, request: &PublishRequest, target: &Path) -> Result<Note, NodeError> {
+        let source = self.source(request)?;
+        if let Found::Published(note) = self.compare_and_record(request, &source, target).await? {
+            return Ok(note);
+        }
+        let result = self.mount(request, &source, target).await;
+        let unsure = match &result {
+            Err(NodeError::Mount { cause, .. }) => !matches!(**cause, HelperError::Failed(_)),
+            _ => false,
+        };
+        if unsure && target::mounted(target)?.is_some() && !needs_second_step(request, &source) {
+            // The kernel finished just before the helper was ended.
+            return Ok(None);
+        }
+        let hangs = matches!(&result, Err(NodeError::Mount { cause, .. })
+            if matches!(**cause, HelperError::Deadline { stuck: Some(_), .. }));
+        if result.is_err() && !hangs {
+            // A failed publish leaves nothing; the first error is the one to tell.
+            let _ = target::mounted(target).map(|mount| {
+                if mount.is_none() {
+                    let _ = target::remove_folder(target);
+                    let _ = self.records.remove(target);
+                }
+            });
+        }
+        result
+    }
+
+    fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
+        let share = request.arguments.share()?;
+        Ok(match self.config.local_share(&share) {
+            Some((local, below)) => Source::Local {
+                root: local.path.clone(),
+                below: match &request.arguments.sub_dir {
+                    Some(sub_dir) => below.join(sub_dir.to_path()),
+                    None => below,
+                },
+            },
+            None => Source::Nfs(request.arguments.export()?),
+        })
+    }
+
+    /// Applies the rules for a second publish and writes the record, as one step among all publishes.
+    async fn compare_and_record(
+        &self,
+        request: &PublishRequest,
+        source: &Source,
+        target: &Path,
+    ) -> Result<Found, NodeError> {
+        let _comparing = self.comparing.lock().await;
+        let _lock = self.records.lock().map_err(Self::record_error)?;
+        self.check_other_targets(request, target)?;
+        let record = self.records.get(target).map_err(Self::record_error)?;
+        let mounted = target::mounted(target)?;
+        let bare = match mounted {
+            Some(_) => Bare::Nothing,
+            None => target::look(target)?,
+        };
+        let here = mounted.is_some() || matches!(bare, Bare::Symlink(_));
+        let new = PublishRecord {
+            volume_id: request.volume_id.clone(),
+            target: target.to_owned(),
+            arguments: request.arguments.clone(),
+            symlink: None,
+        };
+        if let Some(record) = &record
+            && here
+        {
+            if record.volume_id != new.volume_id {
+                return Err(NodeError::Different {
+                    target: target.to_owned(),
+                    difference: format!("it holds volume {}", record.volume_id),
+                });
+            }
+            if let Some(difference) = record.arguments.difference(&new.arguments) {
+                return Err(NodeError::Different {
+                    target: target.to_owned(),
+                    difference,
+                });
+            }
+        }
+        match (mounted, bare) {
+            (Some(mount), _)
+                if self.is_what_was_asked_for(&mount, record.is_some(), request, source) =>
+            {
+                self.records.put(&new).map_err(Self::record_error)?;
+                return Ok(Found::Published(None));
+            }
+            // A driver that was killed between the two steps of a read-only bind.
+            (Some(mount), _)
+                if record.is_some() && !mount.is_nfs() && needs_second_step(request, source) => {}
+            (Some(mount), _) => {
+                let difference = format!(
+                    "{} ({}) is mounted there{}, not by this publish; unpublish it first",
+                    mount.source.to_string_lossy(),
+                    mount.fs_type,
+                    if mount.read_only { " read-only" } else { "" }
+                );
+                return Err(NodeError::Different {
+                    target: target.to_owned(),
+                    difference,
+                });
+            }
+            (None, Bare::Symlink(to)) => {
+                let ours = record.and_then(|record| record.symlink);
+                if ours.as_deref() == Some(&*to) {
+                    return Ok(Found::Published(Some(symlink_note(&to))));
+                }
+                return Err(taken(
+                    target,
+                    &format!("is a symlink to {}; remove it", to.display()),
+                ));
+            }
+            (None, Bare::Nothing) => target::make_folder(target)?,
+            (None, Bare::EmptyFolder) => {}
+            (None, Bare::FullFolder) => {
+                return Err(taken(
+                    target,
+                    "is a folder with files in it, which a mount would hide; move them away",
+                ));
+            }
+            (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
+        }
+        self.records.put(&new).map_err(Self::record_error)?;
+        Ok(Found::Nothing)
+    }
+
+    /// The columns T1≠T2 of the specification's table: some modes allow one target on a node.
+    fn check_other_targets(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<(), NodeError> {
+        let records = self
+            .records
+            .of_volume(&request.volume_id)
+            .map_err(Self::record_error)?;
+        let mounts = target::mounts()?;
+        for other in records.iter().filter(|record| record.target != target) {
+            let mode = request.arguments.access_mode();
+            let strict = [mode, other.arguments.access_mode()]
+                .into_iter()
+                .find(|mode| !allows_many_targets(*mode));
+            let Some(strict) = strict else { continue };
+            let mounted = mounts.iter().any(|mount| mount.target == other.target);
+            let linked = other.symlink.is_some()
+                && matches!(target::look(&other.target), Ok(Bare::Symlink(_)));
+            if mounted || linked || self.in_flight.is_running(&other.target) {
+                return Err(NodeError::Exclusive {
+                    volume: request.volume_id.clone(),
+                    other: other.target.clone(),
+                    mode: strict.as_str_name(),
+                });
+            }
+            // A reboot, or somebody's umount, has taken that mount away.
+            self.records
+                .remove(&other.target)
+                .map_err(Self::record_error)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a mount at the target is the one that `request` would make.
+    fn is_what_was_asked_for(
+        &self,
+        mount: &Mount,
+        recorded: bool,
+        request: &PublishRequest,
+        source: &Source,
+    ) -> bool {
+        if mount.read_only != request.options.flags.read_only && request.options.flags.read_only {
+            return false;
+        }
+        match source {
+            Source::Nfs(export) => {
+                let same = mount.source.to_string_lossy() == export.to_string();
+                mount.is_nfs() && same && mount.read_only == request.options.flags.read_only
+            }
+            // What is bound there cannot be told from mountinfo alone; the record says that this driver did it.
+            Source::Local { .. } => recorded && !mount.is_nfs(),
+        }
+    }
+
+    async fn mount(
+        &self,
+        request: &PublishRequest,
+        source: &Source,
+        target: &Path,
+    ) -> Result<Note, NodeError> {
+        match source {
+            Source::Nfs(export) => {
+                let bound = self.config.bounds.mount;
+                let task = Task::MountNfs {
+                    source: NfsSource {
+                        server: export.server().to_owned(),
+                        path: export.path().to_owned(),
+                        options: request.options.clone(),
+                        patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
+                    },
+                    target: target.to_owned(),
+                };
+                let (done, _) = self
+                    .helpers
+                    .run(&task, bound)
+                    .await
+                    .map_err(|error| NodeError::mount(export, error))?;
+                let version = done.version.map_or("", |version| version.as_str());
+                self.log.event(
+                    Level::Detail,
+                    "mounted",
+                    &[
+                        ("export", export.to_string().into()),
+                        ("vers", version.into()),
+                    ],
+                );
+                Ok(None)
+            }
+            Source::Local { root, below } => self.bind(request, root, below, target).await,
+        }
+    }
+
+    async fn bind(
+        &self,
+        request: &PublishRequest,
+        root: &Path,
+        below: &Path,
+        target: &Path,
+    ) -> Result<Note, NodeError> {
+        if target::mounted(target)?.is_some() {
+            // The unfinished bind of a driver that was killed.
+            self.take_away(target, true, BIND_BOUND).await?;
+        }
+        let task = Task::Bind {
+            root: root.to_owned(),
+            below: below.to_owned(),
+            target: target.to_owned(),
+            flags: request.options.flags,
+        };
+        match self.helpers.run(&task, BIND_BOUND).await {
+            Ok(_) => Ok(None),
+            Err(error)
+                if self.config.symlink_fallback
+                    && error.kind() == Some(FailureKind::NotPermitted) =>
+            {
+                self.link(request, &root.join(below), target)
+            }
+            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
+        }
+    }
+
+    /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.
+    fn link(
+        &self,
+        request: &PublishRequest,
+        folder: &Path,
+        target: &Path,
+    ) -> Result<Note, NodeError> {
+        if request.options.flags.read_only {
+            return Err(NodeError::NoReadOnly);
+        }
+        let record = PublishRecord {
+            volume_id: request.volume_id.clone(),
+            target: target.to_owned(),
+            arguments: request.arguments.clone(),
+            symlink: Some(folder.to_owned()),
+        };
+        self.records.put(&record).map_err(Self::record_error)?;
+        target::remove_folder(target)?;
+        std::os::unix::fs::symlink(folder, target).map_err(|error| {
+            NodeError::io(format!("making the symlink {}", target.display()), error)
+        })?;
+        let note = symlink_note(folder);
+        let fields = [
+            ("target", target.display().to_string().into()),
+            ("why", note.clone().into()),
+        ];
+        self.log
+            .event(Level::Warn, "symlink instead of a mount", &fields);
+        Ok(Some(note))
+    }
+}
+
+/// Whether the flags of the mount are set by a second call, before which a crash may strike.
+fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
+    matches!(source, Source::Local { .. }) && request.options.flags.read_only
+}
+
+fn taken(target: &Path, problem: &str) -> NodeError {
+    NodeError::TargetTaken {
+        target: target.to_owned(),
+        problem: problem.to_owned(),
+    }
+}
+
+fn symlink_note(folder: &Path) -> String {
+    format!(
+        "mounting is refused here, so the target is a symlink to {}: nothing is isolated and mount options have no effect",
+        folder.display()
+    )
+}

@@ -1,0 +1,208 @@
+//! What a node remembers of its publishes: one small file each in the work folder, so that the specification's rules for
+//! a second publish hold after a restart. mountinfo says what is mounted; a record says what was asked for.
+
+use crate::log::{Level, Log};
+use crate::node::request::Arguments;
+use crate::share::sub_path::encode_name;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// One publish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishRecord {
+    /// The volume.
+    pub volume_id: String,
+    /// Where, without symlinks above the last component.
+    pub target: PathBuf,
+    /// What was asked for.
+    pub arguments: Arguments,
+    /// The folder that a symlink at the target leads to, where mounting is refused.
+    pub symlink: Option<PathBuf>,
+}
+
+/// The records of this node.
+#[derive(Clone, Debug)]
+pub struct PublishRecords {
+    folder: PathBuf,
+    log: Log,
+}
+
+/// Held while records are compared and written; other processes with the same work folder wait.
+#[derive(Debug)]
+pub struct RecordsLock(#[allow(dead_code)] File);
+
+impl PublishRecords {
+    /// The records in `work_dir`, whose folder is made when it is missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(work_dir: &Path, log: Log) -> io::Result<Self> {
+        let folder = work_dir.join("publishes");
+        private_folder(&folder)?;
+        Ok(Self { folder, log })
+    }
+
+    /// Waits until no other process compares or writes records.
+    ///
+    /// # Errors
+    /// When the lock's file cannot be made.
+    pub fn lock(&self) -> io::Result<RecordsLock> {
+        let how = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(self.folder.join(".lock"), how, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        Ok(RecordsLock(file.into()))
+    }
+
+    /// The record of a target.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
+        let record = read(&self.path(target))?;
+        Ok(record.filter(|record| record.target == target))
+    }
+
+    /// The records of a volume.
+    ///
+    /// # Errors
+    /// When the folder cannot be read. A damaged record is logged and skipped.
+    pub fn of_volume(&self, volume_id: &str) -> io::Result<Vec<PublishRecord>> {
+        let mut records = Vec::new();
+        for entry in self.folder.read_dir()? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match read(&path) {
+                Ok(Some(record)) if record.volume_id == volume_id => records.push(record),
+                Ok(_) => {}
+                Err(error) => {
+                    let path = path.display().to_string();
+                    let fields = [("path", path.into()), ("error", error.to_string().into())];
+                    self.log
+                        .event(Level::Warn, "damaged record of a publish", &fields);
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// Writes a record, on disk when it returns.
+    ///
+    /// # Errors
+    /// When it cannot be written; an older record is then unchanged.
+    pub fn put(&self, record: &PublishRecord) -> io::Result<()> {
+        let path = self.path(&record.target);
+        let temporary = path.with_extension("new");
+        let mut file = File::create(&temporary)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, &path)?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Removes the record of a target, if there is one.
+    ///
+    /// # Errors
+    /// When it exists and cannot be removed.
+    pub fn remove(&self, target: &Path) -> io::Result<()> {
+        match std::fs::remove_file(self.path(target)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, target: &Path) -> PathBuf {
+        // Targets come from gRPC texts and canonical paths; what is not Unicode is told apart by the record itself.
+        let name = encode_name(&target.to_string_lossy());
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<PublishRecord>> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a folder, and those above it, that only this user may look into.
+///
+/// # Errors
+/// When it cannot be made or belongs to somebody else.
+pub fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let permissions = folder.metadata()?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(volume: &str, target: &str) -> PublishRecord {
+        PublishRecord {
+            volume_id: volume.into(),
+            target: PathBuf::from(target),
+            arguments: Arguments {
+                server: "nas".into(),
+                share: "/srv".into(),
+                sub_dir: None,
+                mode: "SINGLE_NODE_WRITER".into(),
+                readonly: false,
+                mount_options: vec!["hard".into()],
+            },
+            symlink: None,
+        }
+    }
+
+    #[test]
+    fn records_outlive_their_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = format!("/{}", "a/".repeat(400));
+        let records = PublishRecords::open(dir.path(), Log::off()).unwrap();
+        for target in ["/a", "/a/b", long.as_str()] {
+            let _lock = records.lock().unwrap();
+            records.put(&record("v", target)).unwrap();
+        }
+        records.put(&record("w", "/c")).unwrap();
+        let again = PublishRecords::open(dir.path(), Log::off()).unwrap();
+        assert_eq!(again.of_volume("v").unwrap().len(), 3);
+        assert_eq!(
+            again.get(Path::new("/a/b")).unwrap().unwrap(),
+            record("v", "/a/b")
+        );
+        assert_eq!(again.get(Path::new("/b")).unwrap(), None);
+        again.remove(Path::new("/a")).unwrap();
+        again.remove(Path::new("/a")).unwrap();
+        assert_eq!(again.of_volume("v").unwrap().len(), 2);
+        let mode = dir
+            .path()
+            .join("publishes")
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_damaged_record_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = PublishRecords::open(dir.path(), Log::off()).unwrap();
+        records.put(&record("v", "/a")).unwrap();
+        std::fs::write(dir.path().join("publishes/x.json"), "{").unwrap();
+        assert_eq!(records.of_volume("v").unwrap().len(), 1);
+    }
+}

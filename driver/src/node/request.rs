@@ -1,0 +1,399 @@
+//! From a NodePublishVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
+//! touch the file system.
+
+use crate::config::Config;
+use crate::export::Export;
+use crate::mount::options::MountOptions;
+use crate::node::error::NodeError;
+use crate::share::sub_path::SubPath;
+use csi_proto::v1::NodePublishVolumeRequest;
+use csi_proto::v1::volume_capability::AccessType;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// A volume id is at most that long (specification, "Size Limits").
+const MAX_ID: usize = 128;
+
+/// What a publish is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishRequest {
+    /// The volume.
+    pub volume_id: String,
+    /// The target as given; the file system has not been asked.
+    pub target: PathBuf,
+    /// All that decides whether two publishes are the same.
+    pub arguments: Arguments,
+    /// The options of `arguments`, checked.
+    pub options: MountOptions,
+}
+
+/// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
+/// nor are keys of the contexts that mean nothing to this driver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arguments {
+    /// Host name or address of the server.
+    pub server: String,
+    /// Path of the share.
+    pub share: String,
+    /// The volume's folder below the share; the share itself when absent.
+    pub sub_dir: Option<SubPath>,
+    /// The name of the access mode.
+    pub mode: String,
+    /// Whether the request said read-only.
+    pub readonly: bool,
+    /// Mount options as given.
+    pub mount_options: Vec<String>,
+}
+
+impl Arguments {
+    /// The export that is mounted: the share, or the volume's folder in it.
+    pub fn export(&self) -> Result<Export, NodeError> {
+        Ok(match &self.sub_dir {
+            Some(sub_dir) => {
+                let share = self.share.trim_end_matches('/');
+                Export::parse(&self.server, &format!("{share}/{sub_dir}"))?
+            }
+            None => Export::parse(&self.server, &self.share)?,
+        })
+    }
+
+    /// The share.
+    pub fn share(&self) -> Result<Export, NodeError> {
+        Ok(Export::parse(&self.server, &self.share)?)
+    }
+
+    /// The access mode; a name that a newer driver has recorded counts as the strictest.
+    pub fn access_mode(&self) -> Mode {
+        Mode::from_str_name(&self.mode).unwrap_or(Mode::SingleNodeSingleWriter)
+    }
+
+    /// The first argument that differs, for a message.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let path = |arguments: &Self| {
+            arguments
+                .export()
+                .map_or_else(|_| arguments.share.clone(), |export| export.to_string())
+        };
+        let differ = |what: &str, here: &str, there: &str| {
+            (here != there).then(|| format!("{what} is {here} and {there} was asked for"))
+        };
+        differ("the source", &path(self), &path(other))
+            .or_else(|| differ("the access mode", &self.mode, &other.mode))
+            .or_else(|| {
+                differ(
+                    "readonly",
+                    &self.readonly.to_string(),
+                    &other.readonly.to_string(),
+                )
+            })
+            .or_else(|| {
+                let joined = |arguments: &Self| format!("{:?}", arguments.mount_options.join(","));
+                differ("the list of mount options", &joined(self), &joined(other))
+            })
+    }
+}
+
+/// Checks a request.
+///
+/// # Errors
+/// When a field is missing or has a value that it cannot have; the error names it.
+pub fn publish(
+    request: &NodePublishVolumeRequest,
+    config: &Config,
+) -> Result<PublishRequest, NodeError> {
+    let volume_id = volume_id(&request.volume_id)?;
+    let target = absolute("target_path", &request.target_path)?;
+    let capability = request
+        .volume_capability
+        .as_ref()
+        .ok_or(NodeError::Missing("volume_capability"))?;
+    let mode = access_mode(capability.access_mode.as_ref().map(|access| access.mode))?;
+    let mount = match &capability.access_type {
+        Some(AccessType::Mount(mount)) => mount,
+        Some(AccessType::Block(_)) => {
+            return Err(NodeError::Invalid {
+                field: "volume_capability.block",
+                problem: "NFS has no block devices: ask for a mount".into(),
+            });
+        }
+        None => return Err(NodeError::Missing("volume_capability.mount")),
+    };
+    if !mount.volume_mount_group.is_empty() {
+        return Err(NodeError::Invalid {
+            field: "volume_capability.mount.volume_mount_group",
+            problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
+        });
+    }
+    let context = Context {
+        volume: &request.volume_context,
+        publish: &request.publish_context,
+    };
+    let server = context.get("server").ok_or(NodeError::NoSource("server"))?;
+    let share = context.get("share").ok_or(NodeError::NoSource("share"))?;
+    let export = Export::parse(server, share)?;
+    if config.local_share(&export).is_none() && !config.policy.allows_server(export.server()) {
+        return Err(NodeError::ServerDenied(export.server().to_owned()));
+    }
+    let sub_dir = context
+        .get("subDir")
+        .filter(|text| !text.trim_matches('/').is_empty());
+    let sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    let from_context = context.get("mountOptions").into_iter();
+    let given = from_context.chain(mount.mount_flags.iter().map(String::as_str));
+    let mount_options: Vec<String> = given
+        .flat_map(|text| text.split(','))
+        .map(|word| word.trim().to_owned())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut options =
+        MountOptions::parse(mount_options.iter().map(String::as_str), &config.policy)?;
+    options.flags.read_only |= request.readonly || reads_only(mode);
+    Ok(PublishRequest {
+        volume_id,
+        target,
+        arguments: Arguments {
+            server: export.server().to_owned(),
+            share: export.path().to_owned(),
+            sub_dir,
+            mode: mode.as_str_name().to_owned(),
+            readonly: request.readonly,
+            mount_options,
+        },
+        options,
+    })
+}
+
+/// Both contexts, of which the volume's counts first.
+struct Context<'a> {
+    volume: &'a BTreeMap<String, String>,
+    publish: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Context<'a> {
+    /// The value of `key`, whatever the case of its letters: users write `subdir` and `subDir`.
+    fn get(&self, key: &str) -> Option<&'a str> {
+        let find = |map: &'a BTreeMap<String, String>| {
+            map.get(key).or_else(|| {
+                map.iter()
+                    .find(|(given, _)| given.eq_ignore_ascii_case(key))
+                    .map(|(_, value)| value)
+            })
+        };
+        find(self.volume)
+            .or_else(|| find(self.publish))
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+}
+
+/// A volume id that is there and no longer than the specification allows.
+pub fn volume_id(text: &str) -> Result<String, NodeError> {
+    match text.len() {
+        0 => Err(NodeError::Missing("volume_id")),
+        1..=MAX_ID => Ok(text.to_owned()),
+        length => Err(NodeError::Invalid {
+            field: "volume_id",
+            problem: format!("{length} bytes, at most {MAX_ID} are allowed"),
+        }),
+    }
+}
+
+/// An absolute path that means the same before and after symlinks are followed.
+pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
+    if text.is_empty() {
+        return Err(NodeError::Missing(field));
+    }
+    let invalid = |problem: &str| {
+        Err(NodeError::Invalid {
+            field,
+            problem: format!("{text:?} {problem}"),
+        })
+    };
+    let path = Path::new(text);
+    if !path.is_absolute() {
+        return invalid("is not an absolute path");
+    }
+    if text.contains('\0') {
+        return invalid("has a NUL byte");
+    }
+    if path.components().any(|part| part == Component::ParentDir) {
+        return invalid("has the component '..'");
+    }
+    if path.file_name().is_none() {
+        return invalid("is the root of the file system");
+    }
+    // Without doubled slashes, `.` and a slash at the end.
+    Ok(path.components().collect())
+}
+
+fn access_mode(number: Option<i32>) -> Result<Mode, NodeError> {
+    let field = "volume_capability.access_mode";
+    let number = number.ok_or(NodeError::Missing(field))?;
+    match Mode::try_from(number) {
+        Ok(Mode::Unknown) => Err(NodeError::Missing(field)),
+        Ok(mode) => Ok(mode),
+        Err(_) => Err(NodeError::Invalid {
+            field,
+            problem: format!("the mode {number} is not known"),
+        }),
+    }
+}
+
+fn reads_only(mode: Mode) -> bool {
+    matches!(mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
+}
+
+/// Whether a volume with that mode may be published at several targets of a node (the second of the specification's
+/// tables, because the driver has the capability SINGLE_NODE_MULTI_WRITER).
+pub fn allows_many_targets(mode: Mode) -> bool {
+    matches!(
+        mode,
+        Mode::SingleNodeMultiWriter
+            | Mode::MultiNodeReaderOnly
+            | Mode::MultiNodeSingleWriter
+            | Mode::MultiNodeMultiWriter
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Bounds, Policy};
+    use csi_proto::v1::VolumeCapability;
+    use csi_proto::v1::volume_capability::{AccessMode, BlockVolume, MountVolume};
+
+    pub(crate) fn config() -> Config {
+        Config {
+            driver_name: "nfs.csi.internal".into(),
+            node_id: "node".into(),
+            mode: crate::config::Mode::All,
+            shares: Vec::new(),
+            local_shares: Vec::new(),
+            work_dir: PathBuf::from("/nonexistent"),
+            policy: Policy::default(),
+            bounds: Bounds::default(),
+            symlink_fallback: false,
+        }
+    }
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        pairs.iter().map(own).collect()
+    }
+
+    fn request() -> NodePublishVolumeRequest {
+        NodePublishVolumeRequest {
+            volume_id: "v".into(),
+            target_path: "/mnt//x/".into(),
+            volume_capability: Some(VolumeCapability {
+                access_mode: Some(AccessMode {
+                    mode: Mode::SingleNodeWriter.into(),
+                }),
+                access_type: Some(AccessType::Mount(MountVolume::default())),
+            }),
+            volume_context: map(&[
+                ("server", "nas"),
+                ("share", "srv"),
+                ("storage.kubernetes.io/x", "y"),
+            ]),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_source_comes_from_either_context() {
+        let parsed = publish(&request(), &config()).unwrap();
+        assert_eq!(parsed.target, Path::new("/mnt/x"));
+        assert_eq!(parsed.arguments.export().unwrap().to_string(), "nas:/srv");
+        let mut csc = request();
+        csc.volume_context = BTreeMap::new();
+        csc.publish_context = map(&[
+            ("server", "10.0.0.4"),
+            ("share", "nfs_share"),
+            ("subdir", "/a/b/"),
+        ]);
+        let parsed = publish(&csc, &config()).unwrap();
+        let export = parsed.arguments.export().unwrap();
+        assert_eq!(export.to_string(), "10.0.0.4:/nfs_share/a/b");
+        csc.publish_context = BTreeMap::new();
+        let error = publish(&csc, &config()).unwrap_err().to_string();
+        assert!(error.contains("\"server\""), "{error}");
+    }
+
+    #[test]
+    fn read_only_comes_from_the_request_the_mode_and_the_options() {
+        let read_only = |change: &dyn Fn(&mut NodePublishVolumeRequest)| {
+            let mut request = request();
+            change(&mut request);
+            publish(&request, &config())
+                .unwrap()
+                .options
+                .flags
+                .read_only
+        };
+        assert!(!read_only(&|_| {}));
+        assert!(read_only(&|request| request.readonly = true));
+        assert!(read_only(&|request| {
+            request
+                .volume_context
+                .insert("mountOptions".into(), "hard,ro".into());
+        }));
+        for mode in [Mode::MultiNodeReaderOnly, Mode::SingleNodeReaderOnly] {
+            assert!(read_only(&|request| {
+                let capability = request.volume_capability.as_mut().unwrap();
+                capability.access_mode = Some(AccessMode { mode: mode.into() });
+            }));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        type Change = fn(&mut NodePublishVolumeRequest);
+        let cases: [(&str, Change); 12] = [
+            ("volume_id", |r| r.volume_id.clear()),
+            ("volume_id", |r| r.volume_id = "x".repeat(129)),
+            ("target_path", |r| r.target_path.clear()),
+            ("target_path", |r| r.target_path = "mnt".into()),
+            ("target_path", |r| r.target_path = "/a/../b".into()),
+            ("target_path", |r| r.target_path = "/".into()),
+            ("volume_capability", |r| r.volume_capability = None),
+            ("access_mode", |r| {
+                r.volume_capability.as_mut().unwrap().access_mode = Some(AccessMode { mode: 99 });
+            }),
+            ("block", |r| {
+                let capability = r.volume_capability.as_mut().unwrap();
+                capability.access_type = Some(AccessType::Block(BlockVolume {}));
+            }),
+            ("subDir", |r| {
+                r.volume_context.insert("subDir".into(), "a/../..".into());
+            }),
+            ("addr", |r| {
+                r.volume_context
+                    .insert("mountOptions".into(), "addr=1.2.3.4".into());
+            }),
+            ("share", |r| {
+                r.volume_context.insert("share".into(), "/a/..".into());
+            }),
+        ];
+        for (name, change) in cases {
+            let mut request = request();
+            change(&mut request);
+            let error = publish(&request, &config()).unwrap_err().to_string();
+            assert!(error.contains(name), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn servers_outside_the_list_are_refused() {
+        let mut config = config();
+        config.policy.servers = vec!["*.example.org".into()];
+        assert!(matches!(
+            publish(&request(), &config),
+            Err(NodeError::ServerDenied(_))
+        ));
+        config.local_shares = vec!["nas:/srv=/tmp".parse().unwrap()];
+        assert!(publish(&request(), &config).is_ok());
+    }
+}

@@ -1,0 +1,90 @@
+//! How full a volume is and whether it works, asked within a bound. Owns the last known usage, which is all there is to
+//! tell when the server is gone.
+
+use crate::mount::helper::HelperError;
+use crate::mount::task::{Task, Usage};
+use crate::node::error::NodeError;
+use crate::node::target::{self, Bare};
+use crate::node::volumes::Volumes;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+/// What is known of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its usage, now or when it last answered.
+    pub usage: Usage,
+    /// What is wrong, if anything.
+    pub problem: Option<String>,
+}
+
+impl Volumes {
+    /// How full the volume at `path` is.
+    ///
+    /// # Errors
+    /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not.
+    pub async fn condition(&self, volume_id: &str, path: &Path) -> Result<Condition, NodeError> {
+        let not_published = |detail: &str| NodeError::NotPublished {
+            volume: volume_id.to_owned(),
+            path: path.to_owned(),
+            detail: detail.to_owned(),
+        };
+        let Some(path) = target::locate(path).await? else {
+            return Err(not_published(": the folder above it does not exist"));
+        };
+        let record = self.records.get(&path).map_err(Self::record_error)?;
+        if let Some(record) = &record
+            && record.volume_id != volume_id
+        {
+            return Err(not_published(&format!("; volume {} is", record.volume_id)));
+        }
+        match target::mounted(&path)? {
+            Some(mount) if record.is_some() || mount.is_nfs() => {}
+            Some(mount) => {
+                return Err(not_published(&format!(
+                    ": it is a mount of {}",
+                    mount.fs_type
+                )));
+            }
+            None => {
+                let linked = record.is_some_and(|record| record.symlink.is_some());
+                if !linked || !matches!(target::look(&path)?, Bare::Symlink(_)) {
+                    return Err(not_published(": nothing is mounted there"));
+                }
+            }
+        }
+        let key = (volume_id.to_owned(), path.clone());
+        let answer = self
+            .helpers
+            .run(
+                &Task::Usage { path: path.clone() },
+                self.config.bounds.stats,
+            )
+            .await;
+        let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Ok((done, _)) => {
+                let usage = done.usage.ok_or(NodeError::Vanished)?;
+                known.insert(key, usage);
+                Ok(Condition {
+                    usage,
+                    problem: None,
+                })
+            }
+            Err(error) => match known.get(&key) {
+                Some(usage) => Ok(Condition {
+                    usage: *usage,
+                    problem: Some(format!("{error}; the usage is the last known")),
+                }),
+                None => Err(unavailable(&path, error)),
+            },
+        }
+    }
+}
+
+fn unavailable(path: &Path, error: HelperError) -> NodeError {
+    NodeError::NoAnswer {
+        path: path.to_owned(),
+        cause: Arc::new(error),
+    }
+}

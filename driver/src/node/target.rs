@@ -1,0 +1,165 @@
+//! The target path: where it really is, and what stands there. Touches a target only when mountinfo shows that nothing
+//! is mounted on it.
+
+use crate::mount::mountinfo::{self, Mount};
+use crate::node::error::NodeError;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the folders above a target may take to be looked up. They are the node's own, so only a fault takes longer.
+const LOOKUP_BOUND: Duration = Duration::from_secs(5);
+
+/// What stands at a target on which nothing is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bare {
+    /// Nothing.
+    Nothing,
+    /// An empty folder.
+    EmptyFolder,
+    /// A folder with something in it.
+    FullFolder,
+    /// A symlink, and where it leads.
+    Symlink(PathBuf),
+    /// A file or something else.
+    Other,
+}
+
+/// `target` as mountinfo shows it: without symlinks above its last component. `None` when its parent does not exist.
+///
+/// # Errors
+/// When the parent cannot be looked up.
+pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Ok(None);
+    };
+    let parent = parent.to_owned();
+    let shown = parent.display().to_string();
+    let looking = tokio::task::spawn_blocking(move || parent.canonicalize());
+    let failed = |error| NodeError::io(format!("looking up {shown}"), error);
+    match tokio::time::timeout(LOOKUP_BOUND, looking).await {
+        Ok(Ok(Ok(parent))) => Ok(Some(parent.join(name))),
+        Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(Ok(Err(error))) => Err(failed(error)),
+        Ok(Err(error)) => Err(failed(io::Error::other(error))),
+        Err(_) => Err(failed(io::ErrorKind::TimedOut.into())),
+    }
+}
+
+/// The mounts of this process.
+///
+/// # Errors
+/// When mountinfo cannot be read.
+pub fn mounts() -> Result<Vec<Mount>, NodeError> {
+    mountinfo::read().map_err(|error| NodeError::io("reading /proc/self/mountinfo", error))
+}
+
+/// The topmost mount at `target`.
+///
+/// # Errors
+/// When mountinfo cannot be read.
+pub fn mounted(target: &Path) -> Result<Option<Mount>, NodeError> {
+    let mounts = mounts()?;
+    Ok(mountinfo::at(&mounts, target)
+        .last()
+        .map(|mount| (*mount).clone()))
+}
+
+/// What stands at `target`, on which nothing is mounted.
+///
+/// # Errors
+/// When it cannot be looked at.
+pub fn look(target: &Path) -> Result<Bare, NodeError> {
+    let failed = |error| NodeError::io(format!("looking at {}", target.display()), error);
+    let there = match target.symlink_metadata() {
+        Ok(there) => there.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bare::Nothing),
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(if there.is_symlink() {
+        Bare::Symlink(target.read_link().map_err(failed)?)
+    } else if !there.is_dir() {
+        Bare::Other
+    } else if target.read_dir().map_err(failed)?.next().is_none() {
+        Bare::EmptyFolder
+    } else {
+        Bare::FullFolder
+    })
+}
+
+/// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_folder(target: &Path) -> Result<(), NodeError> {
+    std::fs::DirBuilder::new()
+        .mode(0o750)
+        .create(target)
+        .map_err(|error| NodeError::io(format!("making the folder {}", target.display()), error))
+}
+
+/// Removes the empty folder of a target; one that is gone already is fine.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_folder(target: &Path) -> Result<(), NodeError> {
+    match std::fs::remove_dir(target) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io(
+            format!("removing the folder {}", target.display()),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the symlink at a target; one that is gone already is fine.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_symlink(target: &Path) -> Result<(), NodeError> {
+    match std::fs::remove_file(target) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io(
+            format!("removing the symlink {}", target.display()),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn targets_are_found_through_symlinks_above_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(real.join("pods")).unwrap();
+        std::os::unix::fs::symlink("pods", real.join("link")).unwrap();
+        std::os::unix::fs::symlink("/", real.join("pods/volume")).unwrap();
+        let found = locate(&real.join("link/volume")).await.unwrap();
+        // The last component is not followed.
+        assert_eq!(found, Some(real.join("pods/volume")));
+        assert_eq!(locate(&real.join("none/volume")).await.unwrap(), None);
+    }
+
+    #[test]
+    fn what_stands_at_a_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("t");
+        assert_eq!(look(&target).unwrap(), Bare::Nothing);
+        make_folder(&target).unwrap();
+        assert_eq!(look(&target).unwrap(), Bare::EmptyFolder);
+        assert_eq!(look(dir.path()).unwrap(), Bare::FullFolder);
+        assert!(remove_folder(dir.path()).is_err());
+        remove_folder(&target).unwrap();
+        remove_folder(&target).unwrap();
+        std::os::unix::fs::symlink("/x", &target).unwrap();
+        assert_eq!(look(&target).unwrap(), Bare::Symlink("/x".into()));
+        remove_symlink(&target).unwrap();
+        remove_symlink(&target).unwrap();
+        std::fs::write(&target, "").unwrap();
+        assert_eq!(look(&target).unwrap(), Bare::Other);
+    }
+}

@@ -1,0 +1,222 @@
+//! Unpublishing: a volume disappears from a target, also when its server is gone. Owns the order of steps.
+
+use crate::log::Level;
+use crate::mount::helper::HelperError;
+use crate::mount::mountinfo::{self, Mount};
+use crate::mount::task::{FailureKind, Task};
+use crate::node::error::NodeError;
+use crate::node::record::PublishRecord;
+use crate::node::target::{self, Bare};
+use crate::node::volumes::{Note, Volumes};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a plain unmount may take before the lazy one: a server that answers needs milliseconds.
+const PLAIN_BOUND: Duration = Duration::from_secs(2);
+
+/// How often an unmount is tried again while a process that ends still holds the mount.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Mounts on top of each other at one target that are taken away in one call; only somebody else makes more than one.
+const MAX_STACK: usize = 16;
+
+impl Volumes {
+    /// Takes `volume_id` away from `target`. Once it is gone, a repeat is fine.
+    ///
+    /// # Errors
+    /// As the specification has it for NodeUnpublishVolume.
+    pub async fn unpublish(&self, volume_id: String, target: &Path) -> Result<Note, NodeError> {
+        let Some(target) = target::locate(target).await? else {
+            // The parent has gone, and the target with it.
+            return Ok(None);
+        };
+        let this = self.clone();
+        let work = {
+            let (volume_id, target) = (volume_id.clone(), target.clone());
+            async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
+        };
+        self.in_flight
+            .run(&target, "NodeUnpublishVolume", volume_id, work)
+            .await
+    }
+
+    async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
+        let record = self.records.get(target).map_err(Self::record_error)?;
+        let mounted = target::mounted(target)?;
+        if let Some(record) = &record
+            && record.volume_id != volume_id
+            && (mounted.is_some() || record.symlink.is_some())
+        {
+            return Err(NodeError::NotPublished {
+                volume: volume_id.to_owned(),
+                path: target.to_owned(),
+                detail: format!("; volume {} is", record.volume_id),
+            });
+        }
+        if let Some(mount) = &mounted {
+            self.check_ours(mount, record.as_ref())?;
+            self.take_all_away(target).await?;
+        }
+        match target::look(target)? {
+            Bare::Nothing => {}
+            Bare::EmptyFolder => target::remove_folder(target)?,
+            Bare::Symlink(to) if self.made(&to, record.as_ref()) => target::remove_symlink(target)?,
+            Bare::Symlink(to) => {
+                return Err(taken(
+                    target,
+                    &format!(
+                        "is a symlink to {} that this driver did not make; remove it",
+                        to.display()
+                    ),
+                ));
+            }
+            Bare::FullFolder => {
+                return Err(taken(
+                    target,
+                    "is not mounted and has files in it that are in no volume; move them away",
+                ));
+            }
+            Bare::Other => return Err(taken(target, "is not a folder; remove it")),
+        }
+        self.records.remove(target).map_err(Self::record_error)?;
+        let mut usage = self
+            .usage
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        usage.remove(&(volume_id.to_owned(), target.to_owned()));
+        Ok(())
+    }
+
+    /// Whether a symlink at a target is one that a publish made.
+    fn made(&self, to: &Path, record: Option<&PublishRecord>) -> bool {
+        match record {
+            Some(record) => record.symlink.as_deref() == Some(to),
+            None => self
+                .config
+                .local_shares
+                .iter()
+                .any(|share| to.starts_with(&share.path)),
+        }
+    }
+
+    /// Refuses to unmount what cannot have come from this driver, such as a root given by mistake.
+    fn check_ours(&self, mount: &Mount, record: Option<&PublishRecord>) -> Result<(), NodeError> {
+        let bound = || {
+            self.config.local_shares.iter().any(|share| {
+                let device = share.path.metadata().map(|there| there.dev());
+                device.is_ok_and(|device| device_name(device) == mount.device)
+            })
+        };
+        if record.is_some() || mount.is_nfs() || bound() {
+            return Ok(());
+        }
+        let problem = format!(
+            "is a mount of {} ({}) that this driver did not make; unmount it by hand",
+            mount.source.to_string_lossy(),
+            mount.fs_type
+        );
+        Err(taken(&mount.target, &problem))
+    }
+
+    async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
+        for _ in 0..MAX_STACK {
+            let mounts = target::mounts()?;
+            let Some(mount) = mountinfo::at(&mounts, target).last().copied() else {
+                return Ok(());
+            };
+            self.take_one_away(mount).await?;
+        }
+        Err(taken(
+            target,
+            "has too many mounts on top of each other; unmount some by hand",
+        ))
+    }
+
+    /// A plain unmount, which also writes back what is dirty; a lazy one when the server does not answer. Never a forced
+    /// one: it would fail the other volumes of that export, which share its connection.
+    async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
+        let target = &mount.target;
+        let bound = self.config.bounds.unmount;
+        let plain = PLAIN_BOUND.min(bound / 2);
+        let deadline = tokio::time::Instant::now() + plain;
+        let lazy_why = loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() {
+                break "a process uses it";
+            }
+            match self.take_away(target, false, left).await {
+                Ok(()) => return Ok(()),
+                Err(error) if busy(&error) => {
+                    if !mount.is_nfs() {
+                        return Err(NodeError::InUse(target.clone()));
+                    }
+                    tokio::time::sleep(BUSY_PAUSE.min(left)).await;
+                }
+                Err(error) if timed_out(&error) => break "the server does not answer",
+                Err(error) => return Err(error),
+            }
+        };
+        if lazy_why == "a process uses it" {
+            // On a live server that process must end first, else it would go on writing to a volume that counts as
+            // unpublished. On a dead one it may be unable to.
+            let path = target.clone();
+            if self.helpers.run(&Task::Usage { path }, plain).await.is_ok() {
+                return Err(NodeError::InUse(target.clone()));
+            }
+        }
+        let fields = [
+            ("target", target.display().to_string().into()),
+            ("why", lazy_why.into()),
+        ];
+        self.log.event(Level::Warn, "lazy unmount", &fields);
+        self.take_away(target, true, bound - plain).await
+    }
+
+    /// One unmount in a helper.
+    pub(super) async fn take_away(
+        &self,
+        target: &Path,
+        lazy: bool,
+        bound: Duration,
+    ) -> Result<(), NodeError> {
+        let task = Task::Unmount {
+            target: target.to_owned(),
+            lazy,
+        };
+        match self.helpers.run(&task, bound).await {
+            Ok(_) => Ok(()),
+            // Somebody else was faster.
+            Err(error) if error.kind() == Some(FailureKind::NotMounted) => Ok(()),
+            Err(error) => Err(NodeError::Mount {
+                what: target.display().to_string(),
+                cause: Arc::new(error),
+            }),
+        }
+    }
+}
+
+fn busy(error: &NodeError) -> bool {
+    matches!(error, NodeError::Mount { cause, .. } if cause.kind() == Some(FailureKind::Busy))
+}
+
+fn timed_out(error: &NodeError) -> bool {
+    matches!(error, NodeError::Mount { cause, .. } if matches!(**cause, HelperError::Deadline { .. }))
+}
+
+/// As mountinfo writes a device.
+fn device_name(device: u64) -> String {
+    format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    )
+}
+
+fn taken(target: &Path, problem: &str) -> NodeError {
+    NodeError::TargetTaken {
+        target: target.to_owned(),
+        problem: problem.to_owned(),
+    }
+}

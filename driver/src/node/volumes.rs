@@ -1,0 +1,58 @@
+//! The volumes of this node: what all node calls share. Owns nothing but the parts that it holds together.
+
+use crate::config::Config;
+use crate::log::Log;
+use crate::mount::helper::Helpers;
+use crate::mount::task::Usage;
+use crate::node::error::NodeError;
+use crate::node::in_flight::InFlight;
+use crate::node::record::PublishRecords;
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// The volumes of this node. Cheap to copy.
+#[derive(Clone, Debug)]
+pub struct Volumes {
+    pub(super) config: Arc<Config>,
+    pub(super) helpers: Helpers,
+    pub(super) records: PublishRecords,
+    pub(super) in_flight: InFlight<Note>,
+    /// The last known usage, by volume and path.
+    pub(super) usage: Arc<Mutex<HashMap<(String, PathBuf), Usage>>>,
+    /// Held while a publish is checked against the others of its volume.
+    pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
+    pub(super) log: Log,
+}
+
+/// Something that the caller should know though the call succeeded.
+pub type Note = Option<String>;
+
+impl Volumes {
+    /// The volumes of the node that `config` describes.
+    ///
+    /// # Errors
+    /// When the work folder cannot be used.
+    pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
+        let records = PublishRecords::open(&config.work_dir, log)?;
+        Ok(Self {
+            config,
+            helpers,
+            records,
+            in_flight: InFlight::default(),
+            usage: Arc::default(),
+            comparing: Arc::default(),
+            log,
+        })
+    }
+
+    /// Waits until no operation runs.
+    pub async fn settled(&self) {
+        self.in_flight.settled().await;
+    }
+
+    pub(super) fn record_error(error: io::Error) -> NodeError {
+        NodeError::io("the records of publishes in the work folder", error)
+    }
+}

@@ -1,0 +1,236 @@
+//! A folder below a share's root as a list of checked components, and the folder names made from volume names.
+//! No text reaches the file system but through here. Must not do I/O.
+
+use super::token::fnv;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The driver's private folder on every share.
+pub const RECORDS_FOLDER: &str = ".csi-nfs";
+
+/// The longest component in bytes: 255 less what the driver puts before a name in its own folders.
+pub const MAX_COMPONENT: usize = 250;
+const MAX_PATH: usize = 1024;
+const MAX_ENCODED: usize = 200;
+
+/// A path below the share's root that cannot leave it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SubPath(Vec<String>);
+
+/// Text that is no path below a share's root.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SubPathError {
+    /// Nothing is left of it.
+    #[error("{0:?} is the share itself: name a folder below it")]
+    Root(String),
+    /// It has `..`.
+    #[error("{0:?} has the component '..', which leaves the share")]
+    Escapes(String),
+    /// A component has characters that would not be safe.
+    #[error("{0:?} has a control character")]
+    Control(String),
+    /// A component or the whole is too long.
+    #[error(
+        "{0:?} is too long: at most {MAX_COMPONENT} bytes a component and {MAX_PATH} bytes in all"
+    )]
+    TooLong(String),
+    /// It is in the driver's own folder.
+    #[error("{0:?} is in the driver's own folder {RECORDS_FOLDER}")]
+    Records(String),
+}
+
+impl SubPath {
+    /// Checks `text`, which may begin or end with slashes.
+    ///
+    /// # Errors
+    /// When it is empty, has `.` or `..`, an empty component in its middle, a control character, is too long, or lies in
+    /// the driver's folder.
+    pub fn parse(text: &str) -> Result<Self, SubPathError> {
+        let shown = || text.chars().take(128).collect::<String>();
+        let trimmed = text.trim_matches('/');
+        if trimmed.is_empty() {
+            return Err(SubPathError::Root(shown()));
+        }
+        if trimmed.len() > MAX_PATH {
+            return Err(SubPathError::TooLong(shown()));
+        }
+        let mut components = Vec::new();
+        for component in trimmed.split('/') {
+            if matches!(component, "" | ".") {
+                return Err(SubPathError::Root(shown()));
+            }
+            if component == ".." {
+                return Err(SubPathError::Escapes(shown()));
+            }
+            if component.chars().any(char::is_control) {
+                return Err(SubPathError::Control(shown()));
+            }
+            if component.len() > MAX_COMPONENT {
+                return Err(SubPathError::TooLong(shown()));
+            }
+            components.push(component.to_owned());
+        }
+        // Servers may fold case, so every spelling of the folder is refused.
+        if components[0].eq_ignore_ascii_case(RECORDS_FOLDER) {
+            return Err(SubPathError::Records(shown()));
+        }
+        Ok(Self(components))
+    }
+
+    /// The folder of a volume that was given no subDir: its name, encoded to one component.
+    pub fn of_name(name: &str) -> Self {
+        Self(vec![encode_name(name)])
+    }
+
+    /// The components, at least one.
+    pub fn components(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The last component.
+    pub fn leaf(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+
+    /// All but the last component, as a relative path; `.` when there are none.
+    pub fn parent(&self) -> PathBuf {
+        match &self.0[..self.0.len() - 1] {
+            [] => PathBuf::from("."),
+            above => above.iter().collect(),
+        }
+    }
+
+    /// The whole as a relative path.
+    pub fn to_path(&self) -> PathBuf {
+        self.0.iter().collect()
+    }
+}
+
+impl fmt::Display for SubPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("/"))
+    }
+}
+
+impl TryFrom<String> for SubPath {
+    type Error = SubPathError;
+
+    fn try_from(text: String) -> Result<Self, SubPathError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<SubPath> for String {
+    fn from(path: SubPath) -> Self {
+        path.to_string()
+    }
+}
+
+/// One safe component from any text: percent-encoded where needed; beyond 200 bytes cut, with a hash of the whole.
+///
+/// Different names stay different, save for a collision of the hash, which the claim of the folder then refuses.
+pub fn encode_name(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for (index, character) in name.char_indices() {
+        let plain = match character {
+            '%' | '/' => false,
+            // A leading dot hides the folder, and could be `.`, `..` or the driver's own folder.
+            '.' => index > 0,
+            other => !other.is_control(),
+        };
+        if plain {
+            text.push(character);
+        } else {
+            let mut bytes = [0; 4];
+            for byte in character.encode_utf8(&mut bytes).bytes() {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    if text.len() > MAX_ENCODED {
+        let mut end = MAX_ENCODED - 34;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        // `%~` is no percent-code, so no other name is encoded to this.
+        text.push_str(&format!("%~{:032x}", fnv(name.as_bytes())));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_leaves_the_share_is_refused() {
+        for bad in [
+            "",
+            "/",
+            "//",
+            ".",
+            "./",
+            "..",
+            "a/..",
+            "../a",
+            "a/../../b",
+            "a//b",
+            "a/./b",
+        ] {
+            assert!(SubPath::parse(bad).is_err(), "{bad:?}");
+        }
+        for bad in ["a\0b", "a\nb", "a/\u{7f}", "\u{85}"] {
+            assert!(matches!(SubPath::parse(bad), Err(SubPathError::Control(_))));
+        }
+        for bad in [".csi-nfs", "/.csi-nfs/volumes", ".CSI-nfs/x"] {
+            assert!(matches!(SubPath::parse(bad), Err(SubPathError::Records(_))));
+        }
+        assert!(SubPath::parse(&"a".repeat(251)).is_err());
+        assert!(SubPath::parse(&"a/".repeat(600)).is_err());
+    }
+
+    #[test]
+    fn slashes_at_the_ends_do_not_matter() {
+        let path = SubPath::parse("/a/b c/").unwrap();
+        assert_eq!(path.to_string(), "a/b c");
+        assert_eq!(path.parent().to_str(), Some("a"));
+        assert_eq!(path.leaf(), "b c");
+        assert_eq!(SubPath::parse("a").unwrap().parent().to_str(), Some("."));
+    }
+
+    #[test]
+    fn names_become_one_component() {
+        assert_eq!(encode_name("pvc-1"), "pvc-1");
+        assert_eq!(encode_name(".."), "%2E.");
+        assert_eq!(encode_name("a/b\n%"), "a%2Fb%0A%25");
+        assert_eq!(encode_name("größe"), "größe");
+        let long = encode_name(&"\n".repeat(128));
+        assert!(long.len() <= 200, "{}", long.len());
+        assert_ne!(long, encode_name(&"\n".repeat(127)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_a_safe_folder(name in "\\PC{1,128}|[\\x00-\\x20./%]{1,128}") {
+            let encoded = encode_name(&name);
+            prop_assert!(encoded.len() <= 200);
+            let path = SubPath::parse(&encoded).unwrap();
+            prop_assert_eq!(path.components().len(), 1);
+        }
+
+        #[test]
+        fn a_parsed_path_stays_inside(text in "[a./\\x00-\\x02 ]{0,40}") {
+            if let Ok(path) = SubPath::parse(&text) {
+                for component in path.components() {
+                    prop_assert!(!matches!(component.as_str(), "" | "." | ".."));
+                }
+                prop_assert_eq!(SubPath::parse(&path.to_string()).unwrap(), path);
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A driver process in a mount namespace of its own, and calls to it. Whatever a test leaves mounted or running ends with
+//! the test: the namespace's keeper is killed, and the kernel takes the mounts away.
+
+#![allow(dead_code, clippy::unwrap_used)] // Every test file uses a part of it.
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest, VolumeCapability};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+/// Longer than anything here may take; a test that waits that long has failed.
+pub const LONG: Duration = Duration::from_secs(30);
+
+/// A folder and a mount namespace.
+pub struct Rig {
+    pub dir: tempfile::TempDir,
+    keeper: Child,
+}
+
+impl Rig {
+    /// A new folder with an export in `export`, and a new mount namespace.
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("export")).unwrap();
+        let mut keeper = Command::new("setpriv");
+        keeper.args([
+            "--pdeathsig",
+            "KILL",
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+        ]);
+        if !rustix::process::geteuid().is_root() {
+            keeper.arg("--map-root-user");
+        }
+        let mut keeper = keeper
+            .args(["sh", "-c", "echo ready; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        BufReader::new(keeper.stdout.as_mut().unwrap())
+            .read_line(&mut ready)
+            .unwrap();
+        assert_eq!(
+            ready, "ready\n",
+            "no mount namespace of one's own here: run as root, or allow user namespaces"
+        );
+        Self { dir, keeper }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(name)
+    }
+
+    /// The same path as processes of the namespace see it.
+    pub fn inside(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let below = path.strip_prefix("/").unwrap();
+        Path::new("/proc")
+            .join(self.keeper.id().to_string())
+            .join("root")
+            .join(below)
+    }
+
+    /// The lines of mountinfo that name `target`.
+    pub fn mounts(&self, target: &str) -> Vec<String> {
+        let path = format!("/proc/{}/mountinfo", self.keeper.id());
+        let target = format!(" {} ", self.path(target).display());
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines()
+            .filter(|line| line.contains(&target))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// A command that runs in the namespace and dies with the test.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--pdeathsig",
+            "KILL",
+            "nsenter",
+            "--mount",
+            "--target",
+            &self.keeper.id().to_string(),
+        ]);
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.arg(program);
+        command
+    }
+
+    /// The driver's command, with the export `server:/` on the local folder.
+    pub fn driver_command(&self) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_csi-driver-nfs"));
+        command
+            .arg("--endpoint")
+            .arg(self.path("csi.sock"))
+            .arg("--work-dir")
+            .arg(self.path("work"))
+            .arg("--local-share")
+            .arg(format!("server:/={}", self.path("export").display()))
+            .args(["--node-id", "node-1"])
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// A driver that serves.
+    pub fn driver(&self) -> Driver {
+        self.driver_with(&[])
+    }
+
+    /// A driver that serves, with more flags.
+    pub fn driver_with(&self, flags: &[&str]) -> Driver {
+        let mut driver = Driver::start(self.driver_command().args(flags));
+        driver.wait_for("serving");
+        driver
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}
+
+/// A driver process and its log.
+pub struct Driver {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Driver {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (sender, lines) = std::sync::mpsc::channel();
+        let copy = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                copy.lock().unwrap().push(line.clone());
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, log, lines }
+    }
+
+    /// Waits for a log line that holds `text`.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            match self.lines.recv_timeout(LONG) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("no {text:?} in the log ({error}): {:#?}", self.log()),
+            }
+        }
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Kills it as the kernel would when memory is short.
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Calls over a unix socket.
+#[derive(Clone)]
+pub struct Client(tonic::client::Grpc<Channel>);
+
+impl Client {
+    pub async fn connect(rig: &Rig) -> Self {
+        let uri = format!("unix://{}", rig.path("csi.sock").display());
+        let channel = Endpoint::try_from(uri)
+            .unwrap()
+            .timeout(LONG)
+            .connect()
+            .await
+            .unwrap();
+        Self::over(channel)
+    }
+
+    pub fn over(channel: Channel) -> Self {
+        Self(tonic::client::Grpc::new(channel))
+    }
+
+    /// One unary call, such as `Node/NodeGetInfo`.
+    pub async fn call<Q, R>(&self, method: &str, request: Q) -> Result<R, Status>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        R: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = self.0.clone();
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let path = http::uri::PathAndQuery::try_from(format!("/csi.v1.{method}")).unwrap();
+        let codec = tonic_prost::ProstCodec::<Q, R>::default();
+        Ok(grpc
+            .unary(Request::new(request), path, codec)
+            .await?
+            .into_inner())
+    }
+
+    pub async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
+        let method = "Node/NodePublishVolume";
+        let reply: Result<csi_proto::v1::NodePublishVolumeResponse, _> =
+            self.call(method, request).await;
+        reply.map(drop)
+    }
+
+    pub async fn unpublish(&self, volume: &str, target: &Path) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest {
+            volume_id: volume.to_owned(),
+            target_path: target.display().to_string(),
+        };
+        let method = "Node/NodeUnpublishVolume";
+        let reply: Result<csi_proto::v1::NodeUnpublishVolumeResponse, _> =
+            self.call(method, request).await;
+        reply.map(drop)
+    }
+}
+
+/// A publish of `volume`, which is the folder of that name below the local export.
+pub fn publish_request(volume: &str, target: &Path, mode: Mode) -> NodePublishVolumeRequest {
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    NodePublishVolumeRequest {
+        volume_id: volume.to_owned(),
+        target_path: target.display().to_string(),
+        volume_capability: Some(VolumeCapability {
+            access_mode: Some(AccessMode { mode: mode.into() }),
+            access_type: Some(AccessType::Mount(MountVolume::default())),
+        }),
+        volume_context: [
+            pair("server", "server"),
+            pair("share", "/"),
+            pair("subDir", volume),
+        ]
+        .into(),
+        ..Default::default()
+    }
+}
+
+/// All that a command writes to stderr until it ends, and how it ended.
+pub fn run(command: &mut Command) -> (ExitStatus, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    (child.wait().unwrap(), text)
+}

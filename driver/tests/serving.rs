@@ -1,0 +1,251 @@
+//! The driver as a process: its socket, its signals and its log.
+
+mod rig;
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{
+    GetPluginInfoRequest, GetPluginInfoResponse, NodeGetInfoRequest, NodeGetInfoResponse,
+};
+use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, ProbeRequest, ProbeResponse};
+use rig::{Client, Driver, LONG, Rig, publish_request, run};
+use rustix::process::Signal;
+use std::net::TcpListener;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use tonic::Code;
+
+async fn name(client: &Client) -> String {
+    let info: GetPluginInfoResponse = client
+        .call("Identity/GetPluginInfo", GetPluginInfoRequest {})
+        .await
+        .unwrap();
+    info.name
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_new_socket_has_its_mode_and_goes_away_at_the_end() {
+    let rig = Rig::new();
+    let mut driver = rig.driver();
+    let mode = rig
+        .path("csi.sock")
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o660);
+    assert_eq!(
+        rig.path("work").metadata().unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    let client = Client::connect(&rig).await;
+    assert_eq!(name(&client).await, "nfs.csi.internal");
+    let probe: ProbeResponse = client
+        .call("Identity/Probe", ProbeRequest {})
+        .await
+        .unwrap();
+    assert_eq!(probe.ready, Some(true));
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+    assert!(!rig.path("csi.sock").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let rig = Rig::new();
+    drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
+    let driver = rig.driver_with(&["--socket-mode", "0600"]);
+    let mode = rig
+        .path("csi.sock")
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(text.contains("another process serves"), "{text}");
+    // The first is not disturbed, and neither SIGKILL nor what it leaves stops the next.
+    assert_eq!(name(&Client::connect(&rig).await).await, "nfs.csi.internal");
+    driver.kill();
+    assert!(rig.path("csi.sock").exists());
+    let _next = rig.driver();
+    assert_eq!(name(&Client::connect(&rig).await).await, "nfs.csi.internal");
+}
+
+#[test]
+fn what_is_no_socket_is_left_alone() {
+    let rig = Rig::new();
+    std::fs::write(rig.path("csi.sock"), "precious").unwrap();
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(text.contains("not a socket"), "{text}");
+    assert_eq!(
+        std::fs::read_to_string(rig.path("csi.sock")).unwrap(),
+        "precious"
+    );
+    let mut command = rig.driver_command();
+    let (_, text) = run(command.arg("--endpoint=/nonexistent/csi.sock"));
+    assert!(
+        text.contains("/nonexistent: the folder does not exist")
+            || text.contains("cannot be used multiple"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_socket_of_somebody_else_outlives_the_driver() {
+    let rig = Rig::new();
+    let mut driver = rig.driver();
+    std::fs::remove_file(rig.path("csi.sock")).unwrap();
+    let _other = UnixListener::bind(rig.path("csi.sock")).unwrap();
+    driver.signal(Signal::INT);
+    assert!(driver.wait().success());
+    assert!(
+        rig.path("csi.sock")
+            .metadata()
+            .unwrap()
+            .file_type()
+            .is_socket()
+    );
+}
+
+/// A port at which connections hang: its queue is full.
+fn deaf_port() -> (TcpListener, Vec<std::net::TcpStream>, u16) {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .unwrap();
+    let any: std::net::SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
+    rustix::net::bind(&socket, &any).unwrap();
+    rustix::net::listen(&socket, 0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    let patience = std::time::Duration::from_millis(50);
+    let mut queue = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, patience) {
+        queue.push(stream);
+    }
+    (listener, queue, address.port())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_call_in_progress_is_answered_before_the_end() {
+    let rig = Rig::new();
+    let (_listener, _queue, port) = deaf_port();
+    let mut driver = rig.driver_with(&["--mount-timeout", "3s", "--verbose"]);
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    request
+        .volume_context
+        .insert("server".into(), "127.0.0.1".into());
+    request
+        .volume_context
+        .insert("mountOptions".into(), format!("port={port},vers=4.2"));
+    let call = tokio::spawn(async move { client.publish(request).await });
+    driver.wait_for("connecting to 127.0.0.1");
+    driver.signal(Signal::TERM);
+    driver.wait_for("draining");
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
+    assert!(error.message().contains("127.0.0.1:/v"), "{error}");
+    assert!(driver.wait().success());
+    assert!(!rig.path("target").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_second_signal_ends_the_driver_at_once() {
+    let rig = Rig::new();
+    let (_listener, _queue, port) = deaf_port();
+    let mut driver = rig.driver_with(&["--mount-timeout", "600s", "--verbose"]);
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    request
+        .volume_context
+        .insert("server".into(), "127.0.0.1".into());
+    request
+        .volume_context
+        .insert("mountOptions".into(), format!("port={port},vers=4.2"));
+    let call = tokio::spawn(async move { client.publish(request).await });
+    driver.wait_for("connecting to 127.0.0.1");
+    driver.signal(Signal::TERM);
+    driver.wait_for("draining");
+    let before = std::time::Instant::now();
+    driver.signal(Signal::TERM);
+    assert!(!driver.wait().success());
+    assert!(before.elapsed() < std::time::Duration::from_secs(5));
+    assert!(call.await.unwrap().is_err());
+    assert!(!rig.path("csi.sock").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn one_line_a_call_and_no_secret_in_it() {
+    let rig = Rig::new();
+    let mut driver = rig.driver_with(&["--log-format", "json"]);
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request(
+        "none\n\u{1b}[31m",
+        &rig.path("target"),
+        Mode::MultiNodeMultiWriter,
+    );
+    request
+        .volume_context
+        .insert("subDir".into(), "missing".into());
+    request.secrets.insert("key".into(), "hunter2".into());
+    let error = client.publish(request).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound, "{error}");
+    let line = driver.wait_for("NodePublishVolume");
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(value["method"], "Node/NodePublishVolume");
+    assert_eq!(value["code"], "NOT_FOUND");
+    assert_eq!(value["request"]["volumeId"], "none\n\u{1b}[31m");
+    assert!(value["ms"].as_f64().unwrap() > 0.0);
+    assert!(!driver.log().join("\n").contains("hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_mode_serves_its_services_only() {
+    let rig = Rig::new();
+    let driver = rig.driver_with(&["--mode", "node"]);
+    let client = Client::connect(&rig).await;
+    let info: NodeGetInfoResponse = client
+        .call("Node/NodeGetInfo", NodeGetInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(info.node_id, "node-1");
+    let list: Result<ListVolumesResponse, _> = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await;
+    assert_eq!(list.unwrap_err().code(), Code::Unimplemented);
+    driver.kill();
+    let _controller = rig.driver_with(&["--mode", "controller"]);
+    let client = Client::connect(&rig).await;
+    let info: Result<NodeGetInfoResponse, _> =
+        client.call("Node/NodeGetInfo", NodeGetInfoRequest {}).await;
+    assert_eq!(info.unwrap_err().code(), Code::Unimplemented);
+}
+
+#[test]
+fn bad_flags_are_explained() {
+    let binary = env!("CARGO_BIN_EXE_csi-driver-nfs");
+    for (flags, words) in [
+        (
+            vec!["--endpoint", "tcp://0.0.0.0:1"],
+            "not a loopback address",
+        ),
+        (
+            vec!["--endpoint", "/tmp/x", "--share", "x"],
+            "NAME=SERVER:/PATH",
+        ),
+        (vec!["--endpoint", "/tmp/x", "--mount-timeout", "5"], "30s"),
+        (vec![], "--endpoint"),
+    ] {
+        let (status, text) = run(std::process::Command::new(binary)
+            .args(&flags)
+            .env_remove("CSI_ENDPOINT"));
+        assert!(!status.success());
+        assert!(text.contains(words), "{flags:?}: {text}");
+    }
+    let _ = (LONG, Driver::start);
+}

@@ -1,0 +1,258 @@
+//! Maps of text: `k=v,k2=v2`, with a way to say any value.
+//!
+//! - Entries are separated by commas and split at their first `=`; an entry without `=` is a key with an empty value;
+//!   empty entries are skipped; the last of equal keys wins.
+//! - An entry that holds a comma, a newline or a leading quote stands in quotes: `'"k=a,b",k2=v'`; a quote inside is `""`.
+//! - `k=@file` takes the value from a file, without one newline at its end; `k=@@x` is the text `@x`.
+
+use super::record::{self, Dialect, RecordError};
+use super::text::{Origin, TextError};
+use std::fmt;
+use thiserror::Error;
+
+/// Text that is not a map.
+#[derive(Debug, Error)]
+pub enum MapError {
+    /// Quotes that do not fit.
+    #[error("{0}")]
+    Record(RecordError),
+    /// `k=@-`.
+    #[error(
+        "the value of {key:?} cannot come from standard input, which more than one flag may want; name it as @/dev/stdin if you are sure"
+    )]
+    Stdin {
+        /// The entry's key.
+        key: String,
+    },
+    /// `k=@` and nothing else.
+    #[error("the value of {key:?} names no file: write {key}=@FILE, or {key}=@@ for a lone @")]
+    NoFile {
+        /// The entry's key.
+        key: String,
+    },
+    /// A file that cannot be used.
+    #[error("the value of {key:?}: {problem}; for a text that begins with @ write @@")]
+    File {
+        /// The entry's key.
+        key: String,
+        /// What is wrong with the file.
+        problem: TextError,
+    },
+}
+
+/// Keys with their values, each key once, in the order in which they were first given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    pairs: Vec<(String, String)>,
+}
+
+/// The map that `text` says.
+///
+/// # Errors
+/// When quotes do not fit or a file cannot be read.
+pub fn parse(text: &str) -> Result<Map, MapError> {
+    let mut map = Map::default();
+    for (key, value) in entries(text)? {
+        map.insert(key, value.unwrap_or_default());
+    }
+    Ok(map)
+}
+
+/// Keys and values in the order of `text`; the value of an entry without `=` is absent.
+pub(super) fn entries(text: &str) -> Result<Vec<(String, Option<String>)>, MapError> {
+    record::entries(text, Dialect::Plain)
+        .map_err(MapError::Record)?
+        .iter()
+        .filter(|entry| !entry.is_empty())
+        .map(|entry| match entry.split_once('=') {
+            None => Ok((entry.clone(), None)),
+            Some((key, value)) => Ok((key.to_owned(), Some(resolve(key, value)?))),
+        })
+        .collect()
+}
+
+/// The value itself, out of a file where it names one.
+fn resolve(key: &str, value: &str) -> Result<String, MapError> {
+    let key = || key.to_owned();
+    match value.strip_prefix('@') {
+        None => Ok(value.to_owned()),
+        Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
+        Some("") => Err(MapError::NoFile { key: key() }),
+        Some("-") => Err(MapError::Stdin { key: key() }),
+        Some(path) => {
+            let text = Origin::File(path.into())
+                .read()
+                .map_err(|problem| MapError::File {
+                    key: key(),
+                    problem,
+                })?;
+            let text = text.strip_suffix('\n').unwrap_or(&text);
+            Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
+        }
+    }
+}
+
+impl Map {
+    /// Sets a value, in the place of an earlier one of that key.
+    pub fn insert(&mut self, key: String, value: String) {
+        match self.pairs.iter_mut().find(|(existing, _)| *existing == key) {
+            Some(pair) => pair.1 = value,
+            None => self.pairs.push((key, value)),
+        }
+    }
+
+    /// The pairs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+/// All of a repeated flag's maps as one.
+impl FromIterator<Map> for Map {
+    fn from_iter<T: IntoIterator<Item = Map>>(maps: T) -> Self {
+        let mut all = Map::default();
+        for (key, value) in maps.into_iter().flatten() {
+            all.insert(key, value);
+        }
+        all
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (String, String);
+    type IntoIter = std::vec::IntoIter<(String, String)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.pairs.into_iter()
+    }
+}
+
+/// As [`parse`] reads it back.
+impl fmt::Display for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (key, value)) in self.pairs.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let at = if value.starts_with('@') { "@" } else { "" };
+            let entry = record::quote(&format!("{key}={at}{value}"));
+            write!(f, "{comma}{entry}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        parse(text).expect(text).into_iter().collect()
+    }
+
+    fn message(text: &str) -> String {
+        parse(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn maps_are_csc_s() {
+        let cases: &[(&str, &[(&str, &str)])] = &[
+            ("", &[]),
+            ("k=v", &[("k", "v")]),
+            ("k=v,k2=v2", &[("k", "v"), ("k2", "v2")]),
+            ("k=a=b", &[("k", "a=b")]),
+            ("k", &[("k", "")]),
+            ("k,l=", &[("k", ""), ("l", "")]),
+            ("k=1,l=2,k=3", &[("k", "3"), ("l", "2")]),
+            ("k=v,", &[("k", "v")]),
+            ("=v", &[("", "v")]),
+            ("k=v, l=w", &[("k", "v"), (" l", "w")]),
+            (
+                "server=10.0.0.4,share=nfs_share",
+                &[("server", "10.0.0.4"), ("share", "nfs_share")],
+            ),
+            ("\"k=a,b\",k2=v", &[("k", "a,b"), ("k2", "v")]),
+            ("\"k=say \"\"hi\"\"\"", &[("k", "say \"hi\"")]),
+            ("\"k=a\nb\"", &[("k", "a\nb")]),
+            ("k=a\nb", &[("k", "a\nb")]),
+            ("k=\"quoted\"", &[("k", "\"quoted\"")]),
+            ("k=@@x", &[("k", "@x")]),
+            ("k=@@", &[("k", "@")]),
+            ("k=a@b", &[("k", "a@b")]),
+        ];
+        for (text, expected) in cases {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect();
+            assert_eq!(pairs(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_come_from_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (content, value) in [
+            ("a,b\nc\n", "a,b\nc"),
+            ("x", "x"),
+            ("x\r\n", "x"),
+            ("x\n\n", "x\n"),
+            ("", ""),
+        ] {
+            let path = folder.path().join("a,file");
+            std::fs::write(&path, content).expect("written");
+            let text = format!("\"k=@{}\",l=m", path.display());
+            assert_eq!(pairs(&text)[0].1, value);
+            assert_eq!(pairs(&text)[1].1, "m");
+        }
+        std::fs::write(folder.path().join("nul"), "a\0").expect("written");
+        let error = message(&format!("k=@{}/nul", folder.path().display()));
+        assert!(error.contains("is not text: byte 1"), "{error}");
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        let error = message("k=@/nowhere/f");
+        assert!(
+            error.starts_with("the value of \"k\": cannot read /nowhere/f: No such file"),
+            "{error}"
+        );
+        assert!(
+            error.ends_with("for a text that begins with @ write @@"),
+            "{error}"
+        );
+        assert!(message("k=@").contains("k=@FILE"));
+        assert!(message("k=@-").contains("@/dev/stdin"));
+        assert!(message("k=\"a,b\"").contains("\"key=a,b\""));
+        assert!(message("\"k=a").contains("no closing one"));
+    }
+
+    #[test]
+    fn a_repeated_flag_is_one_map() {
+        let all: Map = ["a=1,b=2", "c=3,a=4"]
+            .iter()
+            .map(|text| parse(text).expect(text))
+            .collect();
+        assert_eq!(
+            all.iter().collect::<Vec<_>>(),
+            [("a", "4"), ("b", "2"), ("c", "3")]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn maps_come_back(pairs in prop::collection::vec(("[a-z ,\"\n]{0,4}", "[a-z=@ ,\"\n]{0,6}"), 0..5)) {
+            let mut map = Map::default();
+            for (key, value) in pairs {
+                map.insert(key, value);
+            }
+            prop_assert_eq!(parse(&map.to_string()).ok(), Some(map));
+        }
+
+        #[test]
+        fn nothing_panics(text in "[^@]*") {
+            let _ = parse(&text);
+        }
+    }
+}

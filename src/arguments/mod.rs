@@ -1,0 +1,15 @@
+//! What people write after a flag, and what it means: sizes, durations, maps, capabilities, topologies, secrets, requests.
+//!
+//! One file a syntax. Each offers `parse(&str)`, which a flag can use as its value parser, with errors that say what would
+//! be right. Nothing here knows of flags, connects or prints. The errors hold their cause in their own text and name no
+//! source, because whoever reports a bad argument shows that text alone.
+
+pub mod capability;
+pub mod duration;
+pub mod map;
+mod record;
+pub mod request;
+pub mod secrets;
+pub mod size;
+mod text;
+pub mod topology;

@@ -1,0 +1,147 @@
+//! Text that an argument names instead of holding: a file, or standard input. Bounded, and always UTF-8.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The most that is read, in bytes. gRPC servers refuse messages over 4 MiB unless told otherwise, so more than this is a
+/// mistake such as `/dev/zero` or the wrong file.
+pub const LIMIT: u64 = 16 << 20;
+
+/// Where a text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+/// A text that could not be had.
+#[derive(Debug, Error)]
+pub enum TextError {
+    /// The operating system refused.
+    #[error("cannot read {origin}: {problem}")]
+    Unreadable {
+        /// What was read.
+        origin: Origin,
+        /// The system's reason.
+        problem: io::Error,
+    },
+    /// More than [`LIMIT`].
+    #[error("{origin} holds more than {} MiB", LIMIT >> 20)]
+    TooLarge {
+        /// What was read.
+        origin: Origin,
+    },
+    /// Bytes that are not UTF-8, or a NUL, which no text has.
+    #[error("{origin} is not text: byte {offset} is no UTF-8 character")]
+    NotText {
+        /// What was read.
+        origin: Origin,
+        /// The first such byte, counted from 0.
+        offset: usize,
+    },
+}
+
+impl Origin {
+    /// `-` is standard input, everything else a file.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "-" => Self::Stdin,
+            path => Self::File(path.into()),
+        }
+    }
+
+    /// The whole text.
+    ///
+    /// # Errors
+    /// When it cannot be read, is too large, or is not text.
+    pub fn read(&self) -> Result<String, TextError> {
+        let bytes = match self {
+            Self::Stdin => bounded(io::stdin().lock()),
+            Self::File(path) => File::open(path).and_then(bounded),
+        };
+        let bytes = bytes.map_err(|problem| TextError::Unreadable {
+            origin: self.clone(),
+            problem,
+        })?;
+        if bytes.len() as u64 > LIMIT {
+            return Err(TextError::TooLarge {
+                origin: self.clone(),
+            });
+        }
+        let not_text = |offset| TextError::NotText {
+            origin: self.clone(),
+            offset,
+        };
+        if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
+            return Err(not_text(offset));
+        }
+        String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error().valid_up_to()))
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// One byte more than the limit tells that there is more.
+fn bounded(input: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(LIMIT + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_bytes(bytes: &[u8]) -> Result<String, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("f");
+        std::fs::write(&path, bytes).expect("written");
+        Origin::File(path).read().map_err(|error| {
+            error
+                .to_string()
+                .replace(folder.path().to_str().expect("text"), "")
+        })
+    }
+
+    #[test]
+    fn text_comes_as_it_is() {
+        assert_eq!(of_bytes(b"a\nb\n").as_deref(), Ok("a\nb\n"));
+        assert_eq!(of_bytes(b"").as_deref(), Ok(""));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let nul = of_bytes(b"ab\0c").expect_err("a NUL");
+        assert_eq!(nul, "/f is not text: byte 2 is no UTF-8 character");
+        let latin = of_bytes(b"caf\xe9").expect_err("no UTF-8");
+        assert_eq!(latin, "/f is not text: byte 3 is no UTF-8 character");
+    }
+
+    #[test]
+    fn endless_input_is_refused() {
+        let error = Origin::parse("/dev/zero").read().expect_err("endless");
+        assert_eq!(error.to_string(), "/dev/zero holds more than 16 MiB");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Origin::parse("/nowhere/f").read().expect_err("missing");
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot read /nowhere/f: No such file")
+        );
+    }
+}

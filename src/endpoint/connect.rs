@@ -1,0 +1,409 @@
+//! From an endpoint to a channel: opening streams, again after each loss, and keeping the reason of the last failure.
+
+use super::embedded::Driver;
+use super::exec::ExecStream;
+use super::tls::{Tls, TlsOptions};
+use super::{Address, Endpoint, EndpointError, Family, Target};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tonic::transport::{Channel, Uri};
+
+/// What a reply's headers may hold together. With the default of 16 KiB, longer error messages, which travel there, are lost.
+const HEADERS_MAX: u32 = 1 << 20;
+
+/// How much is shown of an answer that is not gRPC.
+const ANSWER_SHOWN: usize = 64;
+
+/// How often a unix socket is tried whose queue of connections is full.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The time for one connection to be made: looking up the name, connecting, and the TLS handshake.
+    pub timeout: Duration,
+    /// For `https` endpoints only.
+    pub tls: TlsOptions,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(60),
+            tls: TlsOptions::default(),
+        }
+    }
+}
+
+/// A connection's bytes, both ways.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
+/// The reason of the last failure, shared by an endpoint, its clones and their connections.
+#[derive(Clone, Default)]
+pub(super) struct LastError(Arc<Mutex<Option<EndpointError>>>);
+
+impl LastError {
+    pub(super) fn get(&self) -> Option<EndpointError> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set(&self, error: Option<EndpointError>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+impl Endpoint {
+    /// A channel whose first connection stands, and which makes a new one (a new socket, a new child) whenever a call finds
+    /// the last one lost.
+    ///
+    /// Dropping every clone of the channel closes the connection; an `exec:` command is then ended, at the latest when the
+    /// runtime is dropped. A standing connection does not prove that anybody answers: give each call a deadline.
+    ///
+    /// # Errors
+    /// The typed reason why there is no first connection. Later failures come as a call's status, with the reason in
+    /// [`Endpoint::last_error`].
+    pub async fn connect(&self, options: &ConnectOptions) -> Result<Channel, EndpointError> {
+        let connector = Arc::new(Connector::new(self, options)?);
+        let (scheme, authority) = connector.origin();
+        // The target's scheme is always http: TLS is the connector's, and only the origin tells the server of it.
+        let broken = |cause: tonic::transport::Error| EndpointError::Broken {
+            endpoint: self.to_string(),
+            cause: Arc::new(cause),
+        };
+        let origin: Uri =
+            format!("{scheme}://{authority}")
+                .parse()
+                .map_err(|error| EndpointError::Syntax {
+                    text: self.to_string(),
+                    problem: format!("{authority:?} cannot be a request's authority ({error})"),
+                })?;
+        let channel = tonic::transport::Endpoint::from_shared(format!("http://{authority}"))
+            .and_then(|channel| channel.user_agent(concat!("csi/", env!("CARGO_PKG_VERSION"))))
+            .map_err(broken)?
+            .origin(origin)
+            .http2_max_header_list_size(HEADERS_MAX);
+        let connect = tower::service_fn(move |_: Uri| {
+            let connector = Arc::clone(&connector);
+            async move { connector.open(Greeting::Awaited).await.map(TokioIo::new) }
+        });
+        channel
+            .connect_with_connector(connect)
+            .await
+            .map_err(|error| self.last_error().unwrap_or_else(|| broken(error)))
+    }
+
+    /// One connection's bytes, without gRPC.
+    ///
+    /// # Errors
+    /// The typed reason why there is no connection.
+    pub async fn open(
+        &self,
+        options: &ConnectOptions,
+    ) -> Result<Box<dyn ByteStream>, EndpointError> {
+        let connector = Connector::new(self, options)?;
+        let stream = connector.open(Greeting::Ignored).await?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Opens connections to one endpoint.
+struct Connector {
+    endpoint: Endpoint,
+    timeout: Duration,
+    tls: Option<Tls>,
+}
+
+impl Connector {
+    fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
+        let tls = match &endpoint.target {
+            Target::Https(address) => Some(Tls::new(&options.tls, &address.host)?),
+            _ if options.tls == TlsOptions::default() => None,
+            _ => {
+                return Err(EndpointError::TlsUnused {
+                    endpoint: endpoint.to_string(),
+                });
+            }
+        };
+        Ok(Self {
+            endpoint: endpoint.clone(),
+            timeout: options.timeout,
+            tls,
+        })
+    }
+
+    /// The scheme and authority of requests.
+    fn origin(&self) -> (&'static str, String) {
+        match &self.tls {
+            None => ("http", self.endpoint.authority()),
+            Some(tls) => {
+                let renamed = tls.renamed().map(str::to_owned);
+                (
+                    "https",
+                    renamed.unwrap_or_else(|| self.endpoint.authority()),
+                )
+            }
+        }
+    }
+
+    async fn open(&self, greeting: Greeting) -> Result<Watched, EndpointError> {
+        self.endpoint.last_error.set(None);
+        let stream = match tokio::time::timeout(self.timeout, self.open_stream()).await {
+            Ok(stream) => stream,
+            Err(_) => Err(EndpointError::TimedOut {
+                endpoint: self.endpoint.to_string(),
+                after: self.timeout,
+            }),
+        };
+        let stream =
+            stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
+        Ok(Watched {
+            stream,
+            endpoint: self.endpoint.clone(),
+            greeting,
+            closing: false,
+        })
+    }
+
+    async fn open_stream(&self) -> Result<Box<dyn ByteStream>, EndpointError> {
+        Ok(match &self.endpoint.target {
+            Target::Unix(path) => Box::new(self.unix(path).await?),
+            // The kernel's mark of an abstract name is a NUL at its start.
+            Target::Abstract(name) => Box::new(self.unix(Path::new(&format!("\0{name}"))).await?),
+            Target::Tcp(address) | Target::Dns(address) => Box::new(self.tcp(address).await?),
+            Target::Https(address) => {
+                let stream = self.tcp(address).await?;
+                match &self.tls {
+                    Some(tls) => Box::new(tls.handshake(stream).await?),
+                    None => Box::new(stream),
+                }
+            }
+            Target::Exec(words) => Box::new(ExecStream::start(words)?),
+            Target::Embedded(folder) => {
+                let open = || Driver::open(folder.as_deref());
+                Box::new(
+                    self.endpoint
+                        .embedded
+                        .get_or_try_init(open)
+                        .await?
+                        .connect(),
+                )
+            }
+        })
+    }
+
+    async fn unix(&self, path: &Path) -> Result<UnixStream, EndpointError> {
+        loop {
+            match UnixStream::connect(path).await {
+                // The queue is full: the driver is busy, or hangs. The deadline tells.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+                result => return result.map_err(|error| self.unix_error(path, error)),
+            }
+        }
+    }
+
+    fn unix_error(&self, path: &Path, error: io::Error) -> EndpointError {
+        let path = path.to_owned();
+        let wrong_type = rustix::io::Errno::PROTOTYPE.raw_os_error();
+        match error.kind() {
+            io::ErrorKind::NotFound => EndpointError::NoSocket { path },
+            io::ErrorKind::PermissionDenied => EndpointError::PermissionDenied { path },
+            // The kernel says the same of a dead socket and of any other file.
+            io::ErrorKind::ConnectionRefused => match path.metadata() {
+                Ok(file) if !file.file_type().is_socket() => EndpointError::NotASocket { path },
+                _ => self.refused(),
+            },
+            _ if error.raw_os_error() == Some(wrong_type) => EndpointError::NotASocket { path },
+            _ => self.unreachable(error),
+        }
+    }
+
+    /// Each address in turn, with its share of the time, so that one that swallows packets does not hide the next.
+    async fn tcp(&self, address: &Address) -> Result<TcpStream, EndpointError> {
+        let addresses = self.resolve(address).await?;
+        let share = self.timeout / u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        let mut last = None;
+        for address in addresses {
+            match tokio::time::timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    stream
+                        .set_nodelay(true)
+                        .map_err(|error| self.unreachable(error))?;
+                    return Ok(stream);
+                }
+                Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    last = Some(self.refused());
+                }
+                Ok(Err(error)) => last = Some(self.unreachable(error)),
+                Err(_) => last = None,
+            }
+        }
+        Err(last.unwrap_or_else(|| EndpointError::TimedOut {
+            endpoint: self.endpoint.to_string(),
+            after: self.timeout,
+        }))
+    }
+
+    /// The host's addresses of the wanted family: at least one.
+    async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, EndpointError> {
+        let unresolved = |cause| EndpointError::Unresolved {
+            host: address.host.clone(),
+            cause: Arc::new(cause),
+        };
+        let addresses: Vec<SocketAddr> =
+            tokio::net::lookup_host((address.host.as_str(), address.port))
+                .await
+                .map_err(unresolved)?
+                .filter(|found| match address.family {
+                    Family::Any => true,
+                    Family::V4 => found.is_ipv4(),
+                    Family::V6 => found.is_ipv6(),
+                })
+                .collect();
+        match addresses.is_empty() {
+            true => Err(unresolved(io::Error::other("it has no such address"))),
+            false => Ok(addresses),
+        }
+    }
+
+    fn refused(&self) -> EndpointError {
+        EndpointError::Refused {
+            endpoint: self.endpoint.to_string(),
+        }
+    }
+
+    fn unreachable(&self, cause: io::Error) -> EndpointError {
+        EndpointError::Unreachable {
+            endpoint: self.endpoint.to_string(),
+            cause: Arc::new(cause),
+        }
+    }
+}
+
+/// Whether what comes first must be HTTP/2. The channel would report anything else as an opaque protocol error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    Awaited,
+    Ignored,
+}
+
+/// Whether a server of HTTP/2 can begin so: its first frame is SETTINGS (4), and shorter than 64 KiB.
+fn is_http2(answer: &[u8]) -> bool {
+    answer.first().is_none_or(|high| *high == 0) && answer.get(3).is_none_or(|kind| *kind == 4)
+}
+
+/// A stream that leaves the reason of its end in its endpoint, before anyone above learns of the end.
+struct Watched {
+    stream: Box<dyn ByteStream>,
+    endpoint: Endpoint,
+    greeting: Greeting,
+    /// Whether this side has closed the connection, so that its end is no news.
+    closing: bool,
+}
+
+impl Watched {
+    fn lost(&self, error: &io::Error) {
+        if self.closing {
+            return;
+        }
+        // A stream that knows better than the system says so inside the error.
+        let known = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<EndpointError>());
+        let reason = known.cloned().unwrap_or_else(|| EndpointError::Broken {
+            endpoint: self.endpoint.to_string(),
+            cause: Arc::new(repeat(error)),
+        });
+        self.endpoint.last_error.set(Some(reason));
+    }
+
+    fn watch<T>(&self, result: io::Result<T>) -> Poll<io::Result<T>> {
+        Poll::Ready(result.inspect_err(|error| self.lost(error)))
+    }
+}
+
+/// The same error again, for the one who keeps it: `io::Error` cannot be cloned.
+fn repeat(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let room = buffer.remaining() > 0;
+        let result = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
+        let read = &buffer.filled()[before..];
+        if result.is_ok() && room && read.is_empty() && !self.closing {
+            let endpoint = self.endpoint.to_string();
+            let closed = EndpointError::Closed { endpoint };
+            self.endpoint.last_error.set(Some(closed));
+        }
+        if self.greeting == Greeting::Awaited && !read.is_empty() {
+            self.greeting = Greeting::Ignored;
+            if !is_http2(read) {
+                let stranger = EndpointError::NotGrpc {
+                    endpoint: self.endpoint.to_string(),
+                    answer: read[..read.len().min(ANSWER_SHOWN)].to_vec(),
+                };
+                return self.watch(Err(io::Error::other(stranger)));
+            }
+        }
+        self.watch(result)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        self.watch(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        self.watch(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_flush(cx));
+        self.watch(result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.closing = true;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

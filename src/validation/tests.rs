@@ -1,0 +1,351 @@
+//! Every RPC with a request and reply that are valid, and with each way to break them.
+
+#![allow(clippy::unwrap_used)]
+
+mod every_field;
+mod examples;
+
+use super::walk::Rule;
+use super::*;
+use csi_proto::json;
+use csi_proto::schema::{Kind, Message, method_by_name};
+use csi_proto::tables::METHODS;
+use csi_proto::wire;
+use examples::{Change, EXAMPLES, Example};
+use serde_json::{Value as Json, json};
+
+const SPEC: Checks = Checks {
+    spec: true,
+    credentials: false,
+    volume_context: false,
+    publish_context: false,
+};
+
+fn method(name: &str) -> &'static Method {
+    method_by_name(name).unwrap()
+}
+
+fn bytes(message: &'static Message, json: &Json) -> Vec<u8> {
+    json::encode(message, json).unwrap()
+}
+
+/// `json` with the value at the pointer replaced, inserted, or appended where the pointer ends in `-`.
+fn changed(json: &Json, pointer: &str, value: Json) -> Json {
+    let mut json = json.clone();
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    let name = name.replace("~1", "/");
+    match json.pointer_mut(parent).unwrap() {
+        Json::Object(members) => {
+            members.insert(name, value);
+        }
+        Json::Array(list) if name == "-" => list.push(value),
+        Json::Array(list) => list[name.parse::<usize>().unwrap()] = value,
+        other => panic!("{pointer} leads into {other}"),
+    }
+    json
+}
+
+/// What is said about a message, without the message's name in front; empty when it is valid.
+fn said(result: Result<(), Violations>, message: &'static Message) -> String {
+    match result {
+        Ok(()) => String::new(),
+        Err(violations) => {
+            let text = violations.to_string();
+            let front = format!("{} is not valid: ", message.short_name());
+            text.strip_prefix(&front).unwrap().to_owned()
+        }
+    }
+}
+
+fn request_said(method: &'static Method, json: &Json, checks: &Checks) -> String {
+    let bytes = bytes(method.request, json);
+    said(request(method, &bytes, checks), method.request)
+}
+
+fn reply_said(method: &'static Method, request: &Json, json: &Json, checks: &Checks) -> String {
+    let request = bytes(method.request, request);
+    let bytes = bytes(method.response, json);
+    said(reply(method, &request, &bytes, checks), method.response)
+}
+
+fn examples() -> impl Iterator<Item = (&'static Method, Example)> {
+    EXAMPLES
+        .iter()
+        .map(|(name, example)| (method(name), example()))
+}
+
+#[test]
+fn every_rpc_has_an_example() {
+    for method in METHODS {
+        let count = EXAMPLES.iter().filter(|(name, _)| *name == method.name);
+        assert_eq!(count.count(), 1, "examples of {}", method.name);
+    }
+}
+
+#[test]
+fn valid_messages_pass() {
+    for (method, example) in examples() {
+        let name = method.name;
+        assert_eq!(request_said(method, &example.request, &SPEC), "", "{name}");
+        let reply = reply_said(method, &example.request, &example.reply, &SPEC);
+        assert_eq!(reply, "", "{name}");
+    }
+}
+
+#[test]
+fn each_broken_rule_is_named_with_its_field() {
+    for (method, example) in examples() {
+        let name = method.name;
+        for Change(pointer, value, expected) in example.bad_requests {
+            let request = changed(&example.request, pointer, value);
+            let said = request_said(method, &request, &SPEC);
+            assert_eq!(said, expected, "{name} {pointer}: {request}");
+        }
+        for Change(pointer, value, expected) in example.bad_replies {
+            let reply = changed(&example.reply, pointer, value);
+            let said = reply_said(method, &example.request, &reply, &SPEC);
+            assert_eq!(said, expected, "{name} {pointer}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn each_required_field_of_a_request_and_reply_is_missed() {
+    for (method, example) in examples() {
+        let rules = methods::of(method);
+        for rule in rules.request {
+            if let Rule::Required(field) = rule {
+                let request = changed(&example.request, &format!("/{field}"), Json::Null);
+                let said = request_said(method, &request, &SPEC);
+                let expected = format!("{field}: required");
+                assert!(said.starts_with(&expected), "{}: {said}", method.name);
+            }
+        }
+        for rule in rules.reply {
+            if let Rule::Required(field) = rule {
+                let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
+                let said = reply_said(method, &example.request, &reply, &SPEC);
+                let expected = format!("{field}: required");
+                assert!(said.starts_with(&expected), "{}: {said}", method.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn demands_of_secrets_and_contexts_meet_only_messages_that_have_them() {
+    let all = Checks {
+        spec: false,
+        credentials: true,
+        volume_context: true,
+        publish_context: true,
+    };
+    let mut demanded = 0;
+    for method in METHODS {
+        let names = ["secrets", "volume_context", "publish_context"];
+        let has = |name: &&str| method.request.field(name).is_some();
+        let expected: Vec<String> = names
+            .into_iter()
+            .filter(has)
+            .map(|name| format!("{name}: required by the checks that were asked for"))
+            .collect();
+        demanded += expected.len();
+        let empty = request_said(method, &json!({}), &all);
+        assert_eq!(empty, expected.join("; "), "{}", method.name);
+        let full: serde_json::Map<String, Json> = names
+            .into_iter()
+            .filter(has)
+            .map(|name| (name.to_owned(), json!({"k": "v"})))
+            .collect();
+        assert_eq!(request_said(method, &Json::Object(full), &all), "");
+        assert_eq!(request_said(method, &json!({}), &Checks::default()), "");
+    }
+    assert!(demanded > 15, "{demanded}");
+}
+
+#[test]
+fn replies_that_give_contexts_are_asked_for_them() {
+    let volume_context = Checks {
+        volume_context: true,
+        ..Checks::default()
+    };
+    let publish_context = Checks {
+        publish_context: true,
+        ..Checks::default()
+    };
+    for method in METHODS {
+        let said = |checks| reply_said(method, &json!({}), &json!({}), checks);
+        let volume = match method.name {
+            "CreateVolume" => "volume.volume_context: required by the checks that were asked for",
+            _ => "",
+        };
+        let publish = match method.name {
+            "ControllerPublishVolume" => {
+                "publish_context: required by the checks that were asked for"
+            }
+            _ => "",
+        };
+        assert_eq!(said(&volume_context), volume, "{}", method.name);
+        assert_eq!(said(&publish_context), publish, "{}", method.name);
+    }
+    let context = json!({"volume": {"volume_context": {"a": "b"}}});
+    let create = method("CreateVolume");
+    assert_eq!(
+        reply_said(create, &json!({}), &context, &volume_context),
+        ""
+    );
+}
+
+#[test]
+fn nothing_is_checked_unless_asked_for() {
+    for method in METHODS {
+        let broken = [0xff, 0xff];
+        assert!(request(method, &broken, &Checks::default()).is_ok());
+        assert!(reply(method, &broken, &broken, &Checks::default()).is_ok());
+    }
+}
+
+#[test]
+fn broken_bytes_are_violations() {
+    let create = method("CreateVolume");
+    let name = [0x0a, 5, b'a'];
+    let said = |bytes: &[u8]| said(request(create, bytes, &SPEC), create.request);
+    assert_eq!(
+        said(&name),
+        "the bytes are not a CreateVolumeRequest: the message ends in the middle of a field"
+    );
+    let mut bytes = bytes(create.request, &examples::volumes::create_volume().request);
+    let valid = bytes.len();
+    // capacity_range as a number.
+    wire::put_varint(&mut bytes, 2, 7);
+    assert_eq!(
+        said(&bytes),
+        "capacity_range: not encoded as the CapacityRange that the specification says"
+    );
+    bytes.truncate(valid);
+    wire::put_bytes(&mut bytes, 1, b"\xff");
+    assert_eq!(said(&bytes), "name: not valid UTF-8; name: required");
+    bytes.truncate(valid);
+    wire::put_bytes(&mut bytes, 4, &[0x0a, 1, 0xff]);
+    let text = "parameters: has a key or value that is not valid UTF-8";
+    assert_eq!(said(&bytes), text);
+    bytes.truncate(valid);
+    wire::put_bytes(&mut bytes, 4, &[0x0a, 9]);
+    let text = "parameters: has a broken entry: the message ends in the middle of a field";
+    assert_eq!(said(&bytes), text);
+}
+
+#[test]
+fn one_member_of_a_oneof_is_set() {
+    let create = method("CreateVolume");
+    let mut source = Vec::new();
+    wire::put_bytes(&mut source, 1, &[0x0a, 1, b's']);
+    wire::put_bytes(&mut source, 2, &[0x0a, 1, b'v']);
+    let mut bytes = bytes(create.request, &examples::volumes::create_volume().request);
+    wire::put_bytes(&mut bytes, 6, &source);
+    let text = "volume_content_source.type: only one of snapshot, volume may be set";
+    assert_eq!(said(request(create, &bytes, &SPEC), create.request), text);
+
+    // Field 9 may be a source of a newer specification.
+    let mut newer = Vec::new();
+    wire::put_bytes(&mut newer, 9, b"x");
+    let without = changed(
+        &examples::volumes::create_volume().request,
+        "/volume_content_source",
+        Json::Null,
+    );
+    let mut newer_only = self::bytes(create.request, &without);
+    wire::put_bytes(&mut newer_only, 6, &newer);
+    let said = said(request(create, &newer_only, &SPEC), create.request);
+    assert_eq!(said, "");
+}
+
+#[test]
+fn what_is_newer_than_the_descriptors_passes() {
+    let stats = method("NodeGetVolumeStats");
+    let reply_json = json!({"usage": [{"total": 1, "unit": 77}]});
+    let request_json = json!({"volume_id": "v", "volume_path": "/m"});
+    assert_eq!(reply_said(stats, &request_json, &reply_json, &SPEC), "");
+    let mut bytes = bytes(stats.response, &reply_json);
+    wire::put_bytes(&mut bytes, 99, b"new");
+    assert!(reply(stats, b"", &bytes, &SPEC).is_ok());
+
+    // A confirmed capability may carry fields that the request's cannot have.
+    let validate = method("ValidateVolumeCapabilities");
+    let example = examples::volumes::validate_volume_capabilities();
+    let field = validate.request.field("volume_capabilities").unwrap();
+    let Kind::Message(of) = field.kind else {
+        panic!("{field}");
+    };
+    let mut capability = self::bytes(of, &example.request["volume_capabilities"][0]);
+    wire::put_bytes(&mut capability, 99, b"new");
+    let (mut confirmed, mut answer) = (Vec::new(), Vec::new());
+    wire::put_bytes(&mut confirmed, 2, &capability);
+    wire::put_bytes(&mut answer, 1, &confirmed);
+    let request = self::bytes(validate.request, &example.request);
+    assert_eq!(
+        said(reply(validate, &request, &answer, &SPEC), validate.response),
+        ""
+    );
+}
+
+#[test]
+fn a_stream_is_checked_from_message_to_message() {
+    let allocated = method("GetMetadataAllocated");
+    let request = bytes(allocated.request, &json!({"snapshot_id": "s"}));
+    let message = |kind: &str, capacity: i64, ranges: &[(i64, i64)]| {
+        let ranges: Vec<Json> = ranges
+            .iter()
+            .map(|(offset, size)| json!({"byte_offset": offset, "size_bytes": size}))
+            .collect();
+        let json = json!({
+            "block_metadata_type": kind,
+            "volume_capacity_bytes": capacity,
+            "block_metadata": ranges,
+        });
+        bytes(allocated.response, &json)
+    };
+    let check = |messages: &[Vec<u8>]| {
+        let mut replies = Replies::new(allocated, &request, &SPEC);
+        let said = messages
+            .iter()
+            .map(|bytes| said(replies.check(bytes), allocated.response));
+        said.collect::<Vec<_>>()
+    };
+    let first = message("FIXED_LENGTH", 100, &[(0, 10), (10, 10)]);
+    let empty = message("FIXED_LENGTH", 100, &[]);
+    let third = message("FIXED_LENGTH", 100, &[(20, 10)]);
+    assert_eq!(check(&[first.clone(), empty.clone(), third]), ["", "", ""]);
+    let overlap = message("FIXED_LENGTH", 100, &[(19, 10)]);
+    assert_eq!(
+        check(&[first.clone(), empty, overlap])[2],
+        "block_metadata[0].byte_offset: 19 is less than 20, where the range before ends"
+    );
+    let other = message("VARIABLE_LENGTH", 101, &[(20, 5)]);
+    assert_eq!(
+        check(&[first.clone(), other])[1],
+        "block_metadata_type: is not that of the first message; \
+         volume_capacity_bytes: 101 is not that of the first message, 100"
+    );
+    let size = message("FIXED_LENGTH", 100, &[(20, 5)]);
+    assert_eq!(
+        check(&[first, size])[1],
+        "block_metadata[0].size_bytes: 5 is not that of the first range, 10, as FIXED_LENGTH says"
+    );
+}
+
+#[test]
+fn many_violations_are_counted_and_text_of_a_driver_is_escaped_and_cut() {
+    let list = method("ListVolumes");
+    let entries: Vec<Json> = (0..1000).map(|_| json!({"volume": {}})).collect();
+    let said = reply_said(list, &json!({}), &json!({ "entries": entries }), &SPEC);
+    assert!(said.starts_with("entries[0].volume.volume_id: required; entries[1]."));
+    assert!(said.ends_with("entries[19].volume.volume_id: required; and 980 more"));
+
+    let info = method("GetPluginInfo");
+    let name = format!("\u{1b}[2J{}", "x".repeat(100_000));
+    let answer = json!({"name": name, "vendor_version": "1"});
+    let said = reply_said(info, &json!({}), &answer, &SPEC);
+    assert!(said.contains(r#""\u{1b}[2Jxxx"#), "{said}");
+    assert!(!said.contains('\u{1b}') && said.len() < 500, "{said}");
+}

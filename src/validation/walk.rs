@@ -1,0 +1,280 @@
+//! The walk over a message and all messages in it. Checks what holds everywhere, from the descriptors alone: sizes, signs,
+//! paths, `oneof`s, secrets' keys; and at every message the rules that `messages` has for it.
+//!
+//! What the descriptors do not know (fields, enum values) is let through: the other side may be newer.
+
+use super::messages;
+use super::syntax;
+use super::view::View;
+use super::{Found, inside, is_specified, quoted};
+use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use csi_proto::value::{self, Secrets, Value};
+use csi_proto::wire::{self, Raw};
+use std::collections::BTreeMap;
+
+/// A rule about one message.
+#[derive(Clone, Copy)]
+pub enum Rule {
+    /// The field is specified; a list or map has an element, a list of ids no empty id, a number is not 0.
+    Required(&'static str),
+    /// The field's text, when it is not empty, satisfies the function; else this is said about it.
+    Text(&'static str, fn(&str) -> bool, &'static str),
+    /// Whatever concerns several fields. The function gets the message, its path, and where to put violations.
+    Check(fn(&View<'_>, &str, &mut Found)),
+}
+
+/// Spec, "Size Limits": a string where its field says nothing else.
+const TEXT_LIMIT: usize = 128;
+/// `node_id` has a limit of its own; the lists of published nodes hold such ids.
+const NODE_ID_LIMIT: usize = 256;
+/// Spec, "Size Limits": a map. `mount_flags` as a whole has the same limit.
+const MAP_LIMIT: usize = 4096;
+
+/// Checks the `bytes` of a request or reply; `rules` are those for the message itself.
+pub fn message(message: &'static Message, bytes: &[u8], rules: &[Rule], found: &mut Found) {
+    walk(message, bytes, "", rules, found);
+}
+
+fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found: &mut Found) {
+    let parts: Result<Vec<_>, _> = wire::fields(bytes).collect();
+    let parts = match parts {
+        Ok(parts) => parts,
+        Err(error) => {
+            let name = message.short_name();
+            return found.push(at, format!("the bytes are not a {name}: {error}"));
+        }
+    };
+    for field in message.fields {
+        let mut occurrences = Vec::new();
+        for (_, raw) in parts.iter().filter(|part| part.0 == field.number) {
+            if value::fits(field, *raw) {
+                occurrences.push(*raw);
+            } else {
+                let rule = format!("not encoded as the {field} that the specification says");
+                found.push(inside(at, field.name), rule);
+            }
+        }
+        check_field(message, field, &occurrences, at, found);
+    }
+    let newer = |part: &(u32, Raw<'_>)| message.fields.iter().all(|field| field.number != part.0);
+    check_oneofs(message, &parts, parts.iter().any(newer), at, found);
+    let view = View::new(message, bytes);
+    for rule in rules {
+        rule.check(&view, at, found);
+    }
+}
+
+impl Rule {
+    fn check(self, view: &View<'_>, at: &str, found: &mut Found) {
+        match self {
+            Self::Required(name) => match view.read(name) {
+                Value::Int32(0) | Value::Int64(0) => {
+                    found.push(inside(at, name), "required, greater than 0");
+                }
+                Value::List(list) => {
+                    if list.is_empty() {
+                        found.push(inside(at, name), "required, at least one");
+                    }
+                    for (index, value) in list.iter().enumerate() {
+                        if !is_specified(value) {
+                            found.push(format!("{}[{index}]", inside(at, name)), "is empty");
+                        }
+                    }
+                }
+                value if is_specified(&value) => {}
+                _ => found.push(inside(at, name), "required"),
+            },
+            Self::Text(name, is_valid, rule) => {
+                let text = view.text(name);
+                if !text.is_empty() && !is_valid(&text) {
+                    found.push(inside(at, name), format!("{} {rule}", quoted(&text)));
+                }
+            }
+            Self::Check(check) => check(view, at, found),
+        }
+    }
+}
+
+fn check_field(
+    message: &'static Message,
+    field: &'static Field,
+    occurrences: &[Raw<'_>],
+    at: &str,
+    found: &mut Found,
+) {
+    let here = || inside(at, field.name);
+    if field.cardinality == Cardinality::Map {
+        return check_map(field, occurrences, &here(), found);
+    }
+    let repeated = field.cardinality == Cardinality::Repeated;
+    let element = |index: usize| match repeated {
+        true => format!("{}[{index}]", here()),
+        false => here(),
+    };
+    match field.kind {
+        Kind::String => {
+            for (index, raw) in occurrences.iter().enumerate() {
+                if let Raw::Bytes(bytes) = raw {
+                    check_text(field, bytes, || element(index), found);
+                }
+            }
+        }
+        Kind::Message(of) => {
+            let rules = messages::of(of);
+            if repeated {
+                for (index, raw) in occurrences.iter().enumerate() {
+                    if let Raw::Bytes(bytes) = raw {
+                        walk(of, bytes, &element(index), rules, found);
+                    }
+                }
+            } else if !occurrences.is_empty() {
+                // A message that occurs several times is the concatenation of its parts.
+                let mut whole = Vec::new();
+                for raw in occurrences {
+                    if let Raw::Bytes(bytes) = raw {
+                        whole.extend_from_slice(bytes);
+                    }
+                }
+                walk(of, &whole, &here(), rules, found);
+            }
+        }
+        Kind::Int32 | Kind::Int64 | Kind::Int64Value | Kind::Timestamp => {
+            let occurrences = occurrences.to_vec();
+            match value::decode_field(message, field, occurrences, Secrets::Mask) {
+                Ok(value) => check_number(&value, here, found),
+                Err(error) => found.push(here(), format!("cannot be read: {error}")),
+            }
+        }
+        Kind::Bool | Kind::BoolValue | Kind::Enum(_) => {}
+    }
+}
+
+/// Every number of CSI is a size, a count or an offset, and must not be negative.
+fn check_number(value: &Value<'_>, at: impl Fn() -> String, found: &mut Found) {
+    let number = match value {
+        Value::Int32(number) => i64::from(*number),
+        Value::Int64(number) => *number,
+        Value::Timestamp(time) => {
+            // The years 0001 to 9999, which is what protobuf allows.
+            let years = -62_135_596_800..=253_402_300_799;
+            if !years.contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
+                found.push(at(), "not a time between the years 1 and 9999");
+            }
+            return;
+        }
+        _ => return,
+    };
+    if number < 0 {
+        found.push(at(), format!("{number} is negative"));
+    }
+}
+
+fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut Found) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return found.push(at(), "not valid UTF-8");
+    };
+    // Paths may be as long as the system allows; of mount flags only the total is limited.
+    let is_path = field.name.ends_with("_path");
+    let limit = match field.name {
+        "node_id" | "published_node_ids" => NODE_ID_LIMIT,
+        "mount_flags" => usize::MAX,
+        _ if is_path => usize::MAX,
+        _ => TEXT_LIMIT,
+    };
+    if text.len() > limit {
+        let rule = format!("has {} bytes, at most {limit} are allowed", text.len());
+        found.push(at(), rule);
+    }
+    if is_path && !text.is_empty() && !syntax::is_absolute_path(text) {
+        found.push(at(), format!("{} is not an absolute path", quoted(text)));
+    }
+}
+
+/// Says nothing of a map's contents when they are secret.
+fn check_map(field: &Field, occurrences: &[Raw<'_>], at: &str, found: &mut Found) {
+    // Of two entries with the same key the last counts.
+    let mut entries: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
+    for raw in occurrences {
+        let Raw::Bytes(bytes) = raw else { continue };
+        let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
+        for part in wire::fields(bytes) {
+            match part {
+                Ok((1, Raw::Bytes(bytes))) => key = bytes,
+                Ok((2, Raw::Bytes(bytes))) => value = bytes,
+                Ok(_) => {}
+                Err(error) => return found.push(at, format!("has a broken entry: {error}")),
+            }
+        }
+        entries.insert(key, value);
+    }
+    let size: usize = entries
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
+    if size > MAP_LIMIT {
+        let rule = format!("has {size} bytes of keys and values, at most {MAP_LIMIT} are allowed");
+        found.push(at, rule);
+    }
+    let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+    if !entries
+        .iter()
+        .all(|(key, value)| is_text(key) && is_text(value))
+    {
+        found.push(at, "has a key or value that is not valid UTF-8");
+    }
+    if field.secret && !entries.keys().all(|key| syntax::is_secret_key(key)) {
+        let rule = "has a key with other characters than letters, digits, '-', '_' and '.'";
+        found.push(at, rule);
+    }
+}
+
+/// Every `oneof` of CSI demands exactly one of its fields; a field that the descriptors do not know may be that one.
+fn check_oneofs(
+    message: &'static Message,
+    parts: &[(u32, Raw<'_>)],
+    has_newer: bool,
+    at: &str,
+    found: &mut Found,
+) {
+    let mut seen: Vec<&str> = Vec::new();
+    for oneof in message.fields.iter().filter_map(|field| field.oneof) {
+        if seen.contains(&oneof) {
+            continue;
+        }
+        seen.push(oneof);
+        let members: Vec<&Field> = message
+            .fields
+            .iter()
+            .filter(|field| field.oneof == Some(oneof))
+            .collect();
+        let set = members
+            .iter()
+            .filter(|field| parts.iter().any(|part| part.0 == field.number));
+        let names: Vec<&str> = members.iter().map(|field| field.name).collect();
+        match set.count() {
+            1 => {}
+            0 if has_newer => {}
+            0 => found.push(
+                inside(at, oneof),
+                format!("required: {}", names.join(" or ")),
+            ),
+            _ => found.push(
+                inside(at, oneof),
+                format!("only one of {} may be set", names.join(", ")),
+            ),
+        }
+    }
+}
+
+/// Checks that `mount_flags`, a list with a limit on its total, keeps to it. The flags may be confidential.
+pub fn mount_flags_size(view: &View<'_>, at: &str, found: &mut Found) {
+    let size: usize = view
+        .texts("mount_flags")
+        .iter()
+        .map(|flag| flag.len())
+        .sum();
+    if size > MAP_LIMIT {
+        let rule = format!("have {size} bytes, at most {MAP_LIMIT} are allowed");
+        found.push(inside(at, "mount_flags"), rule);
+    }
+}
