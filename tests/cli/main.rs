@@ -5,7 +5,9 @@
 mod support;
 
 mod connection;
+mod csc;
 mod golden;
 mod lifecycle;
 mod misbehaving;
 mod real_driver;
+mod requests;
