@@ -82,21 +82,6 @@ pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result
     found.into_result(message.short_name())
 }
 
-/// Checks the `bytes` of the reply to `request`, both by themselves and against each other.
-///
-/// For a stream, see [`Replies`].
-///
-/// # Errors
-/// Everything that is wrong with the reply.
-pub fn reply(
-    method: &'static Method,
-    request: &[u8],
-    bytes: &[u8],
-    checks: &Checks,
-) -> Result<(), Violations> {
-    Replies::new(method, request, checks).check(bytes)
-}
-
 /// Checks the replies of one call; of a stream also what holds from one message to the next.
 #[derive(Debug)]
 pub struct Replies<'a> {

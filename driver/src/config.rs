@@ -1,6 +1,7 @@
 //! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
 
 use crate::export::{Export, ExportError};
+use crate::volume_id::is_share_name;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -127,6 +128,14 @@ impl Policy {
 }
 
 impl Config {
+    /// Whether requests may name `server`: one that the configuration names itself, or one that the policy allows.
+    pub fn may_use_server(&self, server: &str) -> bool {
+        let named = self.shares.iter().map(|share| &share.export);
+        let local = self.local_shares.iter().map(|share| &share.export);
+        named.chain(local).any(|export| export.server() == server)
+            || self.policy.allows_server(server)
+    }
+
     /// The local share that `export` is or lies in, and where in it.
     pub fn local_share(&self, export: &Export) -> Option<(&LocalShare, PathBuf)> {
         self.local_shares.iter().find_map(|share| {
@@ -164,7 +173,9 @@ pub enum ConfigError {
     #[error("{0:?} is no duration: give 30s, 1m30s or 100ms")]
     Duration(String),
     /// Not a named share.
-    #[error("{0:?} is no share: give NAME=SERVER:/PATH, NAME of letters, digits, '-', '_' and '.'")]
+    #[error(
+        "{0:?} is no share: give NAME=SERVER:/PATH, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
+    )]
     Share(String),
     /// Not a local share.
     #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
@@ -228,8 +239,7 @@ impl FromStr for NamedShare {
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let wrong = || ConfigError::Share(text.to_owned());
         let (name, export) = text.split_once('=').ok_or_else(wrong)?;
-        let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || name.len() > 63 || !name.chars().all(fine) {
+        if !is_share_name(name) {
             return Err(wrong());
         }
         let (server, share) = split_export(export).ok_or_else(wrong)?;

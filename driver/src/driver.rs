@@ -1,13 +1,16 @@
 //! One instance of the driver: its parts put together from a configuration, as services that can be served anywhere.
 
 use crate::config::Config;
+use crate::controller::{Controller, ControllerConfig, NamedShare};
 use crate::identity::IdentityService;
-use crate::log::Log;
+use crate::log::{Level, Log};
 use crate::mount::control::ControlMounts;
 use crate::mount::helper::Helpers;
+use crate::mount::options::MountOptions;
 use crate::node::NodeService;
 use crate::node::record::private_folder;
 use crate::node::volumes::Volumes;
+use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use std::io;
@@ -17,11 +20,12 @@ use thiserror::Error;
 use tonic::service::Routes;
 
 /// One instance of the driver.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Driver {
     config: Arc<Config>,
     helpers: Helpers,
     control: ControlMounts,
+    controller: Option<Controller>,
     volumes: Volumes,
 }
 
@@ -51,10 +55,15 @@ impl Driver {
         let volumes =
             Volumes::open(Arc::clone(&config), helpers.clone(), log).map_err(work_dir_error)?;
         let control = ControlMounts::new(Arc::clone(&config), helpers.clone(), log, scratch);
+        let controller = config
+            .mode
+            .controller()
+            .then(|| Controller::new(controller_config(&config, &control, log)));
         Ok(Self {
             config,
             helpers,
             control,
+            controller,
             volumes,
         })
     }
@@ -63,6 +72,9 @@ impl Driver {
     pub fn routes(&self) -> Routes {
         let identity = IdentityService::new(Arc::clone(&self.config), self.helpers.clone());
         let mut routes = Routes::new(IdentityServer::new(identity));
+        if let Some(controller) = &self.controller {
+            routes = routes.add_service(ControllerServer::new(controller.clone()));
+        }
         if self.config.mode.node() {
             let node = NodeService::new(Arc::clone(&self.config), self.volumes.clone());
             routes = routes.add_service(NodeServer::new(node));
@@ -72,11 +84,44 @@ impl Driver {
 
     /// Work that goes on beside the calls, for as long as the instance lives. To be spawned once.
     pub async fn housekeeping(self) {
+        if let Some(controller) = &self.controller {
+            controller.start();
+        }
         self.control.release_idle().await;
     }
 
     /// Waits until work that outlives its call is done.
     pub async fn settled(&self) {
         self.volumes.settled().await;
+        if let Some(controller) = &self.controller {
+            controller.settle().await;
+        }
+    }
+}
+
+/// What the controller has to know, in its own words.
+fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) -> ControllerConfig {
+    let shares = config.shares.iter().map(|share| NamedShare {
+        name: share.name.clone(),
+        export: share.export.clone(),
+        mount_options: Vec::new(),
+    });
+    let local = config.local_shares.iter().map(|share| share.export.clone());
+    let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
+    ControllerConfig {
+        named_shares: shares.collect(),
+        other_exports: local.collect(),
+        allow_server: Arc::new(move |server| for_servers.may_use_server(server)),
+        check_mount_options: Arc::new(move |options| {
+            let words = options.iter().map(String::as_str);
+            MountOptions::parse(words, &for_options.policy)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        }),
+        patience: config.bounds.mount,
+        notice: Arc::new(move |text| {
+            log.event(Level::Info, "controller", &[("notice", text.into())])
+        }),
+        ..ControllerConfig::new(Arc::new(control.clone()))
     }
 }

@@ -24,7 +24,6 @@ pub const SHARE: &str = "/";
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// A driver that serves this process.
-#[derive(Debug)]
 pub struct Embedded {
     folder: PathBuf,
     driver: Driver,

@@ -1,15 +1,22 @@
 //! The CSI driver for NFS, as a library: the binary and the embedded endpoint of `csi` serve it.
 
 pub mod call_log;
+pub mod capability;
 pub mod config;
+pub mod controller;
 pub mod driver;
 pub mod embedded;
 pub mod export;
 pub mod flags;
 pub mod identity;
+pub mod limits;
 pub mod log;
 pub mod mount;
 pub mod namespace;
 pub mod node;
+pub mod operations;
+pub mod parameters;
 pub mod server;
 pub mod share;
+pub mod status;
+pub mod volume_id;

@@ -145,23 +145,29 @@ fn make_room(path: &Path) -> Result<(), ServeError> {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
+}
+
+/// Device, inode, and time of the bind: a file system gives the number of a removed inode to the next file.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    let there = path.symlink_metadata()?;
+    Ok((there.dev(), there.ino(), there.mtime(), there.mtime_nsec()))
 }
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
-        let there = path.symlink_metadata()?;
         Ok(Self {
             path: path.to_owned(),
-            identity: (there.dev(), there.ino()),
+            identity: identity(path)?,
         })
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let there = self.path.symlink_metadata();
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.identity) {
+        if identity(&self.path).is_ok_and(|there| there == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,7 @@
 //! NodePublishVolume, NodeUnpublishVolume and NodeGetVolumeStats on a local share, in a mount namespace of the test's own.
 
+#![allow(clippy::unwrap_used)]
+
 mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;

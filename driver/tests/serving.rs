@@ -1,5 +1,7 @@
 //! The driver as a process: its socket, its signals and its log.
 
+#![allow(clippy::unwrap_used)]
+
 mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;

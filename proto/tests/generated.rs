@@ -1,5 +1,7 @@
 //! Proves that the committed code is what `csi.proto` generates; `UPDATE_GENERATED=1` writes it anew.
 
+#![allow(clippy::unwrap_used)]
+
 use prost_reflect::{
     Cardinality, DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
 };

@@ -1,5 +1,7 @@
 //! Random messages, read and written by this package and by `prost-reflect`: both must agree.
 
+#![allow(clippy::unwrap_used)]
+
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::{Secrets, decode};
 use csi_proto::{json, tables};

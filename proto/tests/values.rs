@@ -1,5 +1,7 @@
 //! What the walk promises beyond canonical JSON: unknown things shown, secrets hidden, broken input named.
 
+#![allow(clippy::unwrap_used)]
+
 use csi_proto::json::{encode, has_secrets};
 use csi_proto::path::Path;
 use csi_proto::value::{MASK, Secrets, Value, decode};

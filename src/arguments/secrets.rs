@@ -152,11 +152,6 @@ impl Secrets {
         Ok(Self(secrets))
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds those of `other`; where both have a name, `other` wins.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
@@ -252,7 +247,7 @@ mod tests {
         for content in cases {
             assert!(from_file(content).expect(content) == expected, "{content}");
         }
-        assert!(from_file("").expect("nothing").is_empty());
+        assert!(from_file("").expect("nothing").reveal().is_empty());
     }
 
     #[test]

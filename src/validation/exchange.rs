@@ -73,9 +73,10 @@ impl Agreement {
             }
             Self::Same { asked, got } => same(&request.text(asked), &reply, got, asked, got, found),
             Self::EveryEntry { asked, got } => {
+                let wanted = request.text(asked);
                 for (index, entry) in reply.elements("entries").iter().enumerate() {
                     let at = format!("entries[{index}].{got}");
-                    same(&request.text(asked), entry, got, asked, &at, found);
+                    same(&wanted, entry, got, asked, &at, found);
                 }
             }
             Self::InCapacityRange(path) => in_capacity_range(path, &request, &reply, found),

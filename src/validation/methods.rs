@@ -367,10 +367,9 @@ mod tests {
                     Agreement::Check(_) => {}
                 }
             }
-            for path in [rules.gives_volume_context, rules.gives_publish_context] {
-                if let Some(path) = path {
-                    assert_path(method.response, path);
-                }
+            let gives = [rules.gives_volume_context, rules.gives_publish_context];
+            for path in gives.into_iter().flatten() {
+                assert_path(method.response, path);
             }
         }
     }

@@ -7,6 +7,16 @@ mod examples;
 
 use super::walk::Rule;
 use super::*;
+
+fn reply(
+    method: &'static Method,
+    request: &[u8],
+    bytes: &[u8],
+    checks: &Checks,
+) -> Result<(), Violations> {
+    Replies::new(method, request, checks).check(bytes)
+}
+
 use csi_proto::json;
 use csi_proto::schema::{Kind, Message, method_by_name};
 use csi_proto::tables::METHODS;
@@ -286,6 +296,17 @@ fn what_is_newer_than_the_descriptors_passes() {
     assert_eq!(
         said(reply(validate, &request, &answer, &SPEC), validate.response),
         ""
+    );
+}
+
+#[test]
+fn a_source_that_was_not_asked_for_is_wrong() {
+    let create = method("CreateVolume");
+    let example = examples::volumes::create_volume();
+    let request = changed(&example.request, "/volume_content_source", Json::Null);
+    assert_eq!(
+        reply_said(create, &request, &example.reply, &SPEC),
+        "volume.content_source: is set, though the request has no volume_content_source"
     );
 }
 

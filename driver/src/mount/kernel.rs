@@ -37,16 +37,26 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             below,
             target,
             flags,
-        } => bind(root, below, target, *flags).map(|()| (Done::default(), None)),
-        Task::Unmount { target, lazy } => unmount(target, *lazy).map(|()| (Done::default(), None)),
-        Task::Usage { path } => usage(path).map(|usage| {
+        } => {
+            say(format!("binding {}", target.display()));
+            bind(root, below, target, *flags).map(|()| (Done::default(), None))
+        }
+        Task::Unmount { target, lazy } => {
+            say(format!("unmounting {}", target.display()));
+            unmount(target, *lazy).map(|()| (Done::default(), None))
+        }
+        Task::Usage { path } => {
+            say(format!("asking how full {} is", path.display()));
             let done = Done {
-                usage: Some(usage),
+                usage: Some(usage(path)?),
                 ..Done::default()
             };
-            (done, None)
-        }),
-        Task::TryNfsClient => try_nfs_client().map(|()| (Done::default(), None)),
+            Ok((done, None))
+        }
+        Task::TryNfsClient => {
+            say("asking the kernel for its NFS client".to_owned());
+            try_nfs_client().map(|()| (Done::default(), None))
+        }
         Task::TryNamespace => crate::namespace::become_private()
             .map(|()| (Done::default(), None))
             .map_err(|error| {
@@ -109,13 +119,7 @@ fn mount_from(
     knock(source, address)?;
     let mut refused = Vec::new();
     for version in &source.options.versions {
-        let what = format!(
-            "mounting {} of {} ({}) as NFS {}",
-            source.path,
-            source.server,
-            address.ip(),
-            version.as_str()
-        );
+        let what = format!("mounting from {} as NFS {}", address.ip(), version.as_str());
         say(what.clone());
         let options = kernel_options(&source.options, *version, address);
         match mount_once(source, &options, place, &what) {

@@ -1,23 +1,22 @@
 //! What can go wrong on a node, in plain Rust, and the one place where it becomes a gRPC status.
 
+use crate::capability::CapabilityError;
 use crate::export::{Export, ExportError};
+use crate::limits::LimitError;
 use crate::mount::helper::HelperError;
 use crate::mount::options::OptionError;
 use crate::mount::task::FailureKind;
+use crate::operations::Busy;
 use crate::share::sub_path::SubPathError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
 
 /// A failure of a node call. Cheap to copy, because a call that joins another gets the same.
 #[derive(Clone, Debug, Error)]
 pub enum NodeError {
-    /// A required field is missing.
-    #[error("{0} is required")]
-    Missing(&'static str),
     /// A field has a value that it cannot have.
     #[error("{field}: {problem}")]
     Invalid {
@@ -82,16 +81,15 @@ pub enum NodeError {
         /// What is there, if anything.
         detail: String,
     },
-    /// Another operation works on the target.
-    #[error("{} is busy: {what} has been running for {age:?}; try again later", .target.display())]
-    Busy {
-        /// The target.
-        target: PathBuf,
-        /// What is going on.
-        what: &'static str,
-        /// For how long.
-        age: Duration,
-    },
+    /// An operation runs on the target.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// A field is missing or too long.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The capability cannot be satisfied.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
     /// The mount is used by a process.
     #[error("{} is in use: a process has files open or its working folder in it; end it and try again", .0.display())]
     InUse(PathBuf),
@@ -124,9 +122,9 @@ pub enum NodeError {
         /// The system's word.
         cause: Arc<io::Error>,
     },
-    /// The work ended without a result, which is a defect.
-    #[error("the work on this call ended unexpectedly")]
-    Vanished,
+    /// The helper ended well and said nothing, which is a defect.
+    #[error("the helper process gave no usage")]
+    NoUsage,
 }
 
 impl NodeError {
@@ -150,7 +148,8 @@ impl NodeError {
     /// final one.
     fn code(&self) -> Code {
         match self {
-            Self::Missing(_)
+            Self::Limit(_)
+            | Self::Capability(_)
             | Self::Invalid { .. }
             | Self::NoSource(_)
             | Self::Export(_)
@@ -158,7 +157,7 @@ impl NodeError {
             | Self::Option(_) => Code::InvalidArgument,
             Self::ServerDenied(_) => Code::PermissionDenied,
             Self::Different { .. } => Code::AlreadyExists,
-            Self::Busy { .. } => Code::Aborted,
+            Self::Busy(_) => Code::Aborted,
             Self::NotPublished { .. } => Code::NotFound,
             Self::NoParent(_)
             | Self::TargetTaken { .. }
@@ -167,7 +166,7 @@ impl NodeError {
             | Self::NoReadOnly => Code::FailedPrecondition,
             Self::Mount { cause, .. } => helper_code(cause),
             Self::NoAnswer { .. } => Code::Unavailable,
-            Self::Io { .. } | Self::Vanished => Code::Internal,
+            Self::Io { .. } | Self::NoUsage => Code::Internal,
         }
     }
 }

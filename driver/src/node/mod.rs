@@ -2,7 +2,6 @@
 //! replies; nothing below knows gRPC but the codes of [`error`].
 
 pub mod error;
-pub mod in_flight;
 pub mod publish;
 pub mod record;
 pub mod request;
@@ -12,6 +11,7 @@ pub mod unpublish;
 pub mod volumes;
 
 use crate::config::Config;
+use crate::limits;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::node_service_capability::{Rpc, Type};
@@ -24,6 +24,7 @@ use csi_proto::v1::{
     NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
     NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeCondition, VolumeUsage,
 };
+use error::NodeError;
 use stats::Condition;
 use std::sync::Arc;
 use tonic::metadata::MetadataValue;
@@ -41,7 +42,6 @@ const CAPABILITIES: [Capability; 3] = [
 ];
 
 /// The Node service of one instance.
-#[derive(Debug)]
 pub struct NodeService {
     config: Arc<Config>,
     volumes: Volumes,
@@ -87,9 +87,11 @@ impl Node for NodeService {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let request = request.get_ref();
-        let volume_id = request::volume_id(&request.volume_id)?;
+        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
         let target = request::absolute("target_path", &request.target_path)?;
-        self.volumes.unpublish(volume_id, &target).await?;
+        self.volumes
+            .unpublish(request.volume_id.clone(), &target)
+            .await?;
         Ok(Response::new(NodeUnpublishVolumeResponse {}))
     }
 
@@ -98,9 +100,9 @@ impl Node for NodeService {
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let request = request.get_ref();
-        let volume_id = request::volume_id(&request.volume_id)?;
+        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
         let path = request::absolute("volume_path", &request.volume_path)?;
-        let condition = self.volumes.condition(&volume_id, &path).await?;
+        let condition = self.volumes.condition(&request.volume_id, &path).await?;
         Ok(Response::new(stats_reply(condition)))
     }
 

@@ -51,8 +51,7 @@ impl Volumes {
             let target = target.clone();
             async move { this.publish_at(&request, &target).await }
         };
-        self.in_flight
-            .run(&target, "NodePublishVolume", fingerprint, work)
+        self.run(&target, "NodePublishVolume", fingerprint, work)
             .await
     }
 
@@ -203,7 +202,7 @@ impl Volumes {
             let mounted = mounts.iter().any(|mount| mount.target == other.target);
             let linked = other.symlink.is_some()
                 && matches!(target::look(&other.target), Ok(Bare::Symlink(_)));
-            if mounted || linked || self.in_flight.is_running(&other.target) {
+            if mounted || linked || self.operations.is_running(&other.target) {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
                     other: other.target.clone(),

@@ -1,20 +1,18 @@
 //! From a NodePublishVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
 //! touch the file system.
 
+use crate::capability;
 use crate::config::Config;
 use crate::export::Export;
+use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::node::error::NodeError;
 use crate::share::sub_path::SubPath;
 use csi_proto::v1::NodePublishVolumeRequest;
-use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-
-/// A volume id is at most that long (specification, "Size Limits").
-const MAX_ID: usize = 128;
 
 /// What a publish is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,23 +101,13 @@ pub fn publish(
     request: &NodePublishVolumeRequest,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    let volume_id = volume_id(&request.volume_id)?;
+    limits::required("volume_id", &request.volume_id)?;
     let target = absolute("target_path", &request.target_path)?;
-    let capability = request
-        .volume_capability
-        .as_ref()
-        .ok_or(NodeError::Missing("volume_capability"))?;
-    let mode = access_mode(capability.access_mode.as_ref().map(|access| access.mode))?;
-    let mount = match &capability.access_type {
-        Some(AccessType::Mount(mount)) => mount,
-        Some(AccessType::Block(_)) => {
-            return Err(NodeError::Invalid {
-                field: "volume_capability.block",
-                problem: "NFS has no block devices: ask for a mount".into(),
-            });
-        }
-        None => return Err(NodeError::Missing("volume_capability.mount")),
-    };
+    limits::map("volume_context", &request.volume_context)?;
+    limits::map("publish_context", &request.publish_context)?;
+    limits::map("secrets", &request.secrets)?;
+    let access = capability::check(request.volume_capability.as_ref())?;
+    let (mode, mount) = (access.mode, access.mount);
     if !mount.volume_mount_group.is_empty() {
         return Err(NodeError::Invalid {
             field: "volume_capability.mount.volume_mount_group",
@@ -133,7 +121,7 @@ pub fn publish(
     let server = context.get("server").ok_or(NodeError::NoSource("server"))?;
     let share = context.get("share").ok_or(NodeError::NoSource("share"))?;
     let export = Export::parse(server, share)?;
-    if config.local_share(&export).is_none() && !config.policy.allows_server(export.server()) {
+    if !config.may_use_server(export.server()) {
         return Err(NodeError::ServerDenied(export.server().to_owned()));
     }
     let sub_dir = context
@@ -149,9 +137,9 @@ pub fn publish(
         .collect();
     let mut options =
         MountOptions::parse(mount_options.iter().map(String::as_str), &config.policy)?;
-    options.flags.read_only |= request.readonly || reads_only(mode);
+    options.flags.read_only |= request.readonly || access.is_reader_only();
     Ok(PublishRequest {
-        volume_id,
+        volume_id: request.volume_id.clone(),
         target,
         arguments: Arguments {
             server: export.server().to_owned(),
@@ -188,22 +176,10 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A volume id that is there and no longer than the specification allows.
-pub fn volume_id(text: &str) -> Result<String, NodeError> {
-    match text.len() {
-        0 => Err(NodeError::Missing("volume_id")),
-        1..=MAX_ID => Ok(text.to_owned()),
-        length => Err(NodeError::Invalid {
-            field: "volume_id",
-            problem: format!("{length} bytes, at most {MAX_ID} are allowed"),
-        }),
-    }
-}
-
 /// An absolute path that means the same before and after symlinks are followed.
 pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
     if text.is_empty() {
-        return Err(NodeError::Missing(field));
+        return Err(LimitError::Missing(field).into());
     }
     let invalid = |problem: &str| {
         Err(NodeError::Invalid {
@@ -228,23 +204,6 @@ pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
     Ok(path.components().collect())
 }
 
-fn access_mode(number: Option<i32>) -> Result<Mode, NodeError> {
-    let field = "volume_capability.access_mode";
-    let number = number.ok_or(NodeError::Missing(field))?;
-    match Mode::try_from(number) {
-        Ok(Mode::Unknown) => Err(NodeError::Missing(field)),
-        Ok(mode) => Ok(mode),
-        Err(_) => Err(NodeError::Invalid {
-            field,
-            problem: format!("the mode {number} is not known"),
-        }),
-    }
-}
-
-fn reads_only(mode: Mode) -> bool {
-    matches!(mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
-}
-
 /// Whether a volume with that mode may be published at several targets of a node (the second of the specification's
 /// tables, because the driver has the capability SINGLE_NODE_MULTI_WRITER).
 pub fn allows_many_targets(mode: Mode) -> bool {
@@ -262,7 +221,7 @@ mod tests {
     use super::*;
     use crate::config::{Bounds, Policy};
     use csi_proto::v1::VolumeCapability;
-    use csi_proto::v1::volume_capability::{AccessMode, BlockVolume, MountVolume};
+    use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
     pub(crate) fn config() -> Config {
         Config {
@@ -359,7 +318,7 @@ mod tests {
             ("target_path", |r| r.target_path = "/a/../b".into()),
             ("target_path", |r| r.target_path = "/".into()),
             ("volume_capability", |r| r.volume_capability = None),
-            ("access_mode", |r| {
+            ("access mode 99", |r| {
                 r.volume_capability.as_mut().unwrap().access_mode = Some(AccessMode { mode: 99 });
             }),
             ("block", |r| {

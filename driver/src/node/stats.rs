@@ -64,7 +64,7 @@ impl Volumes {
         let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok((done, _)) => {
-                let usage = done.usage.ok_or(NodeError::Vanished)?;
+                let usage = done.usage.ok_or(NodeError::NoUsage)?;
                 known.insert(key, usage);
                 Ok(Condition {
                     usage,

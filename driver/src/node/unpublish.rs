@@ -22,6 +22,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// Mounts on top of each other at one target that are taken away in one call; only somebody else makes more than one.
 const MAX_STACK: usize = 16;
 
+/// Why a plain unmount is refused.
+const IN_USE: &str = "a process uses it, and the server does not answer";
+
 impl Volumes {
     /// Takes `volume_id` away from `target`. Once it is gone, a repeat is fine.
     ///
@@ -37,8 +40,7 @@ impl Volumes {
             let (volume_id, target) = (volume_id.clone(), target.clone());
             async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
         };
-        self.in_flight
-            .run(&target, "NodeUnpublishVolume", volume_id, work)
+        self.run(&target, "NodeUnpublishVolume", volume_id, work)
             .await
     }
 
@@ -141,24 +143,28 @@ impl Volumes {
         let bound = self.config.bounds.unmount;
         let plain = PLAIN_BOUND.min(bound / 2);
         let deadline = tokio::time::Instant::now() + plain;
+        let mut busy_before = false;
         let lazy_why = loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
             if left.is_zero() {
-                break "a process uses it";
+                break IN_USE;
             }
             match self.take_away(target, false, left).await {
                 Ok(()) => return Ok(()),
+                Err(error) if busy(&error) && !mount.is_nfs() => {
+                    return Err(NodeError::InUse(target.clone()));
+                }
                 Err(error) if busy(&error) => {
-                    if !mount.is_nfs() {
-                        return Err(NodeError::InUse(target.clone()));
-                    }
+                    busy_before = true;
                     tokio::time::sleep(BUSY_PAUSE.min(left)).await;
                 }
+                // The last try of a busy one gets too little time to tell anything.
+                Err(error) if timed_out(&error) && busy_before => break IN_USE,
                 Err(error) if timed_out(&error) => break "the server does not answer",
                 Err(error) => return Err(error),
             }
         };
-        if lazy_why == "a process uses it" {
+        if lazy_why == IN_USE {
             // On a live server that process must end first, else it would go on writing to a volume that counts as
             // unpublished. On a dead one it may be unable to.
             let path = target.clone();

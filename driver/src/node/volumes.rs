@@ -5,20 +5,21 @@ use crate::log::Log;
 use crate::mount::helper::Helpers;
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
-use crate::node::in_flight::InFlight;
 use crate::node::record::PublishRecords;
+use crate::operations::{Operation, Operations};
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// The volumes of this node. Cheap to copy.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Volumes {
     pub(super) config: Arc<Config>,
     pub(super) helpers: Helpers,
     pub(super) records: PublishRecords,
-    pub(super) in_flight: InFlight<Note>,
+    /// What runs, by target.
+    pub(super) operations: Arc<Operations<PathBuf, Result<Note, NodeError>>>,
     /// The last known usage, by volume and path.
     pub(super) usage: Arc<Mutex<HashMap<(String, PathBuf), Usage>>>,
     /// Held while a publish is checked against the others of its volume.
@@ -40,7 +41,7 @@ impl Volumes {
             config,
             helpers,
             records,
-            in_flight: InFlight::default(),
+            operations: Arc::default(),
             usage: Arc::default(),
             comparing: Arc::default(),
             log,
@@ -49,7 +50,30 @@ impl Volumes {
 
     /// Waits until no operation runs.
     pub async fn settled(&self) {
-        self.in_flight.settled().await;
+        self.operations.settle().await;
+    }
+
+    /// Runs `work` at `target`, or joins the same that runs there. It goes on when its caller gives up.
+    pub(super) async fn run<W>(
+        &self,
+        target: &Path,
+        rpc: &'static str,
+        arguments: String,
+        work: W,
+    ) -> Result<Note, NodeError>
+    where
+        W: Future<Output = Result<Note, NodeError>> + Send + 'static,
+    {
+        let operation = Operation {
+            rpc,
+            arguments: arguments.into_bytes(),
+        };
+        // The work has bounds of its own; this one is for what they do not cover.
+        let bounds = self.config.bounds;
+        let patience = bounds.mount + bounds.unmount;
+        self.operations
+            .run(target.to_owned(), operation, patience, || work)
+            .await?
     }
 
     pub(super) fn record_error(error: io::Error) -> NodeError {

@@ -1,5 +1,19 @@
-//! A share as the database of its volumes.
+//! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
+mod beneath;
+mod claims;
+mod crash;
+pub mod database;
+pub mod error;
+pub mod lifecycle;
+pub mod listing;
+pub mod local;
+pub mod record;
+pub mod recovery;
 pub mod roots;
+pub mod store;
 pub mod sub_path;
 pub mod token;
+pub mod trash;
+#[cfg(test)]
+mod trials;

@@ -234,6 +234,23 @@ impl Client {
             .into_inner())
     }
 
+    /// Publishes, and returns what the driver wants to be told to the user.
+    pub async fn publish_with_note(
+        &self,
+        request: NodePublishVolumeRequest,
+    ) -> Result<Option<String>, Status> {
+        let mut grpc = self.0.clone();
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let path = http::uri::PathAndQuery::from_static("/csi.v1.Node/NodePublishVolume");
+        let codec =
+            tonic_prost::ProstCodec::<_, csi_proto::v1::NodePublishVolumeResponse>::default();
+        let reply = grpc.unary(Request::new(request), path, codec).await?;
+        let note = reply.metadata().get("csi-nfs-note");
+        Ok(note.map(|note| note.to_str().unwrap().to_owned()))
+    }
+
     pub async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
         let method = "Node/NodePublishVolume";
         let reply: Result<csi_proto::v1::NodePublishVolumeResponse, _> =

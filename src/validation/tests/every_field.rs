@@ -7,13 +7,11 @@ use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
 use serde_json::{Value as Json, json};
 
-/// Every field of the message and the messages in it, with a JSON document that leads to it.
-fn fields(
-    message: &'static Message,
-    at: &str,
-    wrap: &dyn Fn(Json) -> Json,
-    visit: &mut dyn FnMut(&'static Field, &str, &dyn Fn(Json) -> Json),
-) {
+/// Gets a field, its path, and what makes the document with a value of that field.
+type Visit<'a> = dyn FnMut(&'static Field, &str, &dyn Fn(Json) -> Json) + 'a;
+
+/// Visits every field of the message and the messages in it, with a JSON document that leads to it.
+fn fields(message: &'static Message, at: &str, wrap: &dyn Fn(Json) -> Json, visit: &mut Visit<'_>) {
     for field in message.fields {
         let repeated = field.cardinality == Cardinality::Repeated;
         let index = if repeated { "[0]" } else { "" };

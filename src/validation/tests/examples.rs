@@ -18,8 +18,11 @@ pub struct Example {
     pub bad_replies: Vec<Change>,
 }
 
+/// Makes an example.
+type Make = fn() -> Example;
+
 /// The example of each RPC.
-pub const EXAMPLES: &[(&str, fn() -> Example)] = &[
+pub const EXAMPLES: &[(&str, Make)] = &[
     ("GetPluginInfo", get_plugin_info),
     ("GetPluginCapabilities", get_plugin_capabilities),
     ("Probe", probe),

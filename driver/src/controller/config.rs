@@ -1,0 +1,69 @@
+//! What a controller is told when it is made.
+
+use crate::export::Export;
+use crate::share::roots::ShareRoots;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A share that was given a name with `--share NAME=SERVER:/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedShare {
+    /// The name, one that [`crate::volume_id::is_share_name`] accepts.
+    pub name: String,
+    /// Where it is now.
+    pub export: Export,
+    /// Options for mounting it to keep its records.
+    pub mount_options: Vec<String>,
+}
+
+/// Whether a server may be used.
+pub type ServerCheck = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// Refuses mount options, with a text that names the option and says what to do.
+pub type OptionCheck = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
+/// Takes what nobody waits for, one line each.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Everything that a [`super::Controller`] needs.
+#[derive(Clone)]
+pub struct ControllerConfig {
+    /// How to get at the shares.
+    pub roots: Arc<dyn ShareRoots>,
+    /// Shares with a name.
+    pub named_shares: Vec<NamedShare>,
+    /// Other shares to list and recover from the start, such as those of `--local-share`.
+    pub other_exports: Vec<Export>,
+    /// Whether a server that was not named at the start may be used.
+    pub allow_server: ServerCheck,
+    /// Which mount options volumes may have.
+    pub check_mount_options: OptionCheck,
+    /// How long a call without a deadline waits for its operation.
+    pub patience: Duration,
+    /// Where notices about work in the background go.
+    pub notice: Notice,
+}
+
+impl ControllerConfig {
+    /// A controller for `roots` that knows no share, allows every server and mount option, and says nothing.
+    pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
+        Self {
+            roots,
+            named_shares: Vec::new(),
+            other_exports: Vec::new(),
+            allow_server: Arc::new(|_| true),
+            check_mount_options: Arc::new(|_| Ok(())),
+            patience: Duration::from_secs(110),
+            notice: Arc::new(|_| ()),
+        }
+    }
+}
+
+impl fmt::Debug for ControllerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerConfig")
+            .field("named_shares", &self.named_shares)
+            .field("other_exports", &self.other_exports)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}

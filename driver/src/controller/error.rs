@@ -1,0 +1,72 @@
+//! Why a controller call fails. The statuses are chosen in `status`.
+
+use crate::capability::CapabilityError;
+use crate::export::{Export, ExportError};
+use crate::limits::LimitError;
+use crate::operations::Busy;
+use crate::parameters::ParameterError;
+use crate::share::error::ShareError;
+use crate::share::roots::RootError;
+use crate::volume_id::{ForeignId, IdTooLong};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A failure of a controller call. Cheap to clone, since callers that joined one operation share its result.
+#[derive(Clone, Debug, Error)]
+pub enum ControllerError {
+    /// A field is missing or too large.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// A capability cannot be satisfied.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    /// A parameter cannot be used.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// Server or share cannot name an export.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// The request cannot be satisfied as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// The ids of the share's volumes would be too long.
+    #[error(transparent)]
+    IdTooLong(#[from] IdTooLong),
+    /// The id is not one of ours.
+    #[error(transparent)]
+    ForeignId(#[from] ForeignId),
+    /// The id names a share that this driver was not told of.
+    #[error(
+        "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"
+    )]
+    UnknownShare(String),
+    /// The server is not on the list.
+    #[error("the server {server} is not one that this driver may use: see --allow-server", server = .0.server())]
+    ServerNotAllowed(Export),
+    /// A mount option is not on the list.
+    #[error("{0}")]
+    MountOption(String),
+    /// The page token is not one that ListVolumes has given, or its share is not known any more.
+    #[error("the starting_token {0:?} is not valid (any more): list again from the beginning")]
+    Token(String),
+    /// Another operation is in the way, or this one takes longer.
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    /// The share's root folder cannot be had.
+    #[error("{0}")]
+    Root(Arc<RootError>),
+    /// The share, or the volume on it.
+    #[error("{export}: {source}")]
+    Share {
+        /// Which share.
+        export: Export,
+        /// What is wrong.
+        source: Arc<ShareError>,
+    },
+    /// This driver has no such RPC.
+    #[error("{0} is not implemented by this driver")]
+    Unimplemented(&'static str),
+    /// The work was dropped: the process is ending.
+    #[error("the driver is shutting down: repeat the call")]
+    ShuttingDown,
+}

@@ -1,0 +1,378 @@
+//! The Controller service: checks requests, finds the share that they mean, runs the work, and makes the answers. Owns no
+//! state that a restart would lose.
+
+mod answer;
+pub mod config;
+mod deadline;
+pub mod error;
+mod shares;
+mod volumes;
+
+pub use config::{ControllerConfig, NamedShare};
+
+use crate::capability::{self, CapabilityError};
+use crate::limits;
+use crate::operations::Operation;
+use crate::parameters::{Parameters, secret_options};
+use crate::share::database::Expect;
+use crate::share::token::NameKey;
+use crate::volume_id::VolumeId;
+use csi_proto::v1::controller_server;
+use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
+use csi_proto::v1::{self as csi, ControllerServiceCapability};
+use error::ControllerError;
+use prost::Message;
+use shares::Shares;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+use volumes::{Creation, check_range};
+
+/// What this controller can do, and no more.
+const CAPABILITIES: [rpc::Type; 7] = [
+    rpc::Type::CreateDeleteVolume,
+    rpc::Type::ListVolumes,
+    rpc::Type::GetCapacity,
+    rpc::Type::ExpandVolume,
+    rpc::Type::VolumeCondition,
+    rpc::Type::GetVolume,
+    rpc::Type::SingleNodeMultiWriter,
+];
+
+/// The Controller service. Cheap to clone; the clones are one controller.
+#[derive(Clone)]
+pub struct Controller {
+    shares: Arc<Shares>,
+}
+
+impl Controller {
+    /// A controller that does as `config` says. No share is looked at before it is needed, or [`Controller::start`] is
+    /// called.
+    pub fn new(config: ControllerConfig) -> Self {
+        Self {
+            shares: Arc::new(Shares::new(config)),
+        }
+    }
+
+    /// Finishes in the background what an earlier process has left on the shares that were named at the start.
+    pub fn start(&self) {
+        self.shares.recover_configured();
+    }
+
+    /// Waits until no work is left in the background: recoveries and purges. For tests and an orderly end; work that is
+    /// dropped instead is taken up at the next start.
+    pub async fn settle(&self) {
+        self.shares.settle().await;
+    }
+
+    fn patience<T>(&self, request: &Request<T>) -> Duration {
+        deadline::patience(request.metadata(), self.shares.config.patience)
+    }
+
+    async fn create(
+        &self,
+        patience: Duration,
+        request: csi::CreateVolumeRequest,
+    ) -> Result<csi::CreateVolumeResponse, ControllerError> {
+        let creation = Creation::check(&self.shares, &request)?;
+        let key = (creation.export.clone(), NameKey::of(&creation.wanted.name));
+        let operation = Operation {
+            rpc: "CreateVolume",
+            arguments: csi::CreateVolumeRequest {
+                secrets: Default::default(),
+                ..request
+            }
+            .encode_to_vec(),
+        };
+        let export = creation.export.clone();
+        let shares = Arc::clone(&self.shares);
+        let outcome = self
+            .shares
+            .operations
+            .run(key, operation, patience, || creation.run(shares))
+            .await??;
+        let uuid = self.shares.expect_or(&export, Expect::Any);
+        match (outcome, uuid) {
+            (Some(record), Expect::Known(uuid)) => Ok(csi::CreateVolumeResponse {
+                volume: Some(answer::volume(&export, uuid, &record)),
+            }),
+            _ => Err(ControllerError::ShuttingDown),
+        }
+    }
+
+    async fn delete(
+        &self,
+        patience: Duration,
+        request: csi::DeleteVolumeRequest,
+    ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
+        limits::required("volume_id", &request.volume_id)?;
+        limits::map("secrets", &request.secrets)?;
+        let id: VolumeId = match request.volume_id.parse() {
+            Ok(id) => id,
+            // Why OK: see `status`.
+            Err(foreign) => {
+                (self.shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));
+                return Ok(csi::DeleteVolumeResponse {});
+            }
+        };
+        let export = self.shares.locate(&id.location)?;
+        let options = secret_options(&request.secrets);
+        (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        let operation = Operation {
+            rpc: "DeleteVolume",
+            arguments: request.volume_id.into_bytes(),
+        };
+        let shares = Arc::clone(&self.shares);
+        let work = || volumes::delete(shares, export.clone(), id.clone(), options);
+        self.shares
+            .operations
+            .run((export.clone(), id.key), operation, patience, work)
+            .await??;
+        Ok(csi::DeleteVolumeResponse {})
+    }
+
+    async fn validate(
+        &self,
+        request: csi::ValidateVolumeCapabilitiesRequest,
+    ) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
+        limits::required("volume_id", &request.volume_id)?;
+        limits::map("volume_context", &request.volume_context)?;
+        limits::map("parameters", &request.parameters)?;
+        if request.volume_capabilities.is_empty() {
+            return Err(CapabilityError::NoneGiven.into());
+        }
+        let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
+        match volumes::objection(&self.shares, &export, &record, &request) {
+            Some(message) => Ok(csi::ValidateVolumeCapabilitiesResponse {
+                confirmed: None,
+                message,
+            }),
+            None => Ok(csi::ValidateVolumeCapabilitiesResponse {
+                confirmed: Some(csi::validate_volume_capabilities_response::Confirmed {
+                    volume_context: request.volume_context,
+                    volume_capabilities: request.volume_capabilities,
+                    parameters: request.parameters,
+                    mutable_parameters: request.mutable_parameters,
+                }),
+                message: String::new(),
+            }),
+        }
+    }
+
+    async fn list(
+        &self,
+        request: csi::ListVolumesRequest,
+    ) -> Result<csi::ListVolumesResponse, ControllerError> {
+        let max_entries = match usize::try_from(request.max_entries) {
+            Ok(0) => usize::MAX,
+            Ok(max) => max,
+            Err(_) => {
+                return Err(ControllerError::Invalid(format!(
+                    "max_entries is {}: it must not be negative",
+                    request.max_entries
+                )));
+            }
+        };
+        // A token that is too long is not one of ours, and that has a code of its own.
+        answer::list(&self.shares, max_entries, &request.starting_token).await
+    }
+
+    async fn get(
+        &self,
+        request: csi::ControllerGetVolumeRequest,
+    ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
+        let (export, uuid, record, trouble) =
+            volumes::get(&self.shares, &request.volume_id).await?;
+        Ok(csi::ControllerGetVolumeResponse {
+            volume: Some(answer::volume(&export, uuid, &record)),
+            status: Some(csi::controller_get_volume_response::VolumeStatus {
+                published_node_ids: Vec::new(),
+                volume_condition: Some(answer::condition(trouble)),
+            }),
+        })
+    }
+
+    async fn capacity(
+        &self,
+        request: csi::GetCapacityRequest,
+    ) -> Result<csi::GetCapacityResponse, ControllerError> {
+        limits::map("parameters", &request.parameters)?;
+        for one in &request.volume_capabilities {
+            match capability::check(Some(one)) {
+                // The question is how much there is of what we do not have.
+                Err(CapabilityError::Block) => return Ok(csi::GetCapacityResponse::default()),
+                other => other?,
+            };
+        }
+        let parameters = Parameters::parse(&request.parameters)?;
+        let available = volumes::available(&self.shares, &parameters).await?;
+        Ok(csi::GetCapacityResponse {
+            available_capacity: available,
+            ..Default::default()
+        })
+    }
+
+    async fn expand(
+        &self,
+        patience: Duration,
+        request: csi::ControllerExpandVolumeRequest,
+    ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
+        limits::required("volume_id", &request.volume_id)?;
+        let range = request
+            .capacity_range
+            .ok_or(crate::limits::LimitError::Missing("capacity_range"))?;
+        check_range(Some(&range))?;
+        if let Some(one) = &request.volume_capability {
+            capability::check(Some(one))?;
+        }
+        let id: VolumeId = request.volume_id.parse()?;
+        let export = self.shares.locate(&id.location)?;
+        let operation = Operation {
+            rpc: "ControllerExpandVolume",
+            arguments: csi::ControllerExpandVolumeRequest {
+                secrets: Default::default(),
+                ..request
+            }
+            .encode_to_vec(),
+        };
+        let shares = Arc::clone(&self.shares);
+        let work = || volumes::expand(shares, export.clone(), id.clone(), range);
+        let outcome = self
+            .shares
+            .operations
+            .run((export.clone(), id.key), operation, patience, work)
+            .await??;
+        let record = outcome.ok_or(ControllerError::ShuttingDown)?;
+        Ok(csi::ControllerExpandVolumeResponse {
+            capacity_bytes: record.capacity_bytes,
+            node_expansion_required: false,
+        })
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn answer_with<T>(result: Result<T, ControllerError>) -> Answer<T> {
+    result.map(Response::new).map_err(Status::from)
+}
+
+fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
+    answer_with(Err(ControllerError::Unimplemented(rpc)))
+}
+
+#[tonic::async_trait]
+impl controller_server::Controller for Controller {
+    async fn create_volume(
+        &self,
+        request: Request<csi::CreateVolumeRequest>,
+    ) -> Answer<csi::CreateVolumeResponse> {
+        let patience = self.patience(&request);
+        answer_with(self.create(patience, request.into_inner()).await)
+    }
+
+    async fn delete_volume(
+        &self,
+        request: Request<csi::DeleteVolumeRequest>,
+    ) -> Answer<csi::DeleteVolumeResponse> {
+        let patience = self.patience(&request);
+        answer_with(self.delete(patience, request.into_inner()).await)
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<csi::ValidateVolumeCapabilitiesRequest>,
+    ) -> Answer<csi::ValidateVolumeCapabilitiesResponse> {
+        answer_with(self.validate(request.into_inner()).await)
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<csi::ListVolumesRequest>,
+    ) -> Answer<csi::ListVolumesResponse> {
+        answer_with(self.list(request.into_inner()).await)
+    }
+
+    async fn controller_get_volume(
+        &self,
+        request: Request<csi::ControllerGetVolumeRequest>,
+    ) -> Answer<csi::ControllerGetVolumeResponse> {
+        answer_with(self.get(request.into_inner()).await)
+    }
+
+    async fn get_capacity(
+        &self,
+        request: Request<csi::GetCapacityRequest>,
+    ) -> Answer<csi::GetCapacityResponse> {
+        answer_with(self.capacity(request.into_inner()).await)
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<csi::ControllerExpandVolumeRequest>,
+    ) -> Answer<csi::ControllerExpandVolumeResponse> {
+        let patience = self.patience(&request);
+        answer_with(self.expand(patience, request.into_inner()).await)
+    }
+
+    async fn controller_get_capabilities(
+        &self,
+        _request: Request<csi::ControllerGetCapabilitiesRequest>,
+    ) -> Answer<csi::ControllerGetCapabilitiesResponse> {
+        let capabilities = CAPABILITIES
+            .into_iter()
+            .map(|rpc| ControllerServiceCapability {
+                r#type: Some(Type::Rpc(Rpc { r#type: rpc.into() })),
+            })
+            .collect();
+        answer_with(Ok(csi::ControllerGetCapabilitiesResponse { capabilities }))
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        _request: Request<csi::ControllerPublishVolumeRequest>,
+    ) -> Answer<csi::ControllerPublishVolumeResponse> {
+        unimplemented("ControllerPublishVolume")
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        _request: Request<csi::ControllerUnpublishVolumeRequest>,
+    ) -> Answer<csi::ControllerUnpublishVolumeResponse> {
+        unimplemented("ControllerUnpublishVolume")
+    }
+
+    async fn create_snapshot(
+        &self,
+        _request: Request<csi::CreateSnapshotRequest>,
+    ) -> Answer<csi::CreateSnapshotResponse> {
+        unimplemented("CreateSnapshot")
+    }
+
+    async fn delete_snapshot(
+        &self,
+        _request: Request<csi::DeleteSnapshotRequest>,
+    ) -> Answer<csi::DeleteSnapshotResponse> {
+        unimplemented("DeleteSnapshot")
+    }
+
+    async fn list_snapshots(
+        &self,
+        _request: Request<csi::ListSnapshotsRequest>,
+    ) -> Answer<csi::ListSnapshotsResponse> {
+        unimplemented("ListSnapshots")
+    }
+
+    async fn get_snapshot(
+        &self,
+        _request: Request<csi::GetSnapshotRequest>,
+    ) -> Answer<csi::GetSnapshotResponse> {
+        unimplemented("GetSnapshot")
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        _request: Request<csi::ControllerModifyVolumeRequest>,
+    ) -> Answer<csi::ControllerModifyVolumeResponse> {
+        unimplemented("ControllerModifyVolume")
+    }
+}

@@ -1,0 +1,417 @@
+//! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
+//! the start (its UUID, its mount options), the bound on work at a time, and the work in the background: recovery at a
+//! share's first use, and the purge of its trash.
+
+use super::config::ControllerConfig;
+use super::error::ControllerError;
+use crate::export::Export;
+use crate::operations::Operations;
+use crate::parameters::Parameters;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::record::Record;
+use crate::share::recovery;
+use crate::share::roots::Root;
+use crate::share::token::{NameKey, ShareUuid};
+use crate::share::trash;
+use crate::volume_id::Location;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_blocking};
+
+/// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
+const AT_A_TIME: usize = 16;
+
+/// How long to wait before a purge is tried again that files held open have stopped.
+const PURGE_AGAIN: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+];
+
+/// What a running operation on a volume gives.
+pub(super) type Outcome = Result<Option<Record>, ControllerError>;
+/// A volume, for the table of running operations: its share and the key of its name.
+pub(super) type VolumeKey = (Export, NameKey);
+
+/// A share that a request means.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    pub export: Export,
+    pub location: Location,
+}
+
+struct Known {
+    uuid: Option<ShareUuid>,
+    mount_options: Vec<String>,
+    permits: Arc<Semaphore>,
+    recovered: bool,
+    purge_asked: bool,
+    purging: Arc<tokio::sync::Mutex<()>>,
+}
+
+pub(super) struct Shares {
+    pub(super) config: ControllerConfig,
+    known: Mutex<BTreeMap<Export, Known>>,
+    background: Mutex<JoinSet<()>>,
+    pub(super) operations: Operations<VolumeKey, Outcome>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shares {
+    pub(super) fn new(config: ControllerConfig) -> Self {
+        let shares = Self {
+            known: Mutex::default(),
+            background: Mutex::default(),
+            operations: Operations::default(),
+            config,
+        };
+        for named in &shares.config.named_shares {
+            shares.learn(&named.export, &named.mount_options);
+        }
+        for export in &shares.config.other_exports {
+            shares.learn(export, &[]);
+        }
+        shares
+    }
+
+    /// Remembers a share. Options that are known stay.
+    fn learn(&self, export: &Export, mount_options: &[String]) {
+        let mut known = lock(&self.known);
+        let share = known.entry(export.clone()).or_insert_with(|| Known {
+            uuid: None,
+            mount_options: Vec::new(),
+            permits: Arc::new(Semaphore::new(AT_A_TIME)),
+            recovered: false,
+            purge_asked: false,
+            purging: Arc::default(),
+        });
+        if share.mount_options.is_empty() {
+            share.mount_options = mount_options.to_vec();
+        }
+    }
+
+    /// The shares that were named at the start, in order.
+    pub(super) fn configured(&self) -> Vec<Export> {
+        let named = self.config.named_shares.iter().map(|named| &named.export);
+        let mut exports: Vec<Export> = named.chain(&self.config.other_exports).cloned().collect();
+        exports.sort();
+        exports.dedup();
+        exports
+    }
+
+    /// All shares known by now, in order, each once though it may have several addresses.
+    pub(super) fn known(&self) -> Vec<Export> {
+        let known = lock(&self.known);
+        let mut seen = Vec::new();
+        known
+            .iter()
+            .filter(|(_, share)| match share.uuid {
+                Some(uuid) if seen.contains(&uuid) => false,
+                Some(uuid) => {
+                    seen.push(uuid);
+                    true
+                }
+                None => true,
+            })
+            .map(|(export, _)| export.clone())
+            .collect()
+    }
+
+    /// The share that parameters mean.
+    pub(super) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
+        match (&parameters.server, &parameters.share) {
+            (Some(server), Some(share)) => {
+                let export = Export::parse(server, share)?;
+                self.check_server(&export)?;
+                let by_address = Location::Export(export.clone());
+                let location = match (by_address.check_length(), self.name_of(&export)) {
+                    (Ok(()), _) => by_address,
+                    (Err(_), Some(named)) => named,
+                    (Err(too_long), None) => return Err(too_long.into()),
+                };
+                Ok(Chosen { export, location })
+            }
+            (Some(_), None) => Err(ControllerError::Invalid(
+                "the parameter server is given without share: give both, or neither".to_owned(),
+            )),
+            (None, Some(name)) => {
+                let named = self
+                    .config
+                    .named_shares
+                    .iter()
+                    .find(|named| named.name == *name);
+                let named = named.ok_or_else(|| {
+                    ControllerError::Invalid(format!(
+                        "the parameter share is {name:?} without server, and no share has that name: give server too, or {}",
+                        self.names()
+                    ))
+                })?;
+                Ok(Chosen {
+                    export: named.export.clone(),
+                    location: Location::Named(named.name.clone()),
+                })
+            }
+            (None, None) => match self.configured().as_slice() {
+                [export] => {
+                    let by_address = Location::Export(export.clone());
+                    let location = match self.name_of(export) {
+                        Some(named) => named,
+                        None => by_address.check_length().map(|()| by_address)?,
+                    };
+                    Ok(Chosen {
+                        export: export.clone(),
+                        location,
+                    })
+                }
+                _ => Err(ControllerError::Invalid(format!(
+                    "the parameters server and share are missing: they may be left out only when the driver was started with exactly one share; give both, or {}",
+                    self.names()
+                ))),
+            },
+        }
+    }
+
+    fn name_of(&self, export: &Export) -> Option<Location> {
+        let named = self
+            .config
+            .named_shares
+            .iter()
+            .find(|named| named.export == *export)?;
+        Some(Location::Named(named.name.clone()))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self
+            .config
+            .named_shares
+            .iter()
+            .map(|n| n.name.as_str())
+            .collect();
+        match names.as_slice() {
+            [] => "start the driver with --share NAME=SERVER:/PATH".to_owned(),
+            names => format!("share=NAME alone with one of {}", names.join(", ")),
+        }
+    }
+
+    /// The share that an id means.
+    pub(super) fn locate(&self, location: &Location) -> Result<Export, ControllerError> {
+        match location {
+            Location::Export(export) => {
+                self.check_server(export)?;
+                Ok(export.clone())
+            }
+            Location::Named(name) => self
+                .config
+                .named_shares
+                .iter()
+                .find(|named| named.name == *name)
+                .map(|named| named.export.clone())
+                .ok_or_else(|| ControllerError::UnknownShare(name.clone())),
+        }
+    }
+
+    fn check_server(&self, export: &Export) -> Result<(), ControllerError> {
+        if self.configured().contains(export) || (self.config.allow_server)(export.server()) {
+            return Ok(());
+        }
+        Err(ControllerError::ServerNotAllowed(export.clone()))
+    }
+
+    /// What to expect of a share that no id names.
+    pub(super) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
+        match lock(&self.known).get(export).and_then(|share| share.uuid) {
+            Some(uuid) => Expect::Known(uuid),
+            None => unknown,
+        }
+    }
+
+    /// The root folder of a share, and a permit for work on it.
+    async fn root(
+        &self,
+        export: &Export,
+        mount_options: &[String],
+    ) -> Result<(Root, tokio::sync::OwnedSemaphorePermit), ControllerError> {
+        self.learn(export, mount_options);
+        let (options, permits) = {
+            let known = lock(&self.known);
+            let share = known.get(export).ok_or(ControllerError::ShuttingDown)?;
+            let options = match mount_options {
+                [] => share.mount_options.clone(),
+                given => given.to_vec(),
+            };
+            (options, Arc::clone(&share.permits))
+        };
+        let permit = permits
+            .acquire_owned()
+            .await
+            .map_err(|_| ControllerError::ShuttingDown)?;
+        let root = self
+            .config
+            .roots
+            .open(export, &options)
+            .await
+            .map_err(|error| ControllerError::Root(Arc::new(error)))?;
+        Ok((root, permit))
+    }
+
+    /// Does `work`, which may block, with the root folder of a share.
+    pub(super) async fn with_root<T: Send + 'static>(
+        &self,
+        export: &Export,
+        mount_options: &[String],
+        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let (root, permit) = self.root(export, mount_options).await?;
+        let done = spawn_blocking(move || {
+            let _permit = permit;
+            work(root)
+        });
+        match done.await {
+            Ok(result) => result.map_err(|source| ControllerError::Share {
+                export: export.clone(),
+                source: Arc::new(source),
+            }),
+            Err(_) => Err(ControllerError::ShuttingDown),
+        }
+    }
+
+    /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
+    pub(super) async fn with_share<T: Send + 'static>(
+        self: &Arc<Self>,
+        export: &Export,
+        mount_options: &[String],
+        expect: Expect,
+        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let shares = Arc::clone(self);
+        let address = export.clone();
+        self.with_root(export, mount_options, move |root| {
+            let share = Share::open(root, expect)?;
+            let first_use = {
+                let mut known = lock(&shares.known);
+                known.get_mut(&address).is_some_and(|known| {
+                    known.uuid = Some(share.uuid());
+                    !std::mem::replace(&mut known.recovered, true)
+                })
+            };
+            let result = work(&share);
+            if first_use {
+                shares.spawn(Arc::clone(&shares).recover(address));
+            }
+            result
+        })
+        .await
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = lock(&self.background);
+        // What has ended is taken away here, since nobody waits for it.
+        while background.try_join_next().is_some() {}
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            background.spawn_on(work, &runtime);
+        }
+    }
+
+    /// Waits until no work is left in the background.
+    pub(super) async fn settle(&self) {
+        loop {
+            let mut running = std::mem::take(&mut *lock(&self.background));
+            if running.is_empty() {
+                return;
+            }
+            while running.join_next().await.is_some() {}
+        }
+    }
+
+    /// Starts the recovery of the shares that were named at the start.
+    pub(super) fn recover_configured(self: &Arc<Self>) {
+        for export in self.configured() {
+            let first_use = lock(&self.known)
+                .get_mut(&export)
+                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
+            if first_use {
+                self.spawn(Arc::clone(self).recover(export));
+            }
+        }
+    }
+
+    async fn recover(self: Arc<Self>, export: Export) {
+        let shares = Arc::clone(&self);
+        let address = export.clone();
+        let expect = self.expect_or(&export, Expect::Initialised);
+        let recovered = self
+            .with_root(&export, &[], move |root| {
+                let share = match Share::open(root, expect) {
+                    Err(ShareError::NotInitialised) => return Ok(Vec::new()),
+                    other => other?,
+                };
+                recovery::recover(&share, |key| {
+                    shares
+                        .operations
+                        .hold((address.clone(), key), "the recovery after a restart")
+                })
+            })
+            .await;
+        match recovered {
+            Ok(failures) => {
+                for failure in failures {
+                    (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
+                }
+            }
+            Err(error) => {
+                (self.config.notice)(&format!("recovery is put off: {error}"));
+                if let Some(known) = lock(&self.known).get_mut(&export) {
+                    known.recovered = false;
+                }
+            }
+        }
+        self.purge_soon(&export);
+    }
+
+    /// Purges the share's trash in the background. One purge a share runs at a time.
+    pub(super) fn purge_soon(self: &Arc<Self>, export: &Export) {
+        let purging = {
+            let mut known = lock(&self.known);
+            let Some(share) = known.get_mut(export) else {
+                return;
+            };
+            if std::mem::replace(&mut share.purge_asked, true) {
+                return;
+            }
+            Arc::clone(&share.purging)
+        };
+        let shares = Arc::clone(self);
+        let export = export.clone();
+        self.spawn(async move {
+            let _one_at_a_time = purging.lock().await;
+            for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
+                if let Some(share) = lock(&shares.known).get_mut(&export) {
+                    share.purge_asked = false;
+                }
+                let expect = shares.expect_or(&export, Expect::Initialised);
+                let purged = shares
+                    .with_root(&export, &[], move |root| match Share::open(root, expect) {
+                        Err(ShareError::NotInitialised) => Ok(0),
+                        share => trash::purge(&share?),
+                    })
+                    .await;
+                match (purged, wait) {
+                    (Ok(0), _) => return,
+                    (_, Some(wait)) => tokio::time::sleep(wait).await,
+                    (Ok(left), None) => (shares.config.notice)(&format!(
+                        "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
+                    )),
+                    (Err(error), None) => {
+                        (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
+                    }
+                }
+            }
+        });
+    }
+}

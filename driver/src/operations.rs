@@ -1,0 +1,303 @@
+//! Which operation runs on which volume in this process. Owns the rule that a retry joins the running operation and that a
+//! different one is refused at once. The work runs in a task of its own, since a server drops a call's handler when its
+//! client goes away. Must not know what the work is.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tokio::sync::watch;
+
+/// Why an operation's result cannot be had now. Both are ABORTED: the call may be repeated.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Busy {
+    /// Something else is going on with the volume.
+    #[error(
+        "{owner} of this volume has been running for {age:.1?}: repeat the call when it has ended"
+    )]
+    Other {
+        /// The RPC that runs.
+        owner: &'static str,
+        /// For how long.
+        age: Duration,
+    },
+    /// The operation goes on, the caller's time is over.
+    #[error(
+        "{owner} of this volume has been running for {age:.1?} and goes on: repeat the call to wait for it"
+    )]
+    Running {
+        /// The RPC that runs.
+        owner: &'static str,
+        /// For how long.
+        age: Duration,
+    },
+    /// The task that did the work has died.
+    #[error("{owner} of this volume ended without a result: repeat the call")]
+    Died {
+        /// The RPC that ran.
+        owner: &'static str,
+    },
+}
+
+/// What runs: two are the same when they are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The RPC's name.
+    pub rpc: &'static str,
+    /// Its arguments, without secrets, in any form that is equal for equal ones.
+    pub arguments: Vec<u8>,
+}
+
+struct Running<T> {
+    operation: Operation,
+    since: Instant,
+    result: watch::Receiver<Option<T>>,
+}
+
+type Table<K, T> = Arc<Mutex<HashMap<K, Running<T>>>>;
+
+/// The running operations on volumes that keys of type `K` name, with results of type `T`.
+pub struct Operations<K, T> {
+    running: Table<K, T>,
+}
+
+impl<K, T> Default for Operations<K, T> {
+    fn default() -> Self {
+        Self {
+            running: Table::default(),
+        }
+    }
+}
+
+/// Takes the volume's entry away when the work ends, also by a panic.
+struct Entry<K: Eq + Hash, T> {
+    key: K,
+    table: Table<K, T>,
+}
+
+impl<K: Eq + Hash, T> Drop for Entry<K, T> {
+    fn drop(&mut self) {
+        self.table
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.key);
+    }
+}
+
+/// Keeps operations off a volume for as long as it lives.
+pub struct Hold<K: Eq + Hash, T>(#[allow(dead_code)] Entry<K, T>);
+
+impl<K, T> Operations<K, T>
+where
+    K: Eq + Hash + Clone + Debug + Send + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    /// Runs `work` as `operation` on the volume `key`, or joins the equal one that runs, and waits for the result for at
+    /// most `patience`. The work goes on when the caller gives up.
+    ///
+    /// # Errors
+    /// [`Busy`], as it says.
+    pub async fn run<W>(
+        &self,
+        key: K,
+        operation: Operation,
+        patience: Duration,
+        work: impl FnOnce() -> W,
+    ) -> Result<T, Busy>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
+        let owner = operation.rpc;
+        let (since, mut result) = {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            match running.get(&key) {
+                Some(other) if other.operation != operation => {
+                    return Err(Busy::Other {
+                        owner: other.operation.rpc,
+                        age: other.since.elapsed(),
+                    });
+                }
+                Some(same) => (same.since, same.result.clone()),
+                None => {
+                    let (sender, receiver) = watch::channel(None);
+                    let since = Instant::now();
+                    running.insert(
+                        key.clone(),
+                        Running {
+                            operation,
+                            since,
+                            result: receiver.clone(),
+                        },
+                    );
+                    let entry = Entry {
+                        key,
+                        table: Arc::clone(&self.running),
+                    };
+                    let work = work();
+                    tokio::spawn(async move {
+                        let result = work.await;
+                        // First the entry, then the result: who has the result may start the next operation.
+                        drop(entry);
+                        sender.send_replace(Some(result));
+                    });
+                    (since, receiver)
+                }
+            }
+        };
+        let waited = tokio::time::timeout(patience, result.wait_for(Option::is_some)).await;
+        match waited {
+            Ok(Ok(result)) => result.clone().ok_or(Busy::Died { owner }),
+            Ok(Err(_)) => Err(Busy::Died { owner }),
+            Err(_) => Err(Busy::Running {
+                owner,
+                age: since.elapsed(),
+            }),
+        }
+    }
+
+    /// Whether an operation runs on the volume `key`.
+    pub fn is_running(&self, key: &K) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.contains_key(key)
+    }
+
+    /// Waits until no operation runs.
+    pub async fn settle(&self) {
+        loop {
+            let next = {
+                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                running.values().next().map(|entry| entry.result.clone())
+            };
+            let Some(mut result) = next else { return };
+            // An error is the end of an operation too.
+            let _ = result.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Keeps every operation off the volume `key` while the guard lives; nothing when one runs.
+    pub fn hold(&self, key: K, owner: &'static str) -> Option<Hold<K, T>> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.contains_key(&key) {
+            return None;
+        }
+        let (_, receiver) = watch::channel(None);
+        running.insert(
+            key.clone(),
+            Running {
+                operation: Operation {
+                    rpc: owner,
+                    arguments: Vec::new(),
+                },
+                since: Instant::now(),
+                result: receiver,
+            },
+        );
+        Some(Hold(Entry {
+            key,
+            table: Arc::clone(&self.running),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Notify;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn operation(rpc: &'static str, arguments: &str) -> Operation {
+        Operation {
+            rpc,
+            arguments: arguments.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn equal_calls_share_one_run() {
+        let operations = Arc::new(Operations::<u8, u8>::default());
+        let (runs, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let call = |arguments: &'static str| {
+            let (operations, runs, go) = (operations.clone(), runs.clone(), go.clone());
+            async move {
+                let work = || async move {
+                    runs.fetch_add(1, Ordering::SeqCst);
+                    go.notified().await;
+                    7
+                };
+                operations
+                    .run(1, operation("A", arguments), LONG, work)
+                    .await
+            }
+        };
+        let first = tokio::spawn(call("x"));
+        let second = tokio::spawn(call("x"));
+        while runs.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        let different = call("y").await.unwrap_err();
+        assert!(
+            matches!(different, Busy::Other { owner: "A", .. }),
+            "{different}"
+        );
+        assert!(operations.hold(1, "recovery").is_none());
+        go.notify_one();
+        assert_eq!(first.await.unwrap(), Ok(7));
+        assert_eq!(second.await.unwrap(), Ok(7));
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        let held = operations.hold(1, "recovery").unwrap();
+        assert!(matches!(
+            call("x").await,
+            Err(Busy::Other {
+                owner: "recovery",
+                ..
+            })
+        ));
+        drop(held);
+        go.notify_one();
+        assert_eq!(call("x").await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn the_work_outlives_its_caller() {
+        let operations = Operations::<u8, u8>::default();
+        let go = Arc::new(Notify::new());
+        let run = |patience| {
+            let go = go.clone();
+            let work = || async move {
+                go.notified().await;
+                7
+            };
+            operations.run(1, operation("A", ""), patience, work)
+        };
+        let busy = run(Duration::from_millis(1)).await.unwrap_err();
+        assert!(matches!(busy, Busy::Running { .. }), "{busy}");
+        assert!(operations.is_running(&1));
+        go.notify_one();
+        assert_eq!(run(LONG).await, Ok(7));
+        operations.settle().await;
+        assert!(!operations.is_running(&1));
+    }
+
+    #[tokio::test]
+    async fn a_panic_frees_the_volume() {
+        let operations = Operations::<u8, u8>::default();
+        let died = operations
+            .run(1, operation("A", ""), LONG, || async {
+                panic!("on purpose")
+            })
+            .await;
+        assert_eq!(died, Err(Busy::Died { owner: "A" }));
+        assert_eq!(
+            operations
+                .run(1, operation("B", ""), LONG, || async { 1 })
+                .await,
+            Ok(1)
+        );
+    }
+}

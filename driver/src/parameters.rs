@@ -1,0 +1,336 @@
+//! The parameters of a StorageClass, as they come with CreateVolume, GetCapacity and ValidateVolumeCapabilities. Owns their
+//! names, values and templates; which share they choose in the end is the controller's business.
+
+use crate::share::record::OnDelete;
+use crate::share::sub_path::{SubPath, SubPathError};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Every parameter, as it is spelled in answers. Requests may use any case.
+pub const KNOWN: [&str; 8] = [
+    SERVER,
+    SHARE,
+    SUB_DIR,
+    "onDelete",
+    "mountPermissions",
+    "uid",
+    "gid",
+    MOUNT_OPTIONS,
+];
+/// The NFS server. Also a key of volume_context.
+pub const SERVER: &str = "server";
+/// The export's path, or the name of a configured share. Also a key of volume_context.
+pub const SHARE: &str = "share";
+/// The volume's folder below the share. Also a key of volume_context.
+pub const SUB_DIR: &str = "subDir";
+/// Mount options, comma separated. Also a key of volume_context and of secrets.
+pub const MOUNT_OPTIONS: &str = "mountOptions";
+
+/// What external-provisioner adds; accepted, and used in templates.
+const ORCHESTRATOR: &str = "csi.storage.k8s.io/";
+const TEMPLATES: [(&str, &str); 3] = [
+    ("pvc.metadata.name", "csi.storage.k8s.io/pvc/name"),
+    ("pvc.metadata.namespace", "csi.storage.k8s.io/pvc/namespace"),
+    ("pv.metadata.name", "csi.storage.k8s.io/pv/name"),
+];
+
+/// The mode of a volume's folder when mountPermissions does not say.
+pub const DEFAULT_MODE: u32 = 0o755;
+
+/// Checked parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// `server`, as given.
+    pub server: Option<String>,
+    /// `share`, as given.
+    pub share: Option<String>,
+    /// `subDir`, templates expanded.
+    pub sub_dir: Option<SubPath>,
+    /// `onDelete`.
+    pub on_delete: OnDelete,
+    /// `mountPermissions`; unset for none and for 0.
+    pub mode: Option<u32>,
+    /// `uid`.
+    pub uid: Option<u32>,
+    /// `gid`.
+    pub gid: Option<u32>,
+    /// `mountOptions`, one each.
+    pub mount_options: Vec<String>,
+}
+
+/// A parameter that cannot be used: INVALID_ARGUMENT.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ParameterError {
+    /// It has no meaning here.
+    #[error("the parameter {0:?} is not known; known are {known}", known = KNOWN.join(", "))]
+    Unknown(String),
+    /// It is there twice, in different cases.
+    #[error("the parameter {0} is given more than once")]
+    Twice(&'static str),
+    /// onDelete is something else.
+    #[error("the parameter onDelete is {0:?}: say delete, retain or archive")]
+    OnDelete(String),
+    /// mountPermissions is no mode.
+    #[error(
+        "the parameter mountPermissions is {0:?}: say an octal mode such as 0770, at most 7777"
+    )]
+    Mode(String),
+    /// uid or gid is no number.
+    #[error("the parameter {parameter} is {value:?}: say a number from 0 to 4294967294")]
+    Number {
+        /// Which one.
+        parameter: &'static str,
+        /// What it is.
+        value: String,
+    },
+    /// subDir is no safe path.
+    #[error("the parameter subDir cannot be used: {0}")]
+    SubDir(#[from] SubPathError),
+    /// A template that does not exist, or is not closed.
+    #[error(
+        "the parameter subDir has the template {0:?}; known are ${{pvc.metadata.name}}, ${{pvc.metadata.namespace}} and ${{pv.metadata.name}}"
+    )]
+    Template(String),
+    /// A template whose value was not sent.
+    #[error(
+        "the parameter subDir needs {key}, which was not sent: start external-provisioner with --extra-create-metadata"
+    )]
+    NoMetadata {
+        /// The parameter that carries the value.
+        key: &'static str,
+    },
+    /// A template's value that is more or less than one component.
+    #[error(
+        "the parameter subDir cannot use {key} with the value {value:?}: it must be one name of a folder"
+    )]
+    Metadata {
+        /// The parameter that carries the value.
+        key: &'static str,
+        /// The value.
+        value: String,
+    },
+}
+
+impl Parameters {
+    /// Checks `given`.
+    ///
+    /// # Errors
+    /// When a parameter is unknown or has a value that cannot be used.
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, ParameterError> {
+        let mut values: BTreeMap<&'static str, &str> = BTreeMap::new();
+        for (key, value) in given {
+            if key.starts_with(ORCHESTRATOR) {
+                continue;
+            }
+            let Some(known) = KNOWN
+                .into_iter()
+                .find(|known| known.eq_ignore_ascii_case(key))
+            else {
+                return Err(ParameterError::Unknown(key.chars().take(128).collect()));
+            };
+            if values.insert(known, value).is_some() {
+                return Err(ParameterError::Twice(known));
+            }
+        }
+        // An empty value says nothing, as an unset variable of a Helm chart does.
+        let value = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
+        Ok(Self {
+            server: value(SERVER).map(str::to_owned),
+            share: value(SHARE).map(str::to_owned),
+            sub_dir: match value(SUB_DIR) {
+                Some(template) => Some(SubPath::parse(&expand(template, given)?)?),
+                None => None,
+            },
+            on_delete: match value("onDelete") {
+                None => OnDelete::default(),
+                Some(text) => [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive]
+                    .into_iter()
+                    .find(|policy| policy.to_string().eq_ignore_ascii_case(text))
+                    .ok_or_else(|| ParameterError::OnDelete(text.to_owned()))?,
+            },
+            mode: value("mountPermissions")
+                .map(mode)
+                .transpose()?
+                .filter(|mode| *mode != 0),
+            uid: value("uid").map(|text| number("uid", text)).transpose()?,
+            gid: value("gid").map(|text| number("gid", text)).transpose()?,
+            mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
+        })
+    }
+}
+
+/// The mount options in `secrets`, which may carry them instead of the parameters; other secrets are nobody's business.
+pub fn secret_options(secrets: &BTreeMap<String, String>) -> Vec<String> {
+    secrets
+        .iter()
+        .find(|(key, _)| key.eq_ignore_ascii_case(MOUNT_OPTIONS))
+        .map(|(_, value)| split_options(value))
+        .unwrap_or_default()
+}
+
+/// Splits comma-separated mount options.
+pub fn split_options(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|option| !option.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn mode(text: &str) -> Result<u32, ParameterError> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    // from_str_radix takes a sign.
+    let octal = !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    u32::from_str_radix(digits, 8)
+        .ok()
+        .filter(|mode| octal && *mode <= 0o7777)
+        .ok_or_else(|| ParameterError::Mode(text.to_owned()))
+}
+
+fn number(parameter: &'static str, text: &str) -> Result<u32, ParameterError> {
+    let decimal = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse()
+        .ok()
+        // The kernel takes the largest number for "leave it as it is".
+        .filter(|number| decimal && *number != u32::MAX)
+        .ok_or_else(|| ParameterError::Number {
+            parameter,
+            value: text.to_owned(),
+        })
+}
+
+/// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.
+fn expand(template: &str, given: &BTreeMap<String, String>) -> Result<String, ParameterError> {
+    let mut expanded = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("${") {
+        expanded.push_str(before);
+        let wrong = || ParameterError::Template(template.to_owned());
+        let (name, after) = after.split_once('}').ok_or_else(wrong)?;
+        let (_, key) = TEMPLATES
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .ok_or_else(wrong)?;
+        let value = given
+            .get(key)
+            .filter(|value| !value.is_empty())
+            .ok_or(ParameterError::NoMetadata { key })?;
+        let component = SubPath::parse(value).ok();
+        if component.is_none_or(|path| path.to_string() != *value || path.components().len() != 1) {
+            return Err(ParameterError::Metadata {
+                key,
+                value: value.chars().take(128).collect(),
+            });
+        }
+        expanded.push_str(value);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Parameters, ParameterError> {
+        let map = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        Parameters::parse(&map)
+    }
+
+    #[test]
+    fn keys_have_any_case_and_orchestrators_may_add_theirs() {
+        let parsed = parse(&[
+            ("SERVER", "s"),
+            ("Share", "a"),
+            ("subdir", "x/y"),
+            ("ondelete", "Retain"),
+            ("mountpermissions", "0770"),
+            ("UID", "1000"),
+            ("gid", "0"),
+            ("mountOptions", "nfsvers=4.1, hard,,"),
+            ("csi.storage.k8s.io/pv/name", "pv"),
+            ("csi.storage.k8s.io/else", "x"),
+        ])
+        .unwrap();
+        assert_eq!(parsed.server.as_deref(), Some("s"));
+        assert_eq!(parsed.sub_dir.unwrap().to_string(), "x/y");
+        assert_eq!(parsed.on_delete, OnDelete::Retain);
+        assert_eq!(parsed.mode, Some(0o770));
+        assert_eq!((parsed.uid, parsed.gid), (Some(1000), Some(0)));
+        assert_eq!(parsed.mount_options, ["nfsvers=4.1", "hard"]);
+    }
+
+    #[test]
+    fn unknown_and_repeated_keys_are_named() {
+        let error = parse(&[("subdirectory", "x")]).unwrap_err().to_string();
+        assert!(
+            error.contains("subdirectory") && error.contains("mountPermissions"),
+            "{error}"
+        );
+        assert_eq!(
+            parse(&[("uid", "1"), ("UID", "2")]).unwrap_err(),
+            ParameterError::Twice("uid")
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for (key, value) in [
+            ("onDelete", "destroy"),
+            ("mountPermissions", "0888"),
+            ("mountPermissions", "+7"),
+            ("mountPermissions", "10000"),
+            ("uid", "-1"),
+            ("uid", "+1"),
+            ("gid", "4294967295"),
+            ("subDir", "/"),
+            ("subDir", "../x"),
+            ("subDir", ".csi-nfs/volumes"),
+            ("subDir", "a/../../b"),
+            ("subDir", "${pvc.metadata.uid}"),
+            ("subDir", "${pvc"),
+        ] {
+            assert!(parse(&[(key, value)]).is_err(), "{key}={value}");
+        }
+        assert_eq!(parse(&[("mountPermissions", "0")]).unwrap().mode, None);
+    }
+
+    #[test]
+    fn templates_are_expanded_and_checked_afterwards() {
+        let template = (
+            "subDir",
+            "${pvc.metadata.namespace}/${pvc.metadata.name}-${pv.metadata.name}",
+        );
+        let metadata = |name: &'static str| {
+            [
+                template,
+                ("csi.storage.k8s.io/pvc/namespace", "team"),
+                ("csi.storage.k8s.io/pvc/name", name),
+                ("csi.storage.k8s.io/pv/name", "pvc-1"),
+            ]
+        };
+        let path = parse(&metadata("data")).unwrap().sub_dir.unwrap();
+        assert_eq!(path.to_string(), "team/data-pvc-1");
+        for evil in ["..", "a/b", "/", "a\n", ".", "a/"] {
+            assert!(
+                matches!(parse(&metadata(evil)), Err(ParameterError::Metadata { .. })),
+                "{evil:?}"
+            );
+        }
+        let error = parse(&[template]).unwrap_err().to_string();
+        assert!(error.contains("--extra-create-metadata"), "{error}");
+        // What a value holds is not expanded again.
+        let path = parse(&[
+            ("subDir", "${pvc.metadata.name}"),
+            ("csi.storage.k8s.io/pvc/name", "${pv.metadata.name}"),
+        ]);
+        assert_eq!(
+            path.unwrap().sub_dir.unwrap().to_string(),
+            "${pv.metadata.name}"
+        );
+    }
+}

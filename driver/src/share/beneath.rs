@@ -1,0 +1,239 @@
+//! Opening files below a folder in a way that cannot leave it: no symlink is followed and no mount is crossed.
+//! Every path of the share code goes through here; nothing here knows what the files mean.
+
+use rustix::fs::{self, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once the kernel, or a container's system call filter, has shown to have no openat2.
+static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Opens the folder at `path` (relative, without `..`) below `at`.
+///
+/// # Errors
+/// ELOOP for a symlink anywhere in it, ENOTDIR for what is no folder, EXDEV for a mount; and whatever open(2) says.
+pub fn folder(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    open(at, path.as_ref(), FOLDER)
+}
+
+/// Opens the file at `path` below `at` for reading. Never blocks on a FIFO.
+///
+/// # Errors
+/// As for [`folder`].
+pub fn file(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open(at, path.as_ref(), flags)
+}
+
+fn open(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    if !NO_OPENAT2.load(Ordering::Relaxed) {
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV;
+        // EAGAIN: a rename elsewhere made the kernel unsure of its walk.
+        for _ in 0..128 {
+            match fs::openat2(&at, path, flags, Mode::empty(), resolve) {
+                Ok(fd) => return Ok(fd),
+                Err(Errno::AGAIN) => {}
+                Err(Errno::NOSYS) => {
+                    NO_OPENAT2.store(true, Ordering::Relaxed);
+                    break;
+                }
+                // Old container runtimes answer so for calls they do not know; the walk below tells the truth.
+                Err(Errno::PERM) => break,
+                Err(other) => return Err(other.into()),
+            }
+        }
+    }
+    walk(at, path, flags)
+}
+
+/// The same without openat2: one component after the other, each opened without following.
+fn walk(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let device = fs::fstat(&at)?.st_dev;
+    let mut current = fs::openat(&at, ".", FOLDER, Mode::empty())?;
+    let mut components = path.components().peekable();
+    while let Some(component) = components.next() {
+        let name = match component {
+            Component::CurDir => continue,
+            Component::Normal(name) => name,
+            _ => return Err(Errno::XDEV.into()),
+        };
+        let step = if components.peek().is_some() {
+            FOLDER
+        } else {
+            flags
+        };
+        current = fs::openat(&current, name, step, Mode::empty())?;
+        if fs::fstat(&current)?.st_dev != device {
+            return Err(Errno::XDEV.into());
+        }
+    }
+    Ok(current)
+}
+
+/// Makes the folder `name` in `at` with `mode` less the umask; an existing folder is fine and stays as it is.
+/// Returns whether it was made.
+///
+/// # Errors
+/// Whatever mkdir(2) says, but EEXIST.
+pub fn make_folder(at: impl AsFd, name: &str, mode: u32) -> io::Result<bool> {
+    match fs::mkdirat(&at, name, Mode::from_raw_mode(mode)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Whether `name` is in `at`, whatever it is; symlinks are not followed.
+///
+/// # Errors
+/// Whatever stat(2) says, but ENOENT.
+pub fn exists(at: impl AsFd, name: &str) -> io::Result<bool> {
+    match fs::statat(at, name, fs::AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Writes a new file `name` in `at`, mode 0600, and returns when it is on disk.
+///
+/// # Errors
+/// EEXIST when it is there, and whatever the writes say; the file may then be there in part.
+pub fn write_new(at: impl AsFd, name: &str, content: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(fs::openat(at, name, flags, Mode::from_raw_mode(0o600))?);
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// The content of the regular file `name` in `at`, when it has at most `limit` bytes.
+///
+/// # Errors
+/// InvalidData for what is longer or no regular file, and whatever open(2) and read(2) say.
+pub fn read(at: impl AsFd, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    let fd = file(at, name)?;
+    if FileType::from_raw_mode(fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is not a regular file",
+        ));
+    }
+    let mut content = Vec::new();
+    File::from(fd).take(limit + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long"));
+    }
+    Ok(content)
+}
+
+/// The names in an open folder, but `.` and `..`, in no order.
+///
+/// # Errors
+/// Whatever getdents(2) says.
+pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Makes a folder's entries durable. Some servers know no fsync of folders; theirs are durable at once.
+///
+/// # Errors
+/// Whatever fsync(2) says, but EINVAL.
+pub fn sync(folder: impl AsFd) -> io::Result<()> {
+    match fs::fsync(folder) {
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The error's number.
+pub fn errno(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error)
+}
+
+/// Whether the thing named does not exist (any more): ENOENT, or ESTALE, which is how NFS says it of an open folder.
+pub fn is_gone(error: &io::Error) -> bool {
+    matches!(errno(error), Some(Errno::NOENT | Errno::STALE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn root(folder: &tempfile::TempDir) -> OwnedFd {
+        File::open(folder.path()).unwrap().into()
+    }
+
+    #[test]
+    fn symlinks_are_never_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::create_dir(outside.path().join("inner")).unwrap();
+        std::fs::write(outside.path().join("secret"), "x").unwrap();
+        let share = tempfile::tempdir().unwrap();
+        symlink(outside.path(), share.path().join("link")).unwrap();
+        symlink("real", share.path().join("near")).unwrap();
+        std::fs::create_dir_all(share.path().join("real/deep")).unwrap();
+        let at = root(&share);
+        for path in ["link", "link/inner", "near", "near/deep"] {
+            assert!(folder(&at, path).is_err(), "{path}");
+            assert!(walk(&at, Path::new(path), FOLDER).is_err(), "{path}");
+        }
+        assert!(read(&at, "link/secret", 10).is_err());
+        assert!(folder(&at, "real/deep").is_ok());
+        assert!(walk(&at, Path::new("./real/deep"), FOLDER).is_ok());
+    }
+
+    #[test]
+    fn parents_and_absolute_paths_are_refused() {
+        let share = tempfile::tempdir().unwrap();
+        std::fs::create_dir(share.path().join("a")).unwrap();
+        let at = root(&share);
+        for path in ["..", "a/../..", "/", "/etc"] {
+            assert!(folder(&at, path).is_err(), "{path}");
+            assert!(walk(&at, Path::new(path), FOLDER).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn another_file_system_is_not_entered() {
+        let at: OwnedFd = File::open("/").unwrap().into();
+        let error = folder(&at, "proc/self").unwrap_err();
+        assert_eq!(errno(&error), Some(Errno::XDEV));
+        let error = walk(&at, Path::new("proc"), FOLDER).unwrap_err();
+        assert_eq!(errno(&error), Some(Errno::XDEV));
+    }
+
+    #[test]
+    fn long_and_odd_files_are_refused() {
+        let share = tempfile::tempdir().unwrap();
+        let at = root(&share);
+        write_new(&at, "record", b"12345").unwrap();
+        assert_eq!(read(&at, "record", 5).unwrap(), b"12345");
+        assert!(read(&at, "record", 4).is_err());
+        assert!(write_new(&at, "record", b"x").is_err());
+        std::fs::create_dir(share.path().join("folder")).unwrap();
+        assert!(read(&at, "folder", 5).is_err());
+    }
+}

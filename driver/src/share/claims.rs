@@ -1,0 +1,336 @@
+//! Which folder of the share belongs to which volume. Owns `folders/` on the share, where no volume's folder can be, lie
+//! in, or hold another's, whoever asks at the same time.
+//!
+//! The tree under `folders/` repeats the volumes' paths, each component with a `+` before it; the folder at a path's end
+//! holds one file `@<name key>.<nonce>`, its owner. A claim is a draft folder with the owner in it, renamed into place: that
+//! replaces an empty folder only, so it fails where there is a claim or something below. On the way down no folder may
+//! have an owner; whoever claims a folder on the way replaces it, and our open folder of it is dead from then on. The
+//! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
+
+use super::beneath;
+use super::crash::step;
+use super::database::Share;
+use super::error::{Doing, ShareError};
+use super::store::{self, ATTEMPTS, Kept, pause};
+use super::sub_path::SubPath;
+use super::token::{NameKey, Nonce};
+use rustix::fs::{self, AtFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Who has a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub key: NameKey,
+    pub nonce: Nonce,
+}
+
+impl Owner {
+    fn file_name(self) -> String {
+        format!("@{}.{}", self.key, self.nonce)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (key, nonce) = name.strip_prefix('@')?.split_once('.')?;
+        Some(Self {
+            key: key.parse().ok()?,
+            nonce: nonce.parse().ok()?,
+        })
+    }
+}
+
+fn step_name(component: &str) -> String {
+    format!("+{component}")
+}
+
+/// What stands at one place of the tree.
+struct Place {
+    owner: Option<Owner>,
+    children: Vec<String>,
+}
+
+fn place(folder: &OwnedFd) -> io::Result<Place> {
+    let mut place = Place {
+        owner: None,
+        children: Vec::new(),
+    };
+    for name in beneath::names(folder)? {
+        let Ok(name) = name.to_str() else { continue };
+        match Owner::parse(name) {
+            Some(owner) => place.owner = Some(owner),
+            None => place.children.push(name.to_owned()),
+        }
+    }
+    Ok(place)
+}
+
+const IS: &str = "is the folder of";
+const INSIDE: &str = "is inside the folder of";
+const CONTAINS: &str = "contains the folder of";
+
+/// How an attempt at the tree ended.
+enum Attempt {
+    Claimed,
+    /// Somebody has changed the tree meanwhile.
+    Again,
+    Taken(&'static str, Owner),
+}
+
+/// Claims `path` for `owner`; again is fine.
+///
+/// # Errors
+/// [`ShareError::Overlap`] when it is, lies in, or holds the folder of a volume that exists, and I/O errors.
+pub(super) fn claim(share: &Share, path: &SubPath, owner: Owner) -> Result<(), ShareError> {
+    let draft = format!(
+        "{}-{}",
+        owner.nonce,
+        Nonce::random().doing(|| "drawing a nonce".to_owned())?
+    );
+    let result = claim_with(share, path, owner, &draft);
+    if !store::is_crash(&result) && !matches!(result, Ok(true)) {
+        if let Ok(folder) = beneath::folder(&share.drafts, &draft) {
+            let _ = fs::unlinkat(&folder, owner.file_name(), AtFlags::empty());
+        }
+        let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::REMOVEDIR);
+    }
+    result.map(drop)
+}
+
+/// Returns whether the draft was used.
+fn claim_with(
+    share: &Share,
+    path: &SubPath,
+    owner: Owner,
+    draft: &str,
+) -> Result<bool, ShareError> {
+    let doing = || format!("claiming the folder {path}");
+    if holds(share, path, owner)? {
+        return Ok(false);
+    }
+    beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
+    let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
+    beneath::write_new(&folder, &owner.file_name(), b"").doing(doing)?;
+    step("a claim is drafted")?;
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        match try_claim(share, path, owner, draft) {
+            Ok(Attempt::Claimed) => {
+                step("the folder is claimed")?;
+                return Ok(true);
+            }
+            Ok(Attempt::Again) => {}
+            Ok(Attempt::Taken(relation, other)) => {
+                let Some(volume) = volume_name(share, other)? else {
+                    forget_below(share, path, other);
+                    continue;
+                };
+                return Err(ShareError::Overlap {
+                    path: path.clone(),
+                    relation,
+                    volume,
+                });
+            }
+            Err(error) if beneath::is_gone(&error) => {}
+            Err(error) => return Err(error).doing(doing),
+        }
+    }
+    Err(ShareError::Contended {
+        what: format!("the folder {path}"),
+    })
+}
+
+fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Result<Attempt> {
+    let mut at = beneath::folder(&share.claims, ".")?;
+    let (leaf, above) = match path.components() {
+        [above @ .., leaf] => (step_name(leaf), above),
+        [] => return Err(Errno::INVAL.into()),
+    };
+    for component in above {
+        let name = step_name(component);
+        beneath::make_folder(&at, &name, 0o700)?;
+        let next = beneath::folder(&at, &name)?;
+        if let Some(other) = place(&next)?.owner {
+            return Ok(Attempt::Taken(INSIDE, other));
+        }
+        at = next;
+    }
+    let renamed = fs::renameat(&share.drafts, draft, &at, &leaf);
+    if renamed.is_ok() {
+        beneath::sync(&at)?;
+        return Ok(Attempt::Claimed);
+    }
+    let folder = beneath::folder(&at, &leaf)?;
+    let place = place(&folder)?;
+    match place.owner {
+        Some(other) if other == owner => return Ok(Attempt::Claimed),
+        Some(other) => return Ok(Attempt::Taken(IS, other)),
+        None => {}
+    }
+    for child in &place.children {
+        if let Some(other) = any_owner(&folder, child, 0)? {
+            return Ok(Attempt::Taken(CONTAINS, other));
+        }
+    }
+    // Only empty folders are in the way: left by a crash, or on somebody's way down in this moment.
+    prune_empty(&at, &leaf, 0);
+    Ok(Attempt::Again)
+}
+
+/// The depth of the tree is that of the longest path: 1024 bytes.
+const DEEPEST: usize = 513;
+
+fn any_owner(at: &OwnedFd, name: &str, depth: usize) -> io::Result<Option<Owner>> {
+    let folder = match beneath::folder(at, name) {
+        Ok(folder) => folder,
+        Err(error) if beneath::is_gone(&error) || depth > DEEPEST => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let place = place(&folder)?;
+    if place.owner.is_some() {
+        return Ok(place.owner);
+    }
+    for child in &place.children {
+        if let Some(owner) = any_owner(&folder, child, depth + 1)? {
+            return Ok(Some(owner));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the folder `name` in `at` when there is nothing in it but empty folders.
+fn prune_empty(at: &OwnedFd, name: &str, depth: usize) {
+    if depth < DEEPEST
+        && let Ok(folder) = beneath::folder(at, name)
+        && let Ok(Place {
+            owner: None,
+            children,
+        }) = place(&folder)
+    {
+        for child in children {
+            prune_empty(&folder, &child, depth + 1);
+        }
+    }
+    let _ = fs::unlinkat(at, name, AtFlags::REMOVEDIR);
+}
+
+/// Removes the leftover claim of `gone` at, above, or below `path`.
+fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
+    fn forget_in(at: &OwnedFd, name: &str, gone: Owner, depth: usize) {
+        let Ok(folder) = beneath::folder(at, name) else {
+            return;
+        };
+        let _ = fs::unlinkat(&folder, gone.file_name(), AtFlags::empty());
+        if let (true, Ok(place)) = (depth < DEEPEST, place(&folder)) {
+            for child in place.children {
+                forget_in(&folder, &child, gone, depth + 1);
+            }
+        }
+        let _ = fs::unlinkat(at, name, AtFlags::REMOVEDIR);
+    }
+    let Ok(mut at) = beneath::folder(&share.claims, ".") else {
+        return;
+    };
+    if let [above @ .., leaf] = path.components() {
+        for component in above {
+            let Ok(next) = beneath::folder(&at, step_name(component)) else {
+                return;
+            };
+            let _ = fs::unlinkat(&next, gone.file_name(), AtFlags::empty());
+            at = next;
+        }
+        forget_in(&at, &step_name(leaf), gone, 0);
+    }
+}
+
+/// Whether `path` is claimed by `owner` now.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn holds(share: &Share, path: &SubPath, owner: Owner) -> Result<bool, ShareError> {
+    let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
+    let found = beneath::folder(&share.claims, steps.join("/")).and_then(|folder| place(&folder));
+    match found {
+        Ok(place) => Ok(place.owner == Some(owner)),
+        Err(error) if beneath::is_gone(&error) => Ok(false),
+        Err(error) => Err(error).doing(|| format!("looking up the claim of {path}")),
+    }
+}
+
+/// Whose claim keeps others from `path`, as the error that says so; nothing when it is free or its owner is gone.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>, ShareError> {
+    let found = look_down(share, path).or_else(|error| {
+        if beneath::is_gone(&error) {
+            Ok(None)
+        } else {
+            Err(error)
+        }
+    });
+    let Some((relation, other)) = found.doing(|| format!("looking up the claim of {path}"))? else {
+        return Ok(None);
+    };
+    Ok(
+        volume_name(share, other)?.map(|volume| ShareError::Overlap {
+            path: path.clone(),
+            relation,
+            volume,
+        }),
+    )
+}
+
+fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, Owner)>> {
+    let mut at = beneath::folder(&share.claims, ".")?;
+    let last = path.components().len() - 1;
+    for (index, component) in path.components().iter().enumerate() {
+        at = beneath::folder(&at, step_name(component))?;
+        if let Some(other) = place(&at)?.owner {
+            let relation = if index == last { IS } else { INSIDE };
+            return Ok(Some((relation, other)));
+        }
+    }
+    Ok(any_owner(&at, ".", 0)?.map(|other| (CONTAINS, other)))
+}
+
+/// The name of the volume that `owner` is; nothing when there is none. A claim is made after its record and released
+/// before it, so one without a record is a leftover.
+fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError> {
+    Ok(match store::look(share, owner.key)? {
+        Kept::Found(found) if found.record.nonce == owner.nonce => Some(found.record.wanted.name),
+        Kept::Unreadable(record) if record.nonce == owner.nonce => Some(owner.nonce.to_string()),
+        _ => None,
+    })
+}
+
+/// Releases `owner`'s claim of `path`; again, or without one, is fine.
+///
+/// # Errors
+/// I/O errors, after which the claim stands.
+pub(super) fn release(share: &Share, path: &SubPath, owner: Owner) -> Result<(), ShareError> {
+    let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
+    match beneath::folder(&share.claims, steps.join("/")) {
+        Ok(folder) => match fs::unlinkat(&folder, owner.file_name(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT | Errno::STALE) => {}
+            Err(error) => return Err(error).doing(|| format!("releasing the folder {path}")),
+        },
+        Err(error) if beneath::is_gone(&error) => {}
+        Err(error) => return Err(error).doing(|| format!("releasing the folder {path}")),
+    }
+    step("the owner's file is removed")?;
+    while let Some(last) = steps.pop() {
+        let above = if steps.is_empty() {
+            ".".to_owned()
+        } else {
+            steps.join("/")
+        };
+        let Ok(at) = beneath::folder(&share.claims, above) else {
+            break;
+        };
+        if fs::unlinkat(&at, &last, AtFlags::REMOVEDIR).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
+//! from another share's or from none. What the parts hold is the business of the modules beside it.
+
+use super::beneath;
+use super::crash::step;
+use super::error::{Doing, ShareError};
+use super::roots::Root;
+use super::sub_path::RECORDS_FOLDER;
+use super::token::{Nonce, ShareUuid};
+use rustix::fs::{self, AtFlags, Mode};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The format that this driver writes, and the newest that it reads.
+pub const FORMAT: u64 = 1;
+
+const LABEL: &str = "share.json";
+const VOLUMES: &str = "volumes";
+const CLAIMS: &str = "folders";
+const TRASH: &str = "trash";
+const DRAFTS: &str = "drafts";
+
+/// What a call expects of the share that it opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// This very share: its UUID stands in a volume id, or was seen by this process.
+    Known(ShareUuid),
+    /// Any share that has records.
+    Initialised,
+    /// Any share; one without records gets them.
+    Any,
+}
+
+/// A share whose records were found to be the right ones a moment ago. Opened anew for each operation, so that a folder
+/// that was removed or a disk that was unmounted is noticed before anything is said to be absent.
+#[derive(Debug)]
+pub struct Share {
+    pub(super) root: Root,
+    uuid: ShareUuid,
+    /// `volumes/`: one folder a name key, with the record in it.
+    pub(super) volumes: OwnedFd,
+    /// `folders/`: the tree of claimed folders.
+    pub(super) claims: OwnedFd,
+    /// `trash/`: what is to be purged.
+    pub(super) trash: OwnedFd,
+    /// `drafts/`: what is being written and is not linked or renamed to its place yet.
+    pub(super) drafts: OwnedFd,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Label {
+    format: u64,
+    uuid: ShareUuid,
+    created: u64,
+}
+
+/// Read first and alone, since a newer format may spell the rest otherwise.
+#[derive(Deserialize)]
+struct Format {
+    format: u64,
+}
+
+impl Share {
+    /// Opens the records below `root`.
+    ///
+    /// # Errors
+    /// [`ShareError::RecordsMissing`], [`ShareError::OtherShare`] and [`ShareError::NotInitialised`] when the share is
+    /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::Damaged`], and I/O errors.
+    pub fn open(root: Root, expect: Expect) -> Result<Self, ShareError> {
+        let label = match read_label(&root)? {
+            Some(label) => label,
+            None => match expect {
+                Expect::Known(expected) => return Err(ShareError::RecordsMissing { expected }),
+                Expect::Initialised => return Err(ShareError::NotInitialised),
+                Expect::Any => initialise(&root)?,
+            },
+        };
+        match expect {
+            Expect::Known(expected) if expected != label.uuid => {
+                return Err(ShareError::OtherShare {
+                    expected,
+                    found: label.uuid,
+                });
+            }
+            _ => {}
+        }
+        let records = beneath::folder(&root, RECORDS_FOLDER)
+            .doing(|| format!("opening {RECORDS_FOLDER} on the share"))?;
+        let part = |name: &str| {
+            beneath::folder(&records, name).map_err(|source| {
+                if beneath::is_gone(&source) {
+                    // Made anew, an empty `volumes` would say that every volume was deleted.
+                    ShareError::Damaged {
+                        what: format!("{RECORDS_FOLDER}/{name}"),
+                        detail: "it is missing, somebody has removed it; put it back from a backup"
+                            .to_owned(),
+                    }
+                } else {
+                    ShareError::Io {
+                        doing: format!("opening {RECORDS_FOLDER}/{name} on the share"),
+                        source,
+                    }
+                }
+            })
+        };
+        Ok(Self {
+            volumes: part(VOLUMES)?,
+            claims: part(CLAIMS)?,
+            trash: part(TRASH)?,
+            drafts: part(DRAFTS)?,
+            uuid: label.uuid,
+            root,
+        })
+    }
+
+    /// The share's UUID.
+    pub fn uuid(&self) -> ShareUuid {
+        self.uuid
+    }
+}
+
+fn read_label(root: &Root) -> Result<Option<Label>, ShareError> {
+    let records = match beneath::folder(root, RECORDS_FOLDER) {
+        Ok(records) => records,
+        Err(error) if beneath::errno(&error) == Some(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error).doing(|| format!("opening {RECORDS_FOLDER} on the share")),
+    };
+    let content = match beneath::read(&records, LABEL, 4096) {
+        Ok(content) => content,
+        Err(error) if beneath::errno(&error) == Some(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => {
+            return Err(error).doing(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
+        }
+    };
+    let damaged = |error: serde_json::Error| ShareError::Damaged {
+        what: format!("{RECORDS_FOLDER}/{LABEL}"),
+        detail: error.to_string(),
+    };
+    let format: Format = serde_json::from_slice(&content).map_err(damaged)?;
+    if format.format > FORMAT {
+        return Err(ShareError::NewerFormat {
+            found: format.format,
+            known: FORMAT,
+        });
+    }
+    serde_json::from_slice(&content).map(Some).map_err(damaged)
+}
+
+/// Makes the records folder. The label is linked last, so a share that has one has all its parts; of two controllers
+/// that do this at once one label wins and both read it.
+fn initialise(root: &Root) -> Result<Label, ShareError> {
+    let doing = || format!("making {RECORDS_FOLDER} on the share");
+    beneath::make_folder(root, RECORDS_FOLDER, 0o700).doing(doing)?;
+    let records = beneath::folder(root, RECORDS_FOLDER).doing(doing)?;
+    // Some servers give new folders a mode of their own; the records are nobody else's.
+    fs::fchmod(&records, Mode::from_raw_mode(0o700)).doing(doing)?;
+    step("the records folder is made")?;
+    for part in [VOLUMES, CLAIMS, TRASH, DRAFTS] {
+        beneath::make_folder(&records, part, 0o700).doing(doing)?;
+        step("a part is made")?;
+    }
+    // Under a new UUID the ids of these volumes would be refused for ever.
+    let volumes = beneath::folder(&records, VOLUMES).doing(doing)?;
+    if !beneath::names(&volumes).doing(doing)?.is_empty() {
+        // Another controller may have made the label, and the first volume, in this very moment.
+        return read_label(root)?.ok_or_else(|| ShareError::Damaged {
+            what: format!("{RECORDS_FOLDER}/{LABEL}"),
+            detail: "it is missing though there are volumes; put it back from a backup".to_owned(),
+        });
+    }
+    let label = Label {
+        format: FORMAT,
+        uuid: ShareUuid::random().doing(doing)?,
+        created: now(),
+    };
+    let content = serde_json::to_vec(&label).map_err(|error| ShareError::Damaged {
+        what: LABEL.to_owned(),
+        detail: error.to_string(),
+    })?;
+    let draft = format!("{DRAFTS}/{LABEL}.{}", Nonce::random().doing(doing)?);
+    beneath::write_new(&records, &draft, &content).doing(doing)?;
+    step("the label is written")?;
+    // Whatever this says, the label that can be read afterwards is the one that counts: a retransmitted LINK reports
+    // EEXIST for its own success.
+    let linked = fs::linkat(&records, &draft, &records, LABEL, AtFlags::empty());
+    step("the label is linked")?;
+    let _ = fs::unlinkat(&records, &draft, AtFlags::empty());
+    beneath::sync(&records).doing(doing)?;
+    beneath::sync(root).doing(doing)?;
+    match (read_label(root)?, linked) {
+        (Some(label), _) => Ok(label),
+        (None, Err(error)) => Err(error).doing(doing),
+        (None, Ok(())) => Err(ShareError::Contended {
+            what: RECORDS_FOLDER.to_owned(),
+        }),
+    }
+}
+
+/// Seconds since 1970 by this machine's clock: shown to people, decides nothing.
+pub(super) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::crash::crashing;
+    use super::*;
+    use std::fs::File;
+    use std::sync::Arc;
+
+    fn root(folder: &tempfile::TempDir) -> Root {
+        Arc::new(File::open(folder.path()).unwrap().into())
+    }
+
+    #[test]
+    fn two_controllers_agree_on_one_uuid() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let uuids: Vec<ShareUuid> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| Share::open(root(&folder), Expect::Any).unwrap().uuid())
+                    })
+                    .collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            assert!(uuids.iter().all(|uuid| *uuid == uuids[0]));
+        }
+    }
+
+    #[test]
+    fn a_crash_while_the_records_are_made_is_made_good() {
+        for count in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let first = crashing(count, || Share::open(root(&folder), Expect::Any));
+            let again = Share::open(root(&folder), Expect::Any).unwrap().uuid();
+            if let Ok(first) = first {
+                assert_eq!(first.uuid(), again);
+                assert!(count > 5, "no step was hit");
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn missing_other_newer_and_damaged_shares_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let label = folder.path().join(".csi-nfs/share.json");
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Initialised),
+            Err(ShareError::NotInitialised)
+        ));
+        let uuid = Share::open(root(&folder), Expect::Any).unwrap().uuid();
+        assert!(Share::open(root(&folder), Expect::Known(uuid)).is_ok());
+        let other = ShareUuid::random().unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Known(other)),
+            Err(ShareError::OtherShare { .. })
+        ));
+        std::fs::write(&label, r#"{"format":2,"else":1}"#).unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Any),
+            Err(ShareError::NewerFormat { found: 2, known: 1 })
+        ));
+        std::fs::write(&label, r#"{"form"#).unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Any),
+            Err(ShareError::Damaged { .. })
+        ));
+        std::fs::remove_dir_all(folder.path().join(".csi-nfs")).unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Known(uuid)),
+            Err(ShareError::RecordsMissing { .. })
+        ));
+    }
+
+    #[test]
+    fn a_lost_volumes_folder_is_not_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        Share::open(root(&folder), Expect::Any).unwrap();
+        std::fs::remove_dir(folder.path().join(".csi-nfs/volumes")).unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Any),
+            Err(ShareError::Damaged { .. })
+        ));
+    }
+
+    #[test]
+    fn a_lost_label_is_not_made_anew_over_volumes() {
+        let folder = tempfile::tempdir().unwrap();
+        Share::open(root(&folder), Expect::Any).unwrap();
+        std::fs::create_dir(folder.path().join(".csi-nfs/volumes/x")).unwrap();
+        std::fs::remove_file(folder.path().join(".csi-nfs/share.json")).unwrap();
+        assert!(matches!(
+            Share::open(root(&folder), Expect::Any),
+            Err(ShareError::Damaged { .. })
+        ));
+    }
+
+    #[test]
+    fn a_planted_symlink_is_no_records_folder() {
+        let outside = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(outside.path(), folder.path().join(".csi-nfs")).unwrap();
+        assert!(Share::open(root(&folder), Expect::Any).is_err());
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
+}

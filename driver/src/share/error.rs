@@ -1,0 +1,159 @@
+//! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
+
+use super::sub_path::{RECORDS_FOLDER, SubPath};
+use super::token::ShareUuid;
+use std::io;
+use thiserror::Error;
+
+/// A failure of the share as a database.
+#[derive(Debug, Error)]
+pub enum ShareError {
+    /// The share was known and its records are not there.
+    #[error(
+        "the folder {RECORDS_FOLDER} is missing on the share, though it is known to hold volumes (UUID {expected}): is the server's disk mounted? Nothing was changed"
+    )]
+    RecordsMissing {
+        /// The UUID that the volume id or an earlier call named.
+        expected: ShareUuid,
+    },
+    /// The share has no records at all, and this call may not make them.
+    #[error("the share holds no volumes of this driver: it has no folder {RECORDS_FOLDER}")]
+    NotInitialised,
+    /// Another share answers at that address.
+    #[error(
+        "the share is another one: its UUID is {found}, expected was {expected}; is the right disk mounted on the server? Nothing was changed"
+    )]
+    OtherShare {
+        /// The UUID that the volume id or an earlier call named.
+        expected: ShareUuid,
+        /// The UUID on the share.
+        found: ShareUuid,
+    },
+    /// A newer driver has written the records.
+    #[error(
+        "the records on the share have format {found}, this driver knows up to {known}: upgrade the driver"
+    )]
+    NewerFormat {
+        /// The format on the share.
+        found: u64,
+        /// The newest that this driver knows.
+        known: u64,
+    },
+    /// A part of the records was removed or damaged.
+    #[error("{what} on the share is damaged: {detail}")]
+    Damaged {
+        /// Which file or folder.
+        what: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Another name has the same key.
+    #[error(
+        "the name cannot be used: its key is that of the volume {other:?}; choose another name"
+    )]
+    KeyTaken {
+        /// The name that has the key.
+        other: String,
+    },
+    /// The name is taken by a volume that does not fit.
+    #[error("a volume of that name exists and differs: {difference}")]
+    Different {
+        /// What differs, with both values.
+        difference: String,
+    },
+    /// The folder is, holds, or lies in another volume's folder.
+    #[error("the folder {path} {relation} volume {volume:?}: choose another subDir")]
+    Overlap {
+        /// The folder asked for.
+        path: SubPath,
+        /// How the two lie: "is the folder of", "is inside the folder of", "contains the folder of".
+        relation: &'static str,
+        /// The other volume's name or nonce.
+        volume: String,
+    },
+    /// Something that the driver did not make is where the folder should be.
+    #[error(
+        "{path} exists on the share and belongs to no volume of this driver: it is not touched; remove it or choose another subDir"
+    )]
+    Foreign {
+        /// The folder asked for.
+        path: SubPath,
+    },
+    /// Something other than a plain folder is in the way of a volume's folder.
+    #[error("{path} on the share cannot be entered: {source}")]
+    Blocked {
+        /// The folder asked for.
+        path: SubPath,
+        /// A symlink, a mount, or a file in the way.
+        source: io::Error,
+    },
+    /// The folder of a volume that is being created was removed by hand.
+    #[error("{path} was removed from the share while its volume was being created")]
+    Vanished {
+        /// The volume's folder.
+        path: SubPath,
+    },
+    /// There is no such volume.
+    #[error("there is no such volume on the share")]
+    NoVolume,
+    /// The volume is larger than a call allows.
+    #[error(
+        "the volume has {current} bytes, more than the limit of {limit}: volumes are never shrunk"
+    )]
+    TooLarge {
+        /// What the volume has.
+        current: i64,
+        /// What the call allows.
+        limit: i64,
+    },
+    /// Others change the volume faster than this call can.
+    #[error("{what} is being changed by another controller: try again")]
+    Contended {
+        /// Which volume or folder.
+        what: String,
+    },
+    /// A failure after which something is on the share that a retry finishes.
+    #[error("{source}; what was begun is on the share and a retry finishes it")]
+    Unfinished {
+        /// The failure.
+        source: Box<ShareError>,
+    },
+    /// The file system's word.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A crash that a test asked for.
+    #[cfg(test)]
+    #[error("crash after {0}")]
+    Crash(&'static str),
+}
+
+impl ShareError {
+    /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
+    pub(crate) fn unfinished(self) -> Self {
+        match self {
+            Self::Io { .. } => Self::Unfinished {
+                source: Box::new(self),
+            },
+            other => other,
+        }
+    }
+}
+
+/// Says what was tried when an I/O call fails.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ShareError>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ShareError> {
+        self.map_err(|source| ShareError::Io {
+            doing: what(),
+            source: source.into(),
+        })
+    }
+}

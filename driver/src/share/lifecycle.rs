@@ -1,0 +1,469 @@
+//! A volume's life on the share: created, expanded, deleted. Owns the order of the steps, so that each can be repeated and a
+//! crash between any two is finished by whoever comes next. Blocking; must not know gRPC.
+//!
+//! Create: the record and the folder beside it are published in one rename (`store`), then the path is claimed (`claims`),
+//! then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not placed;
+//! one that does not was placed by us, so nobody else's folder is ever taken for ours.
+//! Delete: the record says deleting, the folder is moved to the trash, the claim is released, the record is removed.
+
+use super::beneath;
+use super::claims::{self, Owner};
+use super::crash::step;
+use super::database::{FORMAT, Share, now};
+use super::error::{Doing, ShareError};
+use super::record::{OnDelete, Record, State, Wanted};
+use super::store::{self, ATTEMPTS, Claimed, Found, PREPARED, pause};
+use super::sub_path::SubPath;
+use super::token::{NameKey, Nonce};
+use super::trash;
+use rustix::fs::{self, Mode};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Makes the volume that `wanted` describes, or returns the one that answers it. `location` is the share as it is to
+/// stand in a new volume's id.
+///
+/// # Errors
+/// [`ShareError::Different`], [`ShareError::Overlap`], [`ShareError::Foreign`] and the like leave nothing behind;
+/// [`ShareError::Unfinished`] says that a retry is needed.
+pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, ShareError> {
+    let key = NameKey::of(&wanted.name);
+    let mut refusals = 0;
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let Some(found) = store::find(share, key)? else {
+            if let Err(refusal) = refuse_foreign(share, &wanted.sub_dir) {
+                // What lies there may be this very volume, made by another call since the look.
+                refusals += 1;
+                if refusals < 3 {
+                    continue;
+                }
+                return Err(refusal);
+            }
+            let mut record = Record {
+                format: FORMAT,
+                nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
+                generation: 1,
+                state: State::Creating,
+                location: location.to_owned(),
+                wanted: wanted.clone(),
+                capacity_bytes: wanted.capacity(),
+                inode: 0,
+                created: now(),
+            };
+            // Won or lost, the next look finds a record.
+            store::publish(share, &mut record)?;
+            continue;
+        };
+        let record = &found.record;
+        if record.wanted.name != wanted.name {
+            return Err(ShareError::KeyTaken {
+                other: record.wanted.name.clone(),
+            });
+        }
+        match record.state {
+            State::Deleting => finish_delete(share, &found)?,
+            State::Creating | State::Ready => {
+                if let Some(difference) = record.difference(wanted) {
+                    return Err(ShareError::Different { difference });
+                }
+                if record.state == State::Ready {
+                    return Ok(found.record);
+                }
+                if let Some(record) = finish_create(share, &found)? {
+                    return Ok(record);
+                }
+            }
+        }
+    }
+    Err(contended(key))
+}
+
+/// Finishes what `found`, a record that says creating, has begun. Nothing when somebody else has changed it meanwhile.
+///
+/// # Errors
+/// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
+pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
+    let record = &found.record;
+    let placed = claims::claim(share, &record.wanted.sub_dir, owner(record))
+        .and_then(|()| place(share, found));
+    match placed {
+        Ok(()) => {}
+        Err(
+            refusal @ (ShareError::Overlap { .. }
+            | ShareError::Foreign { .. }
+            | ShareError::Blocked { .. }),
+        ) => {
+            withdraw(share, found)?;
+            return Err(refusal);
+        }
+        // Nobody has written to it yet, so a new one is as good.
+        Err(ShareError::Vanished { .. }) => return withdraw(share, found).map(|()| None),
+        Err(other) => return Err(other.unfinished()),
+    }
+    let mut next = record.next();
+    next.state = State::Ready;
+    match store::update(share, found, &next).map_err(ShareError::unfinished)? {
+        Claimed::Won => Ok(Some(next)),
+        Claimed::Lost => Ok(None),
+    }
+}
+
+/// Moves the prepared folder to its claimed path.
+fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
+    let path = &found.record.wanted.sub_dir;
+    let doing = || format!("moving the volume's folder to {path}");
+    if !found.prepared {
+        return match exists_at(share, path)? {
+            true => Ok(()),
+            false => Err(ShareError::Vanished { path: path.clone() }),
+        };
+    }
+    let parent = make_parents(share, path)?;
+    step("the parents are made")?;
+    if beneath::exists(&parent, path.leaf()).doing(doing)? {
+        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record.
+        return match store::find(share, found.record.key())? {
+            Some(again) if again.record.nonce == found.record.nonce && again.prepared => {
+                Err(ShareError::Foreign { path: path.clone() })
+            }
+            _ => Ok(()),
+        };
+    }
+    match fs::renameat(&found.folder, PREPARED, &parent, path.leaf()) {
+        Ok(()) => {}
+        // Placed by another call.
+        Err(Errno::NOENT | Errno::STALE) => return Ok(()),
+        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
+            return Err(ShareError::Foreign { path: path.clone() });
+        }
+        Err(error) => return Err(error).doing(doing),
+    }
+    step("the volume's folder is placed")?;
+    beneath::sync(&parent).doing(doing)?;
+    beneath::sync(&found.folder).doing(doing)
+}
+
+/// Takes back a volume whose folder cannot be had.
+fn withdraw(share: &Share, found: &Found) -> Result<(), ShareError> {
+    let mut next = found.record.next();
+    next.state = State::Deleting;
+    // Should another call have placed the folder after all, it is ours and empty.
+    next.wanted.on_delete = OnDelete::Delete;
+    match store::update(share, found, &next).map_err(ShareError::unfinished)? {
+        Claimed::Lost => Ok(()),
+        Claimed::Won => {
+            let withdrawn = Found {
+                folder: found
+                    .folder
+                    .try_clone()
+                    .doing(|| "withdrawing the volume".to_owned())?,
+                record: next,
+                prepared: found.prepared,
+            };
+            finish_delete(share, &withdrawn)
+        }
+    }
+}
+
+/// Deletes the volume `nonce` of the name with `key`. One that is not there (any more) is fine.
+///
+/// # Errors
+/// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
+pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            // Another nonce: a newer volume of that name, which a late retry must not hit.
+            _ => return Ok(()),
+        };
+        if found.record.state == State::Deleting {
+            return finish_delete(share, &found);
+        }
+        let mut next = found.record.next();
+        next.state = State::Deleting;
+        match store::update(share, &found, &next) {
+            // Won or lost, the next look tells.
+            Ok(_) => {}
+            // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
+            // way, the record still says ready, and the repeated call does the rest.
+            Err(ShareError::Io { source, .. }) if is_full(&source) => {
+                let full = Found {
+                    record: next,
+                    ..found
+                };
+                return finish_delete(share, &full);
+            }
+            Err(other) => return Err(other.unfinished()),
+        }
+    }
+    Err(contended(key))
+}
+
+/// Finishes a deletion that the record tells of.
+///
+/// # Errors
+/// As for [`delete`].
+pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareError> {
+    let record = &found.record;
+    let path = &record.wanted.sub_dir;
+    step("the record says deleting")?;
+    if !set_aside(found).map_err(ShareError::unfinished)? {
+        match record.wanted.on_delete {
+            OnDelete::Retain => {}
+            OnDelete::Delete | OnDelete::Archive => {
+                take_away(share, record).map_err(ShareError::unfinished)?;
+            }
+        }
+    }
+    step("the folder is taken away")?;
+    claims::release(share, path, owner(record)).map_err(ShareError::unfinished)?;
+    step("the claim is released")?;
+    // Only now: without it, and with the claim, a repeat would take what lies at the path for ours.
+    trash::discard(share, &found.folder, SET_ASIDE, record.nonce)
+        .map_err(ShareError::unfinished)?;
+    store::remove(share, found).map_err(ShareError::unfinished)
+}
+
+/// The prepared folder of a volume that is deleted before it was placed.
+const SET_ASIDE: &str = "withdrawn";
+
+/// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
+fn set_aside(found: &Found) -> Result<bool, ShareError> {
+    let doing = || "setting the prepared folder aside".to_owned();
+    match fs::renameat(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
+        Ok(()) => {
+            step("the prepared folder is set aside")?;
+            beneath::sync(&found.folder).doing(doing)?;
+            Ok(true)
+        }
+        // Set aside by an earlier call, then; or placed.
+        Err(Errno::NOENT) => beneath::exists(&found.folder, SET_ASIDE).doing(doing),
+        // The record and its folder are gone, so nothing is at the path that is ours.
+        Err(Errno::STALE) => Ok(true),
+        Err(error) => Err(error).doing(doing),
+    }
+}
+
+/// Moves the volume's folder from its path to the trash or the archive.
+///
+/// The move goes by the path, and may come late: hung for an hour on a dead server, while somebody else has finished this
+/// deletion and a new volume has come to the same path. So the folder goes to a waiting place first. If the claim is
+/// ours after that, it was ours at the move; if not, what was moved is another volume's and goes back.
+fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
+    let path = &record.wanted.sub_dir;
+    let doing = || format!("moving {path} to the trash");
+    let parent = match open_parent(share, path) {
+        Ok(parent) => Some(parent),
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => None,
+        Err(other) => return Err(other),
+    };
+    let waiting = trash::waiting_name(record.nonce);
+    if let Some(parent) = &parent
+        && is_ours(share, record)?
+    {
+        match fs::renameat(parent, path.leaf(), &share.trash, &waiting) {
+            // Nothing there: moved by an earlier call, or removed by hand.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error @ (Errno::BUSY | Errno::XDEV)) => {
+                return Err(ShareError::Blocked {
+                    path: path.clone(),
+                    source: error.into(),
+                });
+            }
+            Err(error) => return Err(error).doing(doing),
+        }
+        step("the folder waits in the trash")?;
+        beneath::sync(parent).doing(doing)?;
+    }
+    if !beneath::exists(&share.trash, &waiting).doing(doing)? {
+        return Ok(());
+    }
+    if !is_ours(share, record)? {
+        return give_back(share, path, &waiting);
+    }
+    if record.wanted.on_delete == OnDelete::Archive {
+        // Unique, and the same on each retry: once it is there, nothing waits any more.
+        let parent = make_parents(share, path)?;
+        let archived = archived_name(path, record.nonce);
+        gone_is_fine(fs::renameat(&share.trash, &waiting, &parent, &archived)).doing(doing)?;
+        beneath::sync(&parent).doing(doing)
+    } else {
+        trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
+    }
+}
+
+/// Whether the record's path is its volume's now. A claim counts only with its record: a creation that came too late may
+/// have left one.
+fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
+    Ok(claims::holds(share, &record.wanted.sub_dir, owner(record))?
+        && store::find(share, record.key())?
+            .is_some_and(|found| found.record.nonce == record.nonce))
+}
+
+/// Puts another volume's folder back to its path.
+pub(super) fn give_back(share: &Share, path: &SubPath, waiting: &str) -> Result<(), ShareError> {
+    let parent = open_parent(share, path)?;
+    gone_is_fine(fs::renameat(&share.trash, waiting, &parent, path.leaf()))
+        .doing(|| format!("putting {path} back to its place"))?;
+    beneath::sync(&parent).doing(|| format!("putting {path} back to its place"))
+}
+
+/// Whether there is no room on the share.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(beneath::errno(error), Some(Errno::NOSPC | Errno::DQUOT))
+}
+
+fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// `archived-<folder>-<nonce>`, cut to fit a file name.
+fn archived_name(path: &SubPath, nonce: Nonce) -> String {
+    let mut leaf = path.leaf().to_owned();
+    let mut end = leaf.len().min(250 - "archived--".len() - Nonce::LENGTH);
+    while !leaf.is_char_boundary(end) {
+        end -= 1;
+    }
+    leaf.truncate(end);
+    format!("archived-{leaf}-{nonce}")
+}
+
+/// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
+/// it is then.
+///
+/// # Errors
+/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], and I/O errors.
+pub fn expand(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    required: i64,
+    limit: i64,
+) -> Result<Record, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            _ => return Err(ShareError::NoVolume),
+        };
+        match found.record.state {
+            State::Deleting => return Err(ShareError::NoVolume),
+            State::Creating => {
+                finish_create(share, &found)?;
+                continue;
+            }
+            State::Ready => {}
+        }
+        let current = found.record.capacity_bytes;
+        if limit > 0 && current > limit {
+            return Err(ShareError::TooLarge { current, limit });
+        }
+        if current >= required {
+            return Ok(found.record);
+        }
+        let mut next = found.record.next();
+        next.capacity_bytes = required;
+        if let Claimed::Won = store::update(share, &found, &next)? {
+            return Ok(next);
+        }
+    }
+    Err(contended(key))
+}
+
+/// What is wrong with the volume, for its condition; nothing when all is well.
+///
+/// # Errors
+/// I/O errors that tell nothing about this volume.
+pub fn trouble(share: &Share, record: &Record) -> Result<Option<String>, ShareError> {
+    Ok(match record.state {
+        State::Creating => Some("its creation is not finished: repeat CreateVolume".to_owned()),
+        State::Deleting => Some("its deletion is not finished: repeat DeleteVolume".to_owned()),
+        State::Ready => match exists_at(share, &record.wanted.sub_dir) {
+            Ok(true) => None,
+            Ok(false) => Some(format!("its folder {} is missing", record.wanted.sub_dir)),
+            Err(blocked @ ShareError::Blocked { .. }) => Some(blocked.to_string()),
+            Err(other) => return Err(other),
+        },
+    })
+}
+
+fn owner(record: &Record) -> Owner {
+    Owner {
+        key: record.key(),
+        nonce: record.nonce,
+    }
+}
+
+fn contended(key: NameKey) -> ShareError {
+    ShareError::Contended {
+        what: format!("the volume with the record volumes/{key}"),
+    }
+}
+
+/// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
+fn blocked(path: &SubPath, doing: impl FnOnce() -> String) -> impl FnOnce(io::Error) -> ShareError {
+    move |source| match beneath::errno(&source) {
+        Some(Errno::LOOP | Errno::XDEV | Errno::NOTDIR) => ShareError::Blocked {
+            path: path.clone(),
+            source,
+        },
+        _ => ShareError::Io {
+            doing: doing(),
+            source,
+        },
+    }
+}
+
+fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+    beneath::folder(&share.root, path.parent())
+        .map_err(blocked(path, || format!("opening the folder above {path}")))
+}
+
+fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+    let doing = || format!("making the folders above {path}");
+    let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, doing))?;
+    for component in &path.components()[..path.components().len() - 1] {
+        let made = beneath::make_folder(&at, component, 0o755).map_err(blocked(path, doing))?;
+        let next = beneath::folder(&at, component).map_err(blocked(path, doing))?;
+        if made {
+            // The umask may have taken what other users need to get to the volume.
+            fs::fchmod(&next, Mode::from_raw_mode(0o755)).doing(doing)?;
+            beneath::sync(&at).doing(doing)?;
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// Whether a folder is at `path`.
+fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
+    match beneath::folder(&share.root, path.to_path()) {
+        Ok(_) => Ok(true),
+        // A mode that keeps this driver out says that the folder is there.
+        Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
+        Err(error) if beneath::is_gone(&error) => Ok(false),
+        Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
+    }
+}
+
+/// Refuses a path that is taken before anything is begun. The claim decides races; this gives the better answer.
+fn refuse_foreign(share: &Share, path: &SubPath) -> Result<(), ShareError> {
+    let parent = match open_parent(share, path) {
+        Ok(parent) => parent,
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
+        Err(other) => return Err(other),
+    };
+    if !beneath::exists(&parent, path.leaf()).doing(|| format!("looking for {path}"))? {
+        return Ok(());
+    }
+    Err(match claims::taken(share, path)? {
+        Some(overlap) => overlap,
+        None => ShareError::Foreign { path: path.clone() },
+    })
+}

@@ -1,0 +1,132 @@
+//! The one place that turns typed errors into gRPC statuses. What a status does to an orchestrator decides:
+//!
+//! - external-provisioner and the kubelet take ABORTED, DEADLINE_EXCEEDED and UNAVAILABLE for "may still take effect" and
+//!   repeat the call; everything else is final, and for CreateVolume means that nothing was left behind. So what may have
+//!   taken effect is never INTERNAL, and is RESOURCE_EXHAUSTED only when nothing is on the share.
+//! - FAILED_PRECONDITION says that somebody has to do something outside the driver before a repeat can help.
+//! - The id of another driver is OK for DeleteVolume, since such a volume does not exist here and the specification wants
+//!   repeated deletes to be OK (the controller says so before it comes here), and NOT_FOUND for every other call. An id of
+//!   our own syntax for a share that is unknown, missing or another one is FAILED_PRECONDITION for all calls: that volume
+//!   may well exist.
+
+use crate::controller::error::ControllerError;
+use crate::share::error::ShareError;
+use crate::share::roots::RootError;
+use rustix::io::Errno;
+use std::io;
+use tonic::{Code, Status};
+
+impl From<ControllerError> for Status {
+    fn from(error: ControllerError) -> Self {
+        Status::new(controller_code(&error), error.to_string())
+    }
+}
+
+fn controller_code(error: &ControllerError) -> Code {
+    match error {
+        ControllerError::Limit(_)
+        | ControllerError::Capability(_)
+        | ControllerError::Parameter(_)
+        | ControllerError::Export(_)
+        | ControllerError::Invalid(_)
+        | ControllerError::MountOption(_)
+        | ControllerError::IdTooLong(_) => Code::InvalidArgument,
+        ControllerError::ForeignId(_) => Code::NotFound,
+        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
+        ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
+        ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
+        ControllerError::Root(error) => root_code(error),
+        ControllerError::Share { source, .. } => share_code(source),
+        ControllerError::Unimplemented(_) => Code::Unimplemented,
+        ControllerError::ShuttingDown => Code::Unavailable,
+    }
+}
+
+fn root_code(error: &RootError) -> Code {
+    match error {
+        // The server or the resolver may be back in a moment.
+        RootError::Unreachable { .. } | RootError::Resolve { .. } => Code::Unavailable,
+        RootError::Refused { .. } => Code::PermissionDenied,
+        RootError::NotExported { .. } | RootError::NoNfsClient | RootError::MayNotMount { .. } => {
+            Code::FailedPrecondition
+        }
+        RootError::Io { source, .. } => io_code(source),
+    }
+}
+
+fn share_code(error: &ShareError) -> Code {
+    match error {
+        ShareError::RecordsMissing { .. }
+        | ShareError::NotInitialised
+        | ShareError::OtherShare { .. }
+        | ShareError::NewerFormat { .. }
+        | ShareError::Damaged { .. }
+        | ShareError::Foreign { .. }
+        | ShareError::Blocked { .. } => Code::FailedPrecondition,
+        // The name is not taken, but the folder is: another subDir helps, a repeat does not.
+        ShareError::Overlap { .. } => Code::InvalidArgument,
+        ShareError::Different { .. } | ShareError::KeyTaken { .. } => Code::AlreadyExists,
+        ShareError::NoVolume => Code::NotFound,
+        ShareError::TooLarge { .. } => Code::OutOfRange,
+        ShareError::Contended { .. } | ShareError::Vanished { .. } => Code::Aborted,
+        ShareError::Unfinished { .. } => Code::Unavailable,
+        ShareError::Io { source, .. } => io_code(source),
+        #[cfg(test)]
+        ShareError::Crash(_) => Code::Unavailable,
+    }
+}
+
+/// For failures that have left nothing behind.
+fn io_code(error: &io::Error) -> Code {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
+        Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,
+        Some(Errno::ROFS | Errno::OPNOTSUPP | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+            Code::FailedPrecondition
+        }
+        _ => Code::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::Export;
+    use std::sync::Arc;
+
+    fn share(source: ShareError) -> Status {
+        ControllerError::Share {
+            export: Export::parse("10.0.0.4", "/a").unwrap(),
+            source: Arc::new(source),
+        }
+        .into()
+    }
+
+    fn no_space() -> ShareError {
+        ShareError::Io {
+            doing: "writing".to_owned(),
+            source: Errno::NOSPC.into(),
+        }
+    }
+
+    #[test]
+    fn what_may_take_effect_is_not_final() {
+        assert_eq!(share(no_space()).code(), Code::ResourceExhausted);
+        let unfinished = share(no_space().unfinished());
+        assert_eq!(unfinished.code(), Code::Unavailable);
+        assert!(unfinished.message().contains("10.0.0.4:/a"), "{unfinished}");
+    }
+
+    #[test]
+    fn nothing_is_internal() {
+        for errno in [
+            Errno::IO,
+            Errno::STALE,
+            Errno::TIMEDOUT,
+            Errno::AGAIN,
+            Errno::MFILE,
+        ] {
+            assert_eq!(io_code(&errno.into()), Code::Unavailable, "{errno}");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! What happens with one command: its requests are sent in order and the replies printed as they come.
+//!
+//! Owns paging, `--keep-going`, `--dry-run` and what `-v` says. Words of errors are in `error.rs`, formats in `output/`.
+
+use crate::endpoint::Endpoint;
+use crate::error::{Error, code_name, hint_for};
+use crate::output::{self, OutputError, Printer, Reply, json};
+use crate::rpc::{Calls, Group, Request, Rpc};
+use crate::session::{CallError, Session};
+use crate::status_details;
+use crate::validation::{self, Checks, Replies};
+use bytes::Bytes;
+use csi_proto::path::Path;
+use csi_proto::schema::{Kind, Message};
+use csi_proto::value::{Secrets, Value};
+use csi_proto::wire;
+use std::io::Write;
+use std::time::{Duration, Instant};
+use tonic::Code;
+use tonic::metadata::{KeyAndValueRef, MetadataMap};
+
+/// A command that is ready to be sent.
+pub struct Command<'a> {
+    /// The RPC's group.
+    pub group: &'static Group,
+    /// The RPC.
+    pub rpc: &'static Rpc,
+    /// Its requests.
+    pub calls: Calls,
+    /// How replies are printed.
+    pub output: &'a output::Options,
+    /// What is checked of requests and replies.
+    pub checks: Checks,
+    /// Codes that count as success.
+    pub forgives: Forgives,
+    /// Whether to go on after a failure.
+    pub keep_going: bool,
+    /// What to say on stderr.
+    pub log: Log,
+}
+
+/// What to say on stderr about calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    /// A line a call.
+    pub calls: bool,
+    /// Requests, secrets masked.
+    pub requests: bool,
+    /// Replies, secrets masked.
+    pub replies: bool,
+    /// Metadata of calls.
+    pub metadata: bool,
+}
+
+/// Codes that count as success, for scripts that create and delete without looking first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forgives {
+    /// ALREADY_EXISTS of a create.
+    pub existing: bool,
+    /// NOT_FOUND of a delete.
+    pub missing: bool,
+}
+
+impl Command<'_> {
+    /// What is being done, for errors.
+    fn doing(&self, subject: &str) -> String {
+        let space = if subject.is_empty() { "" } else { " " };
+        format!("{} {}{space}{subject}", self.group.name, self.rpc.verb())
+    }
+
+    /// Prints the requests instead of sending them.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
+        let mut left_out = false;
+        for request in &self.calls.requests {
+            left_out |= has_secrets(self.rpc.method.request, &request.bytes);
+            let document = json::Document {
+                message: self.rpc.method.request,
+                bytes: &request.bytes,
+                secrets: Secrets::Omit,
+            };
+            let written = match self.output.format {
+                output::Format::Jsonl => json::line(&document, &mut out),
+                _ => json::pretty(&document, &mut out),
+            };
+            written.or_else(no_broken_pipe)?;
+        }
+        if left_out {
+            eprintln!("note: secrets are left out of the request shown");
+        }
+        Ok(())
+    }
+
+    /// Sends the requests and prints the replies to `out`. `report` gets the errors after which the command
+    /// goes on; the first of them is returned as well, marked as reported.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn send(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        out: impl Write,
+        mut report: impl FnMut(&Error),
+    ) -> Result<(), Error> {
+        let usage = |error: OutputError| match error {
+            error @ OutputError::Column { .. } => Error::usage(error.to_string()),
+            error => Error::local(error.to_string()),
+        };
+        let mut printer =
+            Printer::new(self.rpc, self.output, self.calls.follow_pages, out).map_err(usage)?;
+        if self.calls.follow_pages && printer.buffers() {
+            eprintln!("note: --sort-by holds all rows back until the last page has arrived");
+        }
+        let mut first: Option<Error> = None;
+        for request in &self.calls.requests {
+            let result = self.one(session, endpoint, request, &mut printer).await;
+            match result {
+                Ok(Progress::Continue) => {}
+                Ok(Progress::Stop) => return Ok(()),
+                Err(error) => {
+                    let error = error.doing(self.doing(&request.subject));
+                    if !self.keep_going {
+                        // What has arrived is shown before the error.
+                        let _ = printer.finish();
+                        return Err(error);
+                    }
+                    // The first failure is the command's result; what comes before the end is reported at once.
+                    report(&error);
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        printer.finish().or_else(no_broken_pipe)?;
+        first.map_or(Ok(()), |error| Err(error.reported()))
+    }
+
+    async fn one(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+    ) -> Result<Progress, Error> {
+        validation::request(self.rpc.method, &request.bytes, &self.checks)
+            .map_err(|error| Error::usage(error.to_string()))?;
+        let mut bytes = request.bytes.clone();
+        let mut token = String::new();
+        loop {
+            self.log_request(&bytes);
+            let started = Instant::now();
+            let sent = Bytes::from(bytes.clone());
+            let answered = if self.rpc.method.server_streaming {
+                self.streamed(session, sent, request, printer).await
+            } else {
+                self.unary(session, sent, request, printer).await
+            };
+            let reply = match answered {
+                Ok(reply) => {
+                    self.log_call(request, "OK", started.elapsed());
+                    reply
+                }
+                Err(Failure::Output(error)) => {
+                    no_broken_pipe(error)?;
+                    return Ok(Progress::Stop);
+                }
+                Err(Failure::Other(error)) => return Err(error),
+                Err(Failure::Call(error)) => {
+                    self.log_call(request, code_name(error.status.code()), started.elapsed());
+                    if self.is_success(error.status.code()) {
+                        let code = code_name(error.status.code());
+                        eprintln!(
+                            "note: {}: {code} taken for success",
+                            self.doing(&request.subject)
+                        );
+                        return Ok(Progress::Continue);
+                    }
+                    return Err(call_error(&error, endpoint));
+                }
+            };
+            let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {
+                return Ok(Progress::Continue);
+            };
+            let next = next_token(self.rpc.method.response, &reply)?;
+            if next.is_empty() {
+                return Ok(Progress::Continue);
+            }
+            if next == token {
+                let message = format!(
+                    "the driver answered twice with the next_token {next:?}: its list has no end"
+                );
+                return Err(Error::rpc(Code::Internal, message));
+            }
+            // The last occurrence of a field counts: this replaces the token of the page before.
+            if let Some(field) = self.rpc.method.request.field("starting_token") {
+                bytes.clone_from(&request.bytes);
+                wire::put_bytes(&mut bytes, field.number, next.as_bytes());
+            }
+            token = next;
+        }
+    }
+
+    async fn unary(
+        &self,
+        session: &Session,
+        sent: Bytes,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+    ) -> Result<Option<Bytes>, Failure> {
+        let answer = session.call(self.rpc.method, sent.clone()).await?;
+        self.log_metadata("reply metadata", answer.metadata());
+        let bytes = answer.into_inner();
+        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
+        self.print(request, &sent, &bytes, &mut replies, printer)?;
+        Ok(Some(bytes))
+    }
+
+    async fn streamed(
+        &self,
+        session: &Session,
+        sent: Bytes,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+    ) -> Result<Option<Bytes>, Failure> {
+        let answer = session.stream(self.rpc.method, sent.clone()).await?;
+        self.log_metadata("reply metadata", answer.metadata());
+        let mut stream = answer.into_inner();
+        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
+        while let Some(bytes) = session.next(&mut stream).await? {
+            self.print(request, &sent, &bytes, &mut replies, printer)?;
+        }
+        Ok(None)
+    }
+
+    fn print(
+        &self,
+        request: &Request,
+        sent: &[u8],
+        bytes: &[u8],
+        replies: &mut Replies<'_>,
+        printer: &mut Printer<impl Write>,
+    ) -> Result<(), Failure> {
+        if self.log.replies {
+            log_message("reply", self.rpc.method.response, bytes);
+        }
+        replies
+            .check(bytes)
+            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
+        let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
+        printer.reply(&Reply {
+            subject: &request.subject,
+            request: sent,
+            bytes,
+            more: self.calls.follow_pages && !next.is_empty(),
+        })?;
+        let shows_token = matches!(
+            self.output.format,
+            output::Format::Json | output::Format::Csc
+        );
+        if !next.is_empty() && !self.calls.follow_pages && !shows_token {
+            eprintln!(
+                "note: there is more: --starting-token {next:?}, or --all for the whole list"
+            );
+        }
+        Ok(())
+    }
+
+    fn is_success(&self, code: Code) -> bool {
+        let name = self.rpc.method.name;
+        (code == Code::AlreadyExists && self.forgives.existing && name.starts_with("Create"))
+            || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
+    }
+
+    fn log_request(&self, bytes: &[u8]) {
+        if self.log.requests {
+            log_message("request", self.rpc.method.request, bytes);
+        }
+    }
+
+    fn log_call(&self, request: &Request, status: &str, took: Duration) {
+        if self.log.calls {
+            let doing = self.doing(&request.subject);
+            eprintln!(
+                "{}: {status} in {:.1} ms",
+                output::text::escaped(&doing),
+                took.as_secs_f64() * 1000.0
+            );
+        }
+    }
+
+    fn log_metadata(&self, what: &str, metadata: &MetadataMap) {
+        if !self.log.metadata {
+            return;
+        }
+        for entry in metadata.iter() {
+            match entry {
+                KeyAndValueRef::Ascii(key, value) => {
+                    let value = String::from_utf8_lossy(value.as_encoded_bytes()).into_owned();
+                    eprintln!("{what}: {key}: {}", output::text::escaped(&value));
+                }
+                KeyAndValueRef::Binary(key, _) => eprintln!("{what}: {key}: (binary)"),
+            }
+        }
+    }
+}
+
+enum Progress {
+    Continue,
+    /// Nobody reads any more.
+    Stop,
+}
+
+enum Failure {
+    Call(CallError),
+    Output(OutputError),
+    Other(Error),
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// A reader that closes its end early, such as `head`, has what it wanted.
+fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
+    if error.is_broken_pipe() {
+        Ok(())
+    } else {
+        Err(Error::local(error.to_string()))
+    }
+}
+
+/// The error of a failed call, with what the endpoint knows about its connection.
+pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
+    let status = &error.status;
+    if matches!(
+        status.code(),
+        Code::Unavailable | Code::Unknown | Code::Cancelled
+    ) && let Some(cause) = endpoint.last_error()
+    {
+        return Error::connection(endpoint, &cause);
+    }
+    let mut out = Error::rpc(status.code(), status.message());
+    if let Some(source) = std::error::Error::source(status) {
+        out = out.caused_by(source);
+    }
+    for detail in status_details::decoded(status.details()) {
+        out = out.detail(detail);
+    }
+    match hint_for(status.code(), error.timeout) {
+        Some(hint) => out.hint(hint),
+        None => out,
+    }
+}
+
+fn log_message(what: &str, message: &'static Message, bytes: &[u8]) {
+    let document = json::Document {
+        message,
+        bytes,
+        secrets: Secrets::Mask,
+    };
+    match serde_json::to_string(&document) {
+        Ok(text) => eprintln!("{what}: {text}"),
+        Err(error) => eprintln!("{what}: not valid: {error}"),
+    }
+}
+
+fn next_token(message: &'static Message, bytes: &[u8]) -> Result<String, Error> {
+    if message.field("next_token").is_none() {
+        return Ok(String::new());
+    }
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::local(format!("the reply is not valid: {error}"));
+    let path = Path::parse(message, "next_token").map_err(|error| wrong(&error))?;
+    match path.read(bytes).map_err(|error| wrong(&error))? {
+        Value::Text(token) => Ok(token.into_owned()),
+        _ => Ok(String::new()),
+    }
+}
+
+/// Whether a message has a secret set, at any depth.
+fn has_secrets(message: &'static Message, bytes: &[u8]) -> bool {
+    wire::fields(bytes).flatten().any(|(number, raw)| {
+        let field = message.fields.iter().find(|field| field.number == number);
+        field.is_some_and(|field| {
+            field.secret
+                || matches!((field.kind, raw), (Kind::Message(of), wire::Raw::Bytes(bytes)) if has_secrets(of, bytes))
+        })
+    })
+}

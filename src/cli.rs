@@ -1,0 +1,351 @@
+//! The command line: global flags and the tree of commands, made from the RPC declarations.
+//!
+//! Owns names and help texts, and turns matches into plain data. Must not run anything.
+
+use crate::arguments::duration;
+use crate::arguments::map::{self, Map};
+use crate::call::{Forgives, Log};
+use crate::completion::Shell;
+use crate::lifecycle::LifecycleFlags;
+use crate::output::{self, Format};
+use crate::rpc::{GROUPS, Group, Rpc};
+use crate::validation::Checks;
+use clap::builder::Styles;
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use csi_proto::schema;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flags that may stand anywhere on the command line.
+#[derive(Args, Debug)]
+pub struct Globals {
+    /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
+    /// embedded:[DIR]
+    #[arg(short, long, global = true, env = "CSI_ENDPOINT", value_name = "ENDPOINT", help_heading = CONNECTION)]
+    pub endpoint: Option<String>,
+    /// How long a call may take, such as 90s or 1m30s; 0 for no limit
+    #[arg(short, long, global = true, value_name = "DURATION", default_value = "1m", value_parser = duration::parse, help_heading = CONNECTION)]
+    timeout: Duration,
+    /// Wait up to this long until the driver answers and Probe says that it is ready
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = CONNECTION)]
+    pub wait: Option<Duration>,
+    /// gRPC metadata to send along with every call
+    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = map::parse, help_heading = CONNECTION)]
+    metadata: Vec<Map>,
+    /// Certificates of the authorities to trust for https:// (PEM); the system's without it
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub cacert: Option<PathBuf>,
+    /// This client's certificate for https:// (PEM)
+    #[arg(long, global = true, value_name = "FILE", requires = "key", help_heading = CONNECTION)]
+    pub cert: Option<PathBuf>,
+    /// The key of --cert (PEM)
+    #[arg(long, global = true, value_name = "FILE", requires = "cert", help_heading = CONNECTION)]
+    pub key: Option<PathBuf>,
+    /// The name that the server's certificate must have, when it is not the endpoint's host
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
+    pub server_name: Option<String>,
+    /// How to print replies
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", help_heading = OUTPUT)]
+    output: Option<OutputFormat>,
+    /// Print tables without heads
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    no_headers: bool,
+    /// Columns of the table: heads, or paths such as volume.volume_context
+    #[arg(long, global = true, value_name = "COLUMN,…", value_delimiter = ',', help_heading = OUTPUT)]
+    columns: Vec<String>,
+    /// Sort the rows of a list by a column; holds all rows back until the last has arrived
+    #[arg(long, global = true, value_name = "COLUMN", help_heading = OUTPUT)]
+    sort_by: Option<String>,
+    /// Say more on stderr: -v the calls, -vv requests and replies (secrets masked), -vvv metadata and connections
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = OUTPUT)]
+    verbose: u8,
+    #[command(flatten)]
+    pub csc: CscFlags,
+}
+
+const CONNECTION: &str = "Connection";
+const OUTPUT: &str = "Output";
+const CHECKS: &str = "Checks (off by default: a debugger must be able to send nonsense)";
+
+/// Flags that csc has and that mean something here too.
+#[derive(Args, Debug)]
+pub struct CscFlags {
+    /// Check requests and replies against the specification
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_spec_validation: bool,
+    /// Check that the request has secrets
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_creds: bool,
+    /// Check that the request, or the volume just created, has a volume context
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_vol_context: bool,
+    /// Check that the request, or the reply of a controller publish, has a publish context
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_pub_context: bool,
+    /// Take ALREADY_EXISTS of a create for success
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_success_create_already_exists: bool,
+    /// Take NOT_FOUND of a delete for success
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_success_delete_not_found: bool,
+    /// Show each request on stderr
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub with_request_logging: bool,
+    /// Show each reply on stderr
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub with_response_logging: bool,
+    /// csc's level of logging: debug is -vv, info is -v
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        ignore_case = true,
+        value_name = "LEVEL",
+        hide = true
+    )]
+    log_level: Option<LogLevel>,
+    /// csc's flag; connections are plain unless the endpoint is https://
+    #[arg(short, long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", hide = true)]
+    pub insecure: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogLevel {
+    Panic,
+    Fatal,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    /// Columns for people
+    Table,
+    /// All columns
+    Wide,
+    /// Canonical JSON, one document a reply
+    Json,
+    /// Canonical JSON, one line a reply or an entry of a list
+    Jsonl,
+    /// Ids or names alone
+    Name,
+    /// What csc prints
+    Csc,
+}
+
+/// What the command line asks for.
+pub enum Task {
+    /// A call of an RPC.
+    Call {
+        /// The RPC's group.
+        group: &'static Group,
+        /// The RPC.
+        rpc: &'static Rpc,
+        /// Its flags.
+        matches: ArgMatches,
+    },
+    /// `csi lifecycle`.
+    Lifecycle(LifecycleFlags),
+    /// `csi proxy --stdio SOCKET`.
+    Relay(String),
+    /// `csi completions SHELL`.
+    Completions(Shell),
+}
+
+impl Globals {
+    /// The deadline of a call; `None` for none.
+    pub fn timeout(&self) -> Option<Duration> {
+        (!self.timeout.is_zero()).then_some(self.timeout)
+    }
+
+    /// The metadata to send.
+    pub fn metadata(&self) -> Vec<(String, String)> {
+        let all = self.metadata.iter().flat_map(Map::iter);
+        all.map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    /// How replies are printed; `csc` when nothing else was asked for under that name.
+    pub fn output(&self, called_as_csc: bool) -> output::Options {
+        let format = match self.output {
+            None if called_as_csc => Format::Csc,
+            None | Some(OutputFormat::Table) => Format::Table,
+            Some(OutputFormat::Wide) => Format::Wide,
+            Some(OutputFormat::Json) => Format::Json,
+            Some(OutputFormat::Jsonl) => Format::Jsonl,
+            Some(OutputFormat::Name) => Format::Name,
+            Some(OutputFormat::Csc) => Format::Csc,
+        };
+        output::Options {
+            format,
+            no_headers: self.no_headers,
+            columns: self.columns.clone(),
+            sort_by: self.sort_by.clone(),
+        }
+    }
+
+    /// What is checked of requests and replies.
+    pub fn checks(&self) -> Checks {
+        Checks {
+            spec: self.csc.with_spec_validation,
+            credentials: self.csc.with_requires_creds,
+            volume_context: self.csc.with_requires_vol_context,
+            publish_context: self.csc.with_requires_pub_context,
+        }
+    }
+
+    /// Codes that count as success.
+    pub fn forgives(&self) -> Forgives {
+        Forgives {
+            existing: self.csc.with_success_create_already_exists,
+            missing: self.csc.with_success_delete_not_found,
+        }
+    }
+
+    /// What to say on stderr about calls.
+    pub fn log(&self) -> Log {
+        let verbosity = self.verbosity();
+        Log {
+            calls: verbosity > 0,
+            requests: verbosity > 1 || self.csc.with_request_logging,
+            replies: verbosity > 1 || self.csc.with_response_logging,
+            metadata: verbosity > 2,
+        }
+    }
+
+    fn verbosity(&self) -> u8 {
+        let level = match self.csc.log_level {
+            Some(LogLevel::Debug) => 2,
+            Some(LogLevel::Info) => 1,
+            _ => 0,
+        };
+        // csc's variable for debugging; anything but an explicit no switches it on.
+        let debug = match std::env::var("X_CSI_DEBUG").as_deref() {
+            Err(_) | Ok("" | "0" | "false" | "f" | "F" | "FALSE" | "False") => 0,
+            Ok(_) => 2,
+        };
+        self.verbose.max(level).max(debug)
+    }
+}
+
+/// The whole tree. Flags of RPCs are built only when their command is used.
+pub fn command(name: &'static str) -> Command {
+    let root = Command::new(name)
+        .about("Call any RPC of any CSI driver")
+        .version(env!("CARGO_PKG_VERSION"))
+        .long_version(concat!(
+            env!("CARGO_PKG_VERSION"),
+            "\nCSI specification 1.12.0"
+        ))
+        .styles(Styles::plain())
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(false)
+        .after_help(AFTER_HELP);
+    let root = Globals::augment_args(root);
+    let root = GROUPS.iter().fold(root, |root, group| {
+        let command = Command::new(group.name)
+            .about(group.about)
+            .visible_aliases(group.aliases)
+            .subcommand_required(true)
+            .arg_required_else_help(true);
+        root.subcommand(
+            group
+                .rpcs
+                .iter()
+                .fold(command, |command, rpc| command.subcommand(rpc_command(rpc))),
+        )
+    });
+    root.subcommand(
+        Command::new("lifecycle")
+            .about("Do what an orchestrator does with a volume, from create to delete")
+            .defer(LifecycleFlags::augment_args),
+    )
+    .subcommand(
+        Command::new("proxy")
+            .about("Carry a connection between stdin and stdout and a driver's socket")
+            .defer(RelayFlags::augment_args),
+    )
+    .subcommand(
+        Command::new("completions")
+            .about("Print a completion script")
+            .defer(CompletionFlags::augment_args),
+    )
+}
+
+const AFTER_HELP: &str = "\
+Every command is one RPC: `csi controller create-volume --help` tells its flags. Names and flags of csc work as well.
+
+Examples:
+  csi -e embedded: lifecycle
+  csi -e unix:///csi/csi.sock identity plugin-info
+  csi controller create-volume pvc-1 --req-bytes 10Gi --cap 5,mount --params server=10.0.0.4,share=/export
+  csi node publish --target-path /mnt/nfs --pub-context server=10.0.0.4,share=nfs_share vol-1
+  csi controller list-volumes -o json
+
+Exit codes: 0 success, 1 local error, 2 usage, 64 + gRPC code (69 NOT_FOUND, 78 UNAVAILABLE …), 130 interrupted.";
+
+#[derive(Args)]
+struct RelayFlags {
+    /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
+    #[arg(long, value_name = "SOCKET", required = true)]
+    stdio: String,
+}
+
+#[derive(Args)]
+struct CompletionFlags {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+fn rpc_command(rpc: &'static Rpc) -> Command {
+    let full_name = rpc.method.kebab_name;
+    let (verb, aliases) = (rpc.verb(), rpc.names.get(1..).unwrap_or_default());
+    let mut command = Command::new(verb)
+        .visible_aliases(aliases)
+        .about(schema::summary(rpc.method.doc))
+        .defer(rpc.add_flags);
+    if full_name != verb && !aliases.contains(&full_name) {
+        command = command.alias(full_name);
+    }
+    command
+}
+
+/// What a parsed command line asks for.
+///
+/// # Errors
+/// When the matches are not of [`command`]: clap's own error.
+pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
+    let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+    let (name, inner) = matches.subcommand().ok_or_else(missing)?;
+    match name {
+        "lifecycle" => return LifecycleFlags::from_arg_matches(inner).map(Task::Lifecycle),
+        "proxy" => {
+            return RelayFlags::from_arg_matches(inner).map(|flags| Task::Relay(flags.stdio));
+        }
+        "completions" => {
+            return CompletionFlags::from_arg_matches(inner)
+                .map(|flags| Task::Completions(flags.shell));
+        }
+        _ => {}
+    }
+    let group = GROUPS
+        .iter()
+        .find(|group| group.name == name)
+        .ok_or_else(missing)?;
+    let (verb, matches) = inner.subcommand().ok_or_else(missing)?;
+    let rpc = group
+        .rpcs
+        .iter()
+        .find(|rpc| rpc.verb() == verb)
+        .ok_or_else(missing)?;
+    Ok(Task::Call {
+        group,
+        rpc,
+        matches: matches.clone(),
+    })
+}

@@ -1,0 +1,317 @@
+//! Everything that can go wrong, as one kind with causes and hints: the only place that chooses exit codes and words an
+//! error for people, for scripts (JSON) and for callers of `csc`.
+//!
+//! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
+
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::output::text::escaped;
+use serde_json::{Value as Json, json};
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tonic::Code;
+
+/// What failed, in the terms that a script acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something on this side: a file, a pipe, an endpoint that does not exist.
+    Local,
+    /// The command line or the request given to it.
+    Usage,
+    /// The driver, or the way to it, answered with this gRPC code.
+    Rpc(Code),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// An error on its way to the person who typed the command.
+#[derive(Debug)]
+pub struct Error(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    kind: Kind,
+    /// What was being done, such as `controller create-volume pvc-1`.
+    doing: Option<String>,
+    message: String,
+    causes: Vec<String>,
+    details: Vec<Json>,
+    hints: Vec<String>,
+    reported: bool,
+}
+
+/// How errors are worded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// Lines for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// As `csc` does: the message alone, then a pointer to the help, and bare gRPC codes as exit codes.
+    Csc,
+}
+
+impl Error {
+    /// Something on this side failed.
+    pub fn local(message: impl Into<String>) -> Self {
+        Self::new(Kind::Local, message.into())
+    }
+
+    /// The command line asks for something that cannot be.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message.into())
+    }
+
+    /// Ctrl-C.
+    pub fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "interrupted".to_owned())
+    }
+
+    /// A call ended with `code`; `message` is the driver's own, untrusted text.
+    pub fn rpc(code: Code, message: impl Into<String>) -> Self {
+        Self::new(Kind::Rpc(code), message.into())
+    }
+
+    /// There is no connection to the driver.
+    pub fn connection(endpoint: &Endpoint, cause: &EndpointError) -> Self {
+        let error = match cause {
+            EndpointError::Syntax { .. } => return Self::usage(cause.to_string()),
+            EndpointError::TlsUnused { .. } | EndpointError::TlsMaterial { .. } => {
+                return Self::usage(cause.to_string());
+            }
+            EndpointError::Embedded { .. } => Self::local(format!("no connection to {endpoint}")),
+            _ => Self::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
+        };
+        let error = error.caused_by(cause);
+        match hint_for_connection(cause) {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    fn new(kind: Kind, message: String) -> Self {
+        Self(Box::new(Parts {
+            kind,
+            doing: None,
+            message,
+            causes: Vec::new(),
+            details: Vec::new(),
+            hints: Vec::new(),
+            reported: false,
+        }))
+    }
+
+    /// The same error, which the person has been told already: only its exit code still counts.
+    #[must_use]
+    pub fn reported(mut self) -> Self {
+        self.0.reported = true;
+        self
+    }
+
+    /// Whether the person has been told already.
+    pub fn is_reported(&self) -> bool {
+        self.0.reported
+    }
+
+    /// Something on this side failed because of `source`.
+    pub fn because(message: impl Into<String>, source: &(dyn StdError + 'static)) -> Self {
+        Self::local(message).caused_by(source)
+    }
+
+    /// Adds `source` and what lies behind it, leaving out what repeats the line before it.
+    #[must_use]
+    pub fn caused_by(mut self, source: &(dyn StdError + 'static)) -> Self {
+        let mut next = Some(source);
+        while let Some(error) = next {
+            let text = error.to_string();
+            let known = self.0.causes.last().unwrap_or(&self.0.message);
+            if !known.contains(&text) {
+                self.0.causes.push(text);
+            }
+            next = error.source();
+        }
+        self
+    }
+
+    /// Says what was being done.
+    #[must_use]
+    pub fn doing(mut self, what: impl Into<String>) -> Self {
+        self.0.doing.get_or_insert(what.into());
+        self
+    }
+
+    /// Adds advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a decoded status detail.
+    #[must_use]
+    pub fn detail(mut self, detail: Json) -> Self {
+        self.0.details.push(detail);
+        self
+    }
+
+    /// What failed.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The process's exit status: 1 local, 2 usage, 64 + the gRPC code, 130 interrupted. `csc` has the bare gRPC code,
+    /// and 1 for all that is not a reply.
+    pub fn exit_code(&self, style: Style) -> ExitCode {
+        let code = self.0.kind;
+        ExitCode::from(match (code, style) {
+            (Kind::Interrupted, _) => 130,
+            (Kind::Rpc(code), Style::Csc) => code_number(code),
+            (Kind::Rpc(code), _) => 64 + code_number(code),
+            (Kind::Usage, Style::Csc) | (Kind::Local, _) => 1,
+            (Kind::Usage, _) => 2,
+        })
+    }
+
+    /// The text for stderr, ending in a newline.
+    pub fn render(&self, style: Style) -> String {
+        match style {
+            Style::Text => self.text(),
+            Style::Json => format!("{}\n", self.json()),
+            Style::Csc => format!(
+                "{}\n\nPlease use -h,--help for more information\n",
+                escaped(&self.0.message)
+            ),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::from("error: ");
+        if let Some(doing) = &self.0.doing {
+            let _ = write!(out, "{}: ", escaped(doing));
+        }
+        if let Kind::Rpc(code) = self.0.kind {
+            let _ = write!(out, "{}: ", code_name(code));
+        }
+        let message = match self.0.message.is_empty() {
+            true => "(the driver gave no message)",
+            false => &self.0.message,
+        };
+        let _ = writeln!(out, "{}", escaped(message));
+        for cause in &self.0.causes {
+            let _ = writeln!(out, "  caused by: {}", escaped(cause));
+        }
+        for detail in &self.0.details {
+            let _ = writeln!(out, "  detail: {}", escaped(&detail.to_string()));
+        }
+        for hint in &self.0.hints {
+            let _ = writeln!(out, "  hint: {hint}");
+        }
+        out
+    }
+
+    fn json(&self) -> Json {
+        let mut error = json!({
+            "kind": match self.0.kind {
+                Kind::Local => "local",
+                Kind::Usage => "usage",
+                Kind::Rpc(_) => "rpc",
+                Kind::Interrupted => "interrupted",
+            },
+            "message": self.0.message,
+        });
+        if let Kind::Rpc(code) = self.0.kind {
+            error["code"] = json!(code_name(code));
+            error["number"] = json!(code_number(code));
+        }
+        if let Some(doing) = &self.0.doing {
+            error["command"] = json!(doing);
+        }
+        for (name, list) in [("causes", &self.0.causes), ("hints", &self.0.hints)] {
+            if !list.is_empty() {
+                error[name] = json!(list);
+            }
+        }
+        if !self.0.details.is_empty() {
+            error["details"] = json!(self.0.details);
+        }
+        json!({ "error": error })
+    }
+}
+
+/// The advice that a code deserves whatever the driver said.
+pub fn hint_for(code: Code, timeout: Option<Duration>) -> Option<String> {
+    match code {
+        Code::Unimplemented => Some(
+            "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
+             `get-capabilities` of each service list what it serves"
+                .to_owned(),
+        ),
+        Code::DeadlineExceeded => Some(match timeout {
+            Some(timeout) => format!(
+                "the call may still take effect; repeat it, perhaps with a longer --timeout (it was {timeout:?})"
+            ),
+            None => "the call may still take effect; repeat it".to_owned(),
+        }),
+        Code::Aborted => Some(
+            "another operation on this volume is running; repeat the call when it is done"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// What to do about a connection that cannot be made.
+fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
+    Some(match cause {
+        EndpointError::NoSocket { .. } => {
+            "is the driver running, and is its socket visible here? --wait 1m waits for it"
+        }
+        EndpointError::PermissionDenied { .. } => {
+            "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
+        }
+        EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
+        EndpointError::Refused { .. } => {
+            "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
+        }
+        EndpointError::Tls { .. } => {
+            "--cacert names the authority to trust, --server-name the name in the certificate"
+        }
+        EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
+        EndpointError::ExecEnded { .. } => {
+            "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
+        }
+        _ => return None,
+    })
+}
+
+/// The code's number on the wire, 0 to 16.
+pub fn code_number(code: Code) -> u8 {
+    u8::try_from(i32::from(code)).unwrap_or(2)
+}
+
+/// The code's name as the gRPC and CSI documents spell it, such as `NOT_FOUND`.
+pub fn code_name(code: Code) -> &'static str {
+    CODE_NAMES[usize::from(code_number(code))]
+}
+
+/// Every name by its number.
+pub const CODE_NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];

@@ -1,0 +1,244 @@
+//! A value as the text of a table's cell, and a column as something that reads it from a row.
+
+use super::text::escaped;
+use super::view::{Column, Format};
+use crate::arguments::{duration, size};
+use csi_proto::path::{Path, PathError};
+use csi_proto::schema::Message;
+use csi_proto::value::{TimestampText, Value, ValueError, enum_text};
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What stands where there is nothing, as kubectl has it.
+const NONE: &str = "<none>";
+
+/// A row, and what it is a row of: the bytes of all three.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The request that was answered.
+    pub request: &'a [u8],
+    /// The whole reply.
+    pub reply: &'a [u8],
+    /// The row: an element of the reply's list, or the reply.
+    pub row: &'a [u8],
+}
+
+/// The messages of a [`Row`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowTypes {
+    /// The request's type.
+    pub request: &'static Message,
+    /// The reply's type.
+    pub reply: &'static Message,
+    /// The row's type.
+    pub row: &'static Message,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Request,
+    Reply,
+    Row,
+}
+
+/// Places of which the first that is set counts.
+#[derive(Debug)]
+pub struct Source(Vec<(Origin, Path)>);
+
+impl Source {
+    /// Checks `path`: `a.b` from the row, `/a.b` from the whole reply, `?a.b` from the request; alternatives are separated
+    /// by `|`.
+    ///
+    /// # Errors
+    /// When the messages have no such field.
+    pub fn parse(types: RowTypes, path: &str) -> Result<Self, PathError> {
+        let one = |path: &str| match (path.strip_prefix('/'), path.strip_prefix('?')) {
+            (Some(path), _) => Ok((Origin::Reply, Path::parse(types.reply, path)?)),
+            (_, Some(path)) => Ok((Origin::Request, Path::parse(types.request, path)?)),
+            _ => Ok((Origin::Row, Path::parse(types.row, path)?)),
+        };
+        path.split('|').map(one).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The value for that row.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn read<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
+        for (origin, path) in &self.0 {
+            let value = path.read(match origin {
+                Origin::Request => row.request,
+                Origin::Reply => row.reply,
+                Origin::Row => row.row,
+            })?;
+            if value != Value::Absent {
+                return Ok(value);
+            }
+        }
+        Ok(Value::Absent)
+    }
+}
+
+/// A column that can read.
+#[derive(Debug)]
+pub struct Reader {
+    /// The head, in upper case.
+    pub head: String,
+    format: Format,
+    source: Source,
+    unit: Option<Path>,
+}
+
+impl Reader {
+    /// Checks a declared column.
+    ///
+    /// # Errors
+    /// When the messages have no such field.
+    pub fn new(column: &Column, types: RowTypes) -> Result<Self, PathError> {
+        Ok(Self {
+            head: column.head.to_owned(),
+            format: column.format,
+            source: Source::parse(types, column.path)?,
+            unit: match column.format {
+                Format::Usage => Some(Path::parse(types.row, "unit")?),
+                _ => None,
+            },
+        })
+    }
+
+    /// A column for a path that somebody typed.
+    ///
+    /// # Errors
+    /// When the messages have no such field.
+    pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
+        Ok(Self {
+            head: path.trim_start_matches(['/', '?']).to_uppercase(),
+            format: Format::Plain,
+            source: Source::parse(types, path)?,
+            unit: None,
+        })
+    }
+
+    /// The value for that row.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
+        self.source.read(row)
+    }
+
+    /// Appends the cell's text to `out`.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
+        let value = self.value(row)?;
+        let format = match &self.unit {
+            None => self.format,
+            Some(unit) => match unit.read(row.row)? {
+                Value::Enum(_, Some("BYTES")) => Format::Size,
+                _ => Format::Plain,
+            },
+        };
+        let start = out.len();
+        write(&value, format, out);
+        if out.len() == start {
+            out.push_str(NONE);
+        }
+        Ok(())
+    }
+}
+
+/// Appends the text of `value`; nothing for what is not set or empty.
+pub fn write(value: &Value<'_>, format: Format, out: &mut String) {
+    match (format, value) {
+        (Format::Size, Value::Int64(bytes)) => out.push_str(&size::human(*bytes)),
+        (Format::Age, Value::Timestamp(time)) => out.push_str(&age(*time)),
+        (Format::Presence, value) => out.push_str(yes(*value != Value::Absent)),
+        // The specification: a driver that leaves `ready` out is ready.
+        (Format::Ready, Value::Absent) => out.push_str("true"),
+        (Format::Condition, Value::Message(_)) => {
+            // What a healthy volume's message says stands in JSON; here it would only be noise.
+            if value.get("abnormal") != Some(&Value::Bool(true)) {
+                return out.push_str("ok");
+            }
+            out.push_str("abnormal");
+            if let Some(Value::Text(message)) = value.get("message")
+                && !message.is_empty()
+            {
+                let _ = write!(out, ": {}", escaped(message));
+            }
+        }
+        _ => plain(value, out),
+    }
+}
+
+fn yes(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
+fn plain(value: &Value<'_>, out: &mut String) {
+    match value {
+        Value::Absent => {}
+        Value::Bool(value) => out.push_str(yes(*value)),
+        Value::Int32(number) => {
+            let _ = write!(out, "{number}");
+        }
+        Value::Int64(number) => {
+            let _ = write!(out, "{number}");
+        }
+        Value::Enum(number, name) => out.push_str(&enum_text(*number, *name)),
+        Value::Text(text) => out.push_str(&escaped(text)),
+        Value::Timestamp(time) => {
+            let _ = write!(out, "{}", TimestampText(*time));
+        }
+        Value::List(list) => {
+            // Maps and messages have commas of their own.
+            let scalars = !matches!(list.first(), Some(Value::Message(_) | Value::Map(_)));
+            let separator = if scalars { "," } else { ";" };
+            separated(list.iter(), separator, out, plain);
+        }
+        Value::Map(map) => separated(map.iter(), ",", out, |(key, value), out| {
+            let _ = write!(out, "{}={}", escaped(key), escaped(value));
+        }),
+        Value::Message(fields) => separated(fields.iter(), ",", out, |(key, value), out| {
+            // A message of one field that says it all, such as a topology's segments, needs no name.
+            if let (Value::Map(_), 1) = (value, fields.len()) {
+                return plain(value, out);
+            }
+            let _ = write!(out, "{key}=");
+            match value {
+                Value::Message(inner) if inner.is_empty() => {}
+                Value::Message(inner) if inner.len() == 1 => plain(&inner[0].1, out),
+                _ => plain(value, out),
+            }
+        }),
+    }
+}
+
+fn separated<T>(
+    all: impl Iterator<Item = T>,
+    separator: &str,
+    out: &mut String,
+    mut write: impl FnMut(T, &mut String),
+) {
+    for (index, one) in all.enumerate() {
+        if index > 0 {
+            out.push_str(separator);
+        }
+        write(one, out);
+    }
+}
+
+/// How long ago a time was, as kubectl shows ages.
+fn age(time: prost_types::Timestamp) -> String {
+    let Ok(time) = SystemTime::try_from(time) else {
+        return "<invalid>".to_owned();
+    };
+    // A driver's clock may run ahead of ours: that is an age of nothing.
+    let age = SystemTime::now().duration_since(time);
+    if time == UNIX_EPOCH {
+        return "<unknown>".to_owned();
+    }
+    duration::human(age.unwrap_or(Duration::ZERO))
+}

@@ -1,0 +1,156 @@
+//! Canonical proto3 JSON, pretty or one document a line. A long list is written entry by entry, never built whole.
+
+use super::OutputError;
+use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use csi_proto::value::{Secrets, decode};
+use csi_proto::wire::{Raw, fields};
+use serde::Serialize;
+use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
+use std::io::{self, Write};
+
+/// A message that is decoded while it is written.
+pub struct Document<'a> {
+    /// Its type.
+    pub message: &'static Message,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// What becomes of secrets.
+    pub secrets: Secrets,
+}
+
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_list = |field: &&Field| {
+            matches!(field.kind, Kind::Message(_)) && field.cardinality == Cardinality::Repeated
+        };
+        let Some(list) = self.message.fields.iter().find(is_list) else {
+            let value = decode(self.message, self.bytes, self.secrets).map_err(S::Error::custom)?;
+            return value.serialize(serializer);
+        };
+        // Everything but the list is small: decode it without the list's bytes.
+        let mut rest = Vec::new();
+        for part in fields(self.bytes) {
+            let (number, raw) = part.map_err(S::Error::custom)?;
+            if number != list.number {
+                put(&mut rest, number, raw);
+            }
+        }
+        let rest = decode(self.message, &rest, self.secrets).map_err(S::Error::custom)?;
+        let csi_proto::value::Value::Message(rest) = rest else {
+            return rest.serialize(serializer);
+        };
+        let mut out = serializer.serialize_map(None)?;
+        for (key, value) in rest {
+            if key.number() == list.number {
+                out.serialize_entry(
+                    list.json_name,
+                    &Entries {
+                        document: self,
+                        list,
+                    },
+                )?;
+            } else {
+                out.serialize_entry(&key.to_string(), &value)?;
+            }
+        }
+        out.end()
+    }
+}
+
+struct Entries<'a> {
+    document: &'a Document<'a>,
+    list: &'static Field,
+}
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_seq(None)?;
+        for part in fields(self.document.bytes) {
+            let (number, raw) = part.map_err(S::Error::custom)?;
+            if let (Kind::Message(message), Raw::Bytes(bytes)) = (self.list.kind, raw)
+                && number == self.list.number
+            {
+                let secrets = self.document.secrets;
+                let value = decode(message, bytes, secrets).map_err(S::Error::custom)?;
+                out.serialize_element(&value)?;
+            }
+        }
+        out.end()
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
+    match raw {
+        Raw::Varint(value) => csi_proto::wire::put_varint(out, number, value),
+        Raw::Bytes(bytes) => csi_proto::wire::put_bytes(out, number, bytes),
+        // Fixed numbers occur only in fields that nobody knows; their place in the list is kept as a varint.
+        Raw::Fixed64(value) => csi_proto::wire::put_varint(out, number, value),
+        Raw::Fixed32(value) => csi_proto::wire::put_varint(out, number, u64::from(value)),
+    }
+}
+
+/// Writes `document` over several lines.
+///
+/// # Errors
+/// When the bytes are not the message or `out` cannot be written.
+pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), OutputError> {
+    serde_json::to_writer_pretty(&mut *out, document).map_err(from_json)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// Writes `document` as one line.
+///
+/// # Errors
+/// When the bytes are not the message or `out` cannot be written.
+pub fn line(document: &impl Serialize, out: &mut impl Write) -> Result<(), OutputError> {
+    serde_json::to_writer(&mut *out, document).map_err(from_json)?;
+    Ok(out.write_all(b"\n")?)
+}
+
+/// A list that arrives in pages, written as the one document that a single page would have been.
+#[derive(Debug, Default)]
+pub struct Pages {
+    entries: usize,
+}
+
+impl Pages {
+    /// Writes an entry of the field `list`.
+    ///
+    /// # Errors
+    /// As [`pretty`].
+    pub fn entry(
+        &mut self,
+        list: &str,
+        entry: &impl Serialize,
+        out: &mut impl Write,
+    ) -> Result<(), OutputError> {
+        let before = match self.entries {
+            0 => format!("{{\n  \"{list}\": [\n"),
+            _ => ",\n".to_owned(),
+        };
+        self.entries += 1;
+        out.write_all(before.as_bytes())?;
+        let text = serde_json::to_string_pretty(entry).map_err(from_json)?;
+        let indented: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+        Ok(out.write_all(indented.join("\n").as_bytes())?)
+    }
+
+    /// Closes the document after the last page, whose token is empty.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn finish(&self, list: &str, out: &mut impl Write) -> io::Result<()> {
+        match self.entries {
+            0 => writeln!(out, "{{\n  \"{list}\": [],\n  \"nextToken\": \"\"\n}}"),
+            _ => writeln!(out, "\n  ],\n  \"nextToken\": \"\"\n}}"),
+        }
+    }
+}
+
+fn from_json(error: serde_json::Error) -> OutputError {
+    if error.is_io() {
+        OutputError::Io(error.into())
+    } else {
+        OutputError::Json(error)
+    }
+}

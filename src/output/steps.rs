@@ -1,0 +1,68 @@
+//! The steps of a longer task, printed as they happen: aligned lines for people, one JSON object a line for scripts.
+
+use super::text::escaped;
+use serde_json::json;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Wide enough for the longest command that is a step.
+const NAME_WIDTH: usize = 34;
+
+/// Prints steps.
+pub struct Steps<W: Write> {
+    out: W,
+    json: bool,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it should.
+    Done,
+    /// It was not needed, or could not be done here; the text says why.
+    Skipped,
+    /// It failed; the error follows on stderr.
+    Failed,
+}
+
+impl<W: Write> Steps<W> {
+    /// Steps on `out`, as JSON lines or for people.
+    pub fn new(out: W, json: bool) -> Self {
+        Self { out, json }
+    }
+
+    /// Prints a step: its command, what came of it, how long it took.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn step(
+        &mut self,
+        name: &str,
+        outcome: Outcome,
+        text: &str,
+        took: Duration,
+    ) -> io::Result<()> {
+        let milliseconds = took.as_secs_f64() * 1000.0;
+        if self.json {
+            let outcome = match outcome {
+                Outcome::Done => "done",
+                Outcome::Skipped => "skipped",
+                Outcome::Failed => "failed",
+            };
+            let line = json!({"step": name, "outcome": outcome, "text": text, "milliseconds": milliseconds});
+            writeln!(self.out, "{line}")?;
+        } else {
+            let (mark, time) = match outcome {
+                Outcome::Done => ("ok", format!("{milliseconds:8.1} ms")),
+                Outcome::Skipped => ("--", format!("{:>11}", "skipped")),
+                Outcome::Failed => ("!!", format!("{milliseconds:8.1} ms")),
+            };
+            writeln!(
+                self.out,
+                "{mark} {name:NAME_WIDTH$} {time}  {}",
+                escaped(text)
+            )?;
+        }
+        self.out.flush()
+    }
+}

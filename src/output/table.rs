@@ -1,0 +1,102 @@
+//! Tables like kubectl's: no borders, upper-case heads, columns as wide as the pages so far needed.
+//!
+//! A page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
+
+use super::cell::{Reader, Row};
+use super::text::width;
+use csi_proto::value::ValueError;
+use std::io::{self, Write};
+
+/// Spaces between two columns.
+const GAP: usize = 3;
+
+/// Rows on their way to a table.
+#[derive(Debug)]
+pub struct Table {
+    columns: Vec<Reader>,
+    heads: bool,
+    widths: Vec<usize>,
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Table {
+    /// An empty table of these columns.
+    pub fn new(columns: Vec<Reader>, heads: bool) -> Self {
+        Self {
+            columns,
+            heads,
+            widths: Vec::new(),
+            text: String::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn add(&mut self, row: Row<'_>) -> Result<(), ValueError> {
+        for column in &self.columns {
+            column.write(row, &mut self.text)?;
+            self.ends.push(self.text.len());
+        }
+        Ok(())
+    }
+
+    /// Writes the rows added since the last time; the first time with the heads. Columns only ever grow.
+    ///
+    /// # Errors
+    /// When `out` cannot be written.
+    pub fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
+        let count = self.columns.len();
+        if count == 0 || (self.ends.is_empty() && self.widths.is_empty()) {
+            return Ok(());
+        }
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let cells: Vec<&str> = starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.text[start..*end])
+            .collect();
+        let mut line = String::new();
+        let is_first = self.widths.is_empty();
+        if is_first {
+            let head = |column: &Reader| if self.heads { width(&column.head) } else { 0 };
+            self.widths = self.columns.iter().map(head).collect();
+        }
+        for row in cells.chunks(count) {
+            for (widest, cell) in self.widths.iter_mut().zip(row) {
+                *widest = width(cell).max(*widest);
+            }
+        }
+        if is_first && self.heads {
+            let heads: Vec<&str> = self
+                .columns
+                .iter()
+                .map(|column| column.head.as_str())
+                .collect();
+            pad(&heads, &self.widths, &mut line);
+            out.write_all(line.as_bytes())?;
+        }
+        for row in cells.chunks(count) {
+            line.clear();
+            pad(row, &self.widths, &mut line);
+            out.write_all(line.as_bytes())?;
+        }
+        self.text.clear();
+        self.ends.clear();
+        Ok(())
+    }
+}
+
+/// One line: every cell but the last is padded to its column.
+fn pad(row: &[&str], widths: &[usize], line: &mut String) {
+    for (index, (cell, widest)) in row.iter().zip(widths).enumerate() {
+        line.push_str(cell);
+        if index + 1 < row.len() {
+            let missing = widest.saturating_sub(width(cell)) + GAP;
+            line.extend(std::iter::repeat_n(' ', missing));
+        }
+    }
+    line.push('\n');
+}

@@ -1,0 +1,118 @@
+//! How the replies of an RPC look as a table: data that each RPC declares, nothing that prints.
+
+use super::csc;
+
+/// How a reply becomes rows and columns.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// The repeated field of which every element is a row; empty where the reply is the one row.
+    pub rows: &'static str,
+    /// The columns in order.
+    pub columns: &'static [Column],
+    /// The path of what `-o name` prints, from the row.
+    pub name: &'static str,
+    /// What has happened when an empty reply arrives, such as `deleted`.
+    pub done: &'static str,
+    /// What `csc` prints.
+    pub csc: csc::Writer,
+}
+
+impl View {
+    /// One row a reply.
+    pub const fn new(columns: &'static [Column]) -> Self {
+        Self {
+            rows: "",
+            columns,
+            name: "",
+            done: "",
+            csc: csc::tabs,
+        }
+    }
+
+    /// A reply without content: `done` says what has happened to the subject.
+    pub const fn done(done: &'static str) -> Self {
+        let mut view = Self::new(&[]);
+        view.done = done;
+        view.csc = csc::subject;
+        view
+    }
+
+    /// A row for every element of this field.
+    pub const fn rows(mut self, field: &'static str) -> Self {
+        self.rows = field;
+        self
+    }
+
+    /// What `-o name` prints.
+    pub const fn name(mut self, path: &'static str) -> Self {
+        self.name = path;
+        self
+    }
+
+    /// What `csc` prints.
+    pub const fn csc(mut self, writer: csc::Writer) -> Self {
+        self.csc = writer;
+        self
+    }
+}
+
+/// One column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The head, in upper case.
+    pub head: &'static str,
+    /// The path from the row, or from the whole reply when it begins with `/`.
+    pub path: &'static str,
+    /// How the value is written.
+    pub format: Format,
+    /// Whether only `-o wide` (and `--columns`) shows it.
+    pub wide: bool,
+}
+
+/// How a value is written in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As it is.
+    Plain,
+    /// Bytes as 10Gi.
+    Size,
+    /// A number in the row's own `unit`: bytes as 10Gi, all else as it is.
+    Usage,
+    /// A time as its age.
+    Age,
+    /// A volume condition as `ok` or `abnormal: why`.
+    Condition,
+    /// Whether the message is there at all.
+    Presence,
+    /// A truth value whose absence the specification defines as true.
+    Ready,
+}
+
+/// A column that shows its value as it is.
+pub const fn text(head: &'static str, path: &'static str) -> Column {
+    Column {
+        head,
+        path,
+        format: Format::Plain,
+        wide: false,
+    }
+}
+
+/// A column of bytes.
+pub const fn size(head: &'static str, path: &'static str) -> Column {
+    text(head, path).format(Format::Size)
+}
+
+impl Column {
+    /// Another way to write the value.
+    pub const fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Only for `-o wide`.
+    pub const fn wide(mut self) -> Self {
+        self.wide = true;
+        self
+    }
+}

@@ -1,0 +1,3 @@
+//! `csi proxy`: carrying connections between an orchestrator and a driver.
+
+pub mod stdio;

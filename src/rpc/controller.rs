@@ -1,0 +1,529 @@
+//! The Controller service, volumes: create, publish, list, expand, delete and all between. The service's snapshots stand
+//! in `snapshots.rs`.
+
+use super::flags::{
+    CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
+    RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeContext, VolumeIds,
+    fill_text,
+};
+use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
+use super::{Declare, Group, Rpc};
+use crate::arguments::topology;
+use crate::output::csc;
+use crate::output::view::{Format, View, size, text};
+use clap::Args;
+use csi_proto::schema::Method;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use csi_proto::{help, tables, v1};
+
+/// The service's RPCs.
+pub const GROUP: Group = Group {
+    name: "controller",
+    aliases: &["c"],
+    about: "Volumes and snapshots, as the storage system sees them",
+    rpcs: &[
+        Rpc::of::<CreateVolume>(),
+        Rpc::of::<DeleteVolume>(),
+        Rpc::of::<ControllerPublishVolume>(),
+        Rpc::of::<ControllerUnpublishVolume>(),
+        Rpc::of::<ValidateVolumeCapabilities>(),
+        Rpc::of::<ListVolumes>(),
+        Rpc::of::<ControllerGetVolume>(),
+        Rpc::of::<ControllerModifyVolume>(),
+        Rpc::of::<ControllerExpandVolume>(),
+        Rpc::of::<GetCapacity>(),
+        Rpc::of::<ControllerGetCapabilities>(),
+        Rpc::of::<CreateSnapshot>(),
+        Rpc::of::<DeleteSnapshot>(),
+        Rpc::of::<ListSnapshots>(),
+        Rpc::of::<GetSnapshot>(),
+    ],
+};
+
+/// The flags of `controller create-volume`.
+#[derive(Args)]
+pub struct CreateVolume {
+    #[command(flatten)]
+    names: Names,
+    #[command(flatten)]
+    capacity: CapacityFlags,
+    #[command(flatten)]
+    capabilities: RequiredCapability,
+    #[command(flatten)]
+    parameters: Parameters,
+    #[command(flatten)]
+    mutable_parameters: MutableParameters,
+    #[arg(long, value_name = "ID", conflicts_with = "source_volume", help = help::volume_content_source_snapshot_source::SNAPSHOT_ID)]
+    source_snapshot: Option<String>,
+    #[arg(long, value_name = "ID", help = help::volume_content_source_volume_source::VOLUME_ID)]
+    source_volume: Option<String>,
+    #[command(flatten)]
+    topology: TopologyRequirement,
+}
+
+impl Declare for CreateVolume {
+    type Request = v1::CreateVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_VOLUME;
+    const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "create-volume pvc-1 --req-bytes 10Gi --lim-bytes 20Gi --cap 5,mount,nfs --params server=10.0.0.4,share=/export",
+        "create-volume pvc-2 --source-snapshot snap-1 --cap mode=1,type=mount,fs=ext4,flag=noatime,group=1000 --requisite zone=a --preferred zone=a --mutable-params iops=500",
+        "create-volume pvc-3 --source-volume vol-1 --cap 1,block",
+    ];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "volume.volume_id"),
+        size("CAPACITY", "volume.capacity_bytes"),
+        text("SOURCE", "volume.content_source"),
+        text("TOPOLOGY", "volume.accessible_topology"),
+        text("CONTEXT", "volume.volume_context").wide(),
+    ])
+    .name("volume.volume_id")
+    .csc(csc::created_volume);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.names.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.name);
+        }
+        self.capacity.fill(&mut request.capacity_range);
+        self.capabilities
+            .fill_all(context, &mut request.volume_capabilities);
+        self.parameters.fill(&mut request.parameters);
+        self.mutable_parameters
+            .fill(&mut request.mutable_parameters);
+        self.topology.fill(&mut request.accessibility_requirements);
+        let source = match (&self.source_snapshot, &self.source_volume) {
+            (Some(id), _) => {
+                let snapshot_id = id.clone();
+                Some(Source::Snapshot(SnapshotSource { snapshot_id }))
+            }
+            (_, Some(id)) => {
+                let volume_id = id.clone();
+                Some(Source::Volume(VolumeSource { volume_id }))
+            }
+            _ => None,
+        };
+        if let Some(source) = source {
+            request.volume_content_source = Some(v1::VolumeContentSource {
+                r#type: Some(source),
+            });
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller delete-volume`.
+#[derive(Args)]
+pub struct DeleteVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+}
+
+impl Declare for DeleteVolume {
+    type Request = v1::DeleteVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_VOLUME;
+    const NAMES: &'static [&'static str] = &["delete-volume", "rm", "del", "delete", "d"];
+    const EXAMPLES: &'static [&'static str] = &["delete-volume vol-1 vol-2"];
+    const VIEW: View = View::done("deleted");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller publish`.
+#[derive(Args)]
+pub struct ControllerPublishVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+    #[arg(long, value_name = "ID", help = help::controller_publish_volume_request::NODE_ID)]
+    node_id: Option<String>,
+    #[command(flatten)]
+    capability: RequiredCapability,
+    #[arg(long, visible_alias = "readonly", help = help::controller_publish_volume_request::READONLY)]
+    read_only: bool,
+    #[command(flatten)]
+    vol_context: VolumeContext,
+}
+
+impl Declare for ControllerPublishVolume {
+    type Request = v1::ControllerPublishVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
+    const NAMES: &'static [&'static str] = &["publish", "att", "attach"];
+    const EXAMPLES: &'static [&'static str] =
+        &["publish vol-1 --node-id node-1 --cap 5,mount --read-only --vol-context a=b"];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
+        text("PUBLISH CONTEXT", "publish_context"),
+    ])
+    .name("?volume_id")
+    .csc(csc::published);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        fill_text(self.node_id.as_ref(), &mut request.node_id);
+        self.capability
+            .fill_one(context, &mut request.volume_capability);
+        request.readonly |= self.read_only;
+        self.vol_context.fill(&mut request.volume_context);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller unpublish`.
+#[derive(Args)]
+pub struct ControllerUnpublishVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+    #[arg(long, value_name = "ID", help = help::controller_unpublish_volume_request::NODE_ID)]
+    node_id: Option<String>,
+}
+
+impl Declare for ControllerUnpublishVolume {
+    type Request = v1::ControllerUnpublishVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
+    const NAMES: &'static [&'static str] = &["unpublish", "det", "detach"];
+    const EXAMPLES: &'static [&'static str] = &["unpublish vol-1 --node-id node-1"];
+    const VIEW: View = View::done("unpublished");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        fill_text(self.node_id.as_ref(), &mut request.node_id);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller validate-volume-capabilities`.
+#[derive(Args)]
+pub struct ValidateVolumeCapabilities {
+    #[command(flatten)]
+    ids: VolumeIds,
+    #[command(flatten)]
+    capabilities: RequiredCapability,
+    #[command(flatten)]
+    vol_context: VolumeContext,
+    #[command(flatten)]
+    parameters: Parameters,
+    #[command(flatten)]
+    mutable_parameters: MutableParameters,
+}
+
+impl Declare for ValidateVolumeCapabilities {
+    type Request = v1::ValidateVolumeCapabilitiesRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_VALIDATE_VOLUME_CAPABILITIES;
+    const NAMES: &'static [&'static str] = &["validate-volume-capabilities", "validate", "v"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
+    ];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
+        text("CONFIRMED", "confirmed").format(Format::Presence),
+        text("MESSAGE", "message"),
+        text("CAPABILITIES", "confirmed.volume_capabilities").wide(),
+        text("CONTEXT", "confirmed.volume_context").wide(),
+        text("PARAMETERS", "confirmed.parameters").wide(),
+        text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
+    ])
+    .name("?volume_id")
+    .csc(csc::validated);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        self.capabilities
+            .fill_all(context, &mut request.volume_capabilities);
+        self.vol_context.fill(&mut request.volume_context);
+        self.parameters.fill(&mut request.parameters);
+        self.mutable_parameters
+            .fill(&mut request.mutable_parameters);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller list-volumes`.
+#[derive(Args)]
+pub struct ListVolumes {
+    #[command(flatten)]
+    pages: PageFlags,
+}
+
+impl Declare for ListVolumes {
+    type Request = v1::ListVolumesRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_LIST_VOLUMES;
+    const NAMES: &'static [&'static str] = &["list-volumes", "ls", "list", "volumes", "l"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "list-volumes --max-entries 100 --starting-token t1",
+        "list-volumes --all -o wide",
+    ];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "volume.volume_id"),
+        size("CAPACITY", "volume.capacity_bytes"),
+        text("SOURCE", "volume.content_source"),
+        text("NODES", "status.published_node_ids"),
+        text("CONDITION", "status.volume_condition").format(Format::Condition),
+        text("TOPOLOGY", "volume.accessible_topology"),
+        text("CONTEXT", "volume.volume_context").wide(),
+    ])
+    .rows("entries")
+    .name("volume.volume_id")
+    .csc(csc::volumes);
+
+    fn follows_pages(&self) -> bool {
+        self.pages.all()
+    }
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        self.pages
+            .fill(&mut request.max_entries, &mut request.starting_token)?;
+        Ok(())
+    }
+}
+
+/// The flags of `controller get-volume`.
+#[derive(Args)]
+pub struct ControllerGetVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+}
+
+impl Declare for ControllerGetVolume {
+    type Request = v1::ControllerGetVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_VOLUME;
+    const NAMES: &'static [&'static str] = &["get-volume"];
+    const EXAMPLES: &'static [&'static str] = &["get-volume vol-1"];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "volume.volume_id"),
+        size("CAPACITY", "volume.capacity_bytes"),
+        text("SOURCE", "volume.content_source"),
+        text("NODES", "status.published_node_ids"),
+        text("CONDITION", "status.volume_condition").format(Format::Condition),
+        text("TOPOLOGY", "volume.accessible_topology"),
+        text("CONTEXT", "volume.volume_context").wide(),
+    ])
+    .name("volume.volume_id")
+    .csc(csc::created_volume);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        _: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        Ok(())
+    }
+}
+
+/// The flags of `controller modify-volume`.
+#[derive(Args)]
+pub struct ControllerModifyVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+    #[command(flatten)]
+    mutable_parameters: MutableParameters,
+}
+
+impl Declare for ControllerModifyVolume {
+    type Request = v1::ControllerModifyVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_MODIFY_VOLUME;
+    const NAMES: &'static [&'static str] = &["modify-volume", "modify"];
+    const EXAMPLES: &'static [&'static str] = &["modify-volume vol-1 --mutable-params iops=500"];
+    const VIEW: View = View::done("modified");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        self.mutable_parameters
+            .fill(&mut request.mutable_parameters);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller expand-volume`.
+#[derive(Args)]
+pub struct ControllerExpandVolume {
+    #[command(flatten)]
+    ids: VolumeIds,
+    #[command(flatten)]
+    capacity: CapacityFlags,
+    #[command(flatten)]
+    capability: OptionalCapability,
+}
+
+impl Declare for ControllerExpandVolume {
+    type Request = v1::ControllerExpandVolumeRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_EXPAND_VOLUME;
+    const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
+    const EXAMPLES: &'static [&'static str] =
+        &["expand-volume vol-1 --req-bytes 20Gi --lim-bytes 30Gi --cap 5,mount"];
+    const VIEW: View = View::new(&[
+        text("VOLUME ID", "?volume_id"),
+        size("CAPACITY", "capacity_bytes"),
+        text("NODE EXPANSION REQUIRED", "node_expansion_required"),
+    ])
+    .name("?volume_id")
+    .csc(csc::capacity);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.volume_id);
+        }
+        self.capacity.fill(&mut request.capacity_range);
+        self.capability.fill_one(&mut request.volume_capability);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller get-capacity`.
+#[derive(Args)]
+pub struct GetCapacity {
+    #[command(flatten)]
+    capabilities: OptionalCapability,
+    #[command(flatten)]
+    parameters: Parameters,
+    #[arg(long, visible_alias = "topology", value_name = "K=V,…", value_parser = topology::parse, help = help::get_capacity_request::ACCESSIBLE_TOPOLOGY)]
+    accessible_topology: Option<v1::Topology>,
+}
+
+impl Declare for GetCapacity {
+    type Request = v1::GetCapacityRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_GET_CAPACITY;
+    const NAMES: &'static [&'static str] = &["get-capacity", "capacity", "getc"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "get-capacity --cap 5,mount --params server=10.0.0.4,share=/export --accessible-topology zone=a",
+    ];
+    const VIEW: View = View::new(&[
+        size("AVAILABLE", "available_capacity"),
+        size("MINIMUM VOLUME", "minimum_volume_size"),
+        size("MAXIMUM VOLUME", "maximum_volume_size"),
+    ])
+    .name("available_capacity")
+    .csc(csc::available_capacity);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        self.capabilities.fill_all(&mut request.volume_capabilities);
+        self.parameters.fill(&mut request.parameters);
+        if let Some(topology) = &self.accessible_topology {
+            request.accessible_topology = Some(topology.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The flags of `controller get-capabilities`.
+#[derive(Args)]
+pub struct ControllerGetCapabilities {}
+
+impl Declare for ControllerGetCapabilities {
+    type Request = v1::ControllerGetCapabilitiesRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
+    const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities", "cget"];
+    const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
+    const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
+        .rows("capabilities")
+        .name("rpc.type")
+        .csc(csc::capabilities);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        _: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
+}

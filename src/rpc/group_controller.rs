@@ -1,0 +1,187 @@
+//! The GroupController service: snapshots of several volumes at one point in time.
+
+use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects};
+use super::{Declare, Group, Rpc};
+use crate::output::csc;
+use crate::output::view::{Format, View, size, text};
+use clap::Args;
+use csi_proto::schema::Method;
+use csi_proto::{help, tables, v1};
+
+/// The service's RPCs.
+pub const GROUP: Group = Group {
+    name: "group-controller",
+    aliases: &["g", "group"],
+    about: "Snapshots of several volumes at one point in time",
+    rpcs: &[
+        Rpc::of::<GroupControllerGetCapabilities>(),
+        Rpc::of::<CreateVolumeGroupSnapshot>(),
+        Rpc::of::<DeleteVolumeGroupSnapshot>(),
+        Rpc::of::<GetVolumeGroupSnapshot>(),
+    ],
+};
+
+/// The flags of `group-controller get-capabilities`.
+#[derive(Args)]
+pub struct GroupControllerGetCapabilities {}
+
+impl Declare for GroupControllerGetCapabilities {
+    type Request = v1::GroupControllerGetCapabilitiesRequest;
+    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES;
+    const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities"];
+    const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
+    const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
+        .rows("capabilities")
+        .name("rpc.type")
+        .csc(csc::capabilities);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        _: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
+}
+
+/// The flags of `group-controller create-volume-group-snapshot`.
+#[derive(Args)]
+pub struct CreateVolumeGroupSnapshot {
+    #[command(flatten)]
+    names: Names,
+    #[arg(long, visible_aliases = ["source-volume", "source-volume-id"], value_name = "ID,…", value_delimiter = ',', help = help::create_volume_group_snapshot_request::SOURCE_VOLUME_IDS)]
+    source_volume_ids: Vec<String>,
+    #[command(flatten)]
+    parameters: Parameters,
+}
+
+impl Declare for CreateVolumeGroupSnapshot {
+    type Request = v1::CreateVolumeGroupSnapshotRequest;
+    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["create-volume-group-snapshot", "create", "new"];
+    const EXAMPLES: &'static [&'static str] =
+        &["create-volume-group-snapshot gsnap-1 --source-volume-ids vol-1,vol-2 --params a=b"];
+    const VIEW: View = View::new(&[
+        text("GROUP SNAPSHOT ID", "/group_snapshot.group_snapshot_id"),
+        text("SNAPSHOT ID", "snapshot_id"),
+        text("SOURCE VOLUME", "source_volume_id"),
+        size("SIZE", "size_bytes"),
+        text("READY", "ready_to_use"),
+        text("AGE", "/group_snapshot.creation_time").format(Format::Age),
+        text("GROUP READY", "/group_snapshot.ready_to_use").wide(),
+        text("CREATED", "/group_snapshot.creation_time").wide(),
+    ])
+    .rows("group_snapshot.snapshots")
+    .name("/group_snapshot.group_snapshot_id");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.names.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.name);
+        }
+        if !self.source_volume_ids.is_empty() {
+            request
+                .source_volume_ids
+                .clone_from(&self.source_volume_ids);
+        }
+        self.parameters.fill(&mut request.parameters);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `group-controller delete-volume-group-snapshot`.
+#[derive(Args)]
+pub struct DeleteVolumeGroupSnapshot {
+    #[command(flatten)]
+    ids: GroupSnapshotIds,
+    #[arg(long, visible_alias = "snapshot-id", value_name = "ID,…", value_delimiter = ',', help = help::delete_volume_group_snapshot_request::SNAPSHOT_IDS)]
+    snapshot_ids: Vec<String>,
+}
+
+impl Declare for DeleteVolumeGroupSnapshot {
+    type Request = v1::DeleteVolumeGroupSnapshotRequest;
+    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["delete-volume-group-snapshot", "delete", "rm"];
+    const EXAMPLES: &'static [&'static str] =
+        &["delete-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];
+    const VIEW: View = View::done("deleted");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.group_snapshot_id);
+        }
+        if !self.snapshot_ids.is_empty() {
+            request.snapshot_ids.clone_from(&self.snapshot_ids);
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `group-controller get-volume-group-snapshot`.
+#[derive(Args)]
+pub struct GetVolumeGroupSnapshot {
+    #[command(flatten)]
+    ids: GroupSnapshotIds,
+    #[arg(long, visible_alias = "snapshot-id", value_name = "ID,…", value_delimiter = ',', help = help::get_volume_group_snapshot_request::SNAPSHOT_IDS)]
+    snapshot_ids: Vec<String>,
+}
+
+impl Declare for GetVolumeGroupSnapshot {
+    type Request = v1::GetVolumeGroupSnapshotRequest;
+    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["get-volume-group-snapshot", "get"];
+    const EXAMPLES: &'static [&'static str] =
+        &["get-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];
+    const VIEW: View = View::new(&[
+        text("GROUP SNAPSHOT ID", "/group_snapshot.group_snapshot_id"),
+        text("SNAPSHOT ID", "snapshot_id"),
+        text("SOURCE VOLUME", "source_volume_id"),
+        size("SIZE", "size_bytes"),
+        text("READY", "ready_to_use"),
+        text("AGE", "/group_snapshot.creation_time").format(Format::Age),
+        text("GROUP READY", "/group_snapshot.ready_to_use").wide(),
+        text("CREATED", "/group_snapshot.creation_time").wide(),
+    ])
+    .rows("group_snapshot.snapshots")
+    .name("/group_snapshot.group_snapshot_id");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.group_snapshot_id);
+        }
+        if !self.snapshot_ids.is_empty() {
+            request.snapshot_ids.clone_from(&self.snapshot_ids);
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}

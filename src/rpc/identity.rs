@@ -1,0 +1,98 @@
+//! The Identity service: who the driver is, what it offers, whether it is ready.
+
+use super::flags::{Context, RequestError};
+use super::{Declare, Group, Rpc};
+use crate::output::csc;
+use crate::output::view::{Format, View, text};
+use clap::Args;
+use csi_proto::schema::Method;
+use csi_proto::{tables, v1};
+
+/// The service's RPCs.
+pub const GROUP: Group = Group {
+    name: "identity",
+    aliases: &["i", "ident"],
+    about: "Who the driver is, what it offers, whether it is ready",
+    rpcs: &[
+        Rpc::of::<GetPluginInfo>(),
+        Rpc::of::<GetPluginCapabilities>(),
+        Rpc::of::<Probe>(),
+    ],
+};
+
+/// The flags of `identity plugin-info`.
+#[derive(Args)]
+pub struct GetPluginInfo {}
+
+impl Declare for GetPluginInfo {
+    type Request = v1::GetPluginInfoRequest;
+    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_INFO;
+    const NAMES: &'static [&'static str] = &["plugin-info", "info"];
+    const EXAMPLES: &'static [&'static str] = &["plugin-info"];
+    const VIEW: View = View::new(&[
+        text("NAME", "name"),
+        text("VERSION", "vendor_version"),
+        text("MANIFEST", "manifest"),
+    ])
+    .name("name")
+    .csc(csc::plugin_info);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        _: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
+}
+
+/// The flags of `identity plugin-capabilities`.
+#[derive(Args)]
+pub struct GetPluginCapabilities {}
+
+impl Declare for GetPluginCapabilities {
+    type Request = v1::GetPluginCapabilitiesRequest;
+    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_CAPABILITIES;
+    const NAMES: &'static [&'static str] = &["plugin-capabilities", "caps"];
+    const EXAMPLES: &'static [&'static str] = &["plugin-capabilities"];
+    const VIEW: View = View::new(&[
+        text("SERVICE", "service.type"),
+        text("VOLUME EXPANSION", "volume_expansion.type"),
+    ])
+    .rows("capabilities")
+    .name("service.type|volume_expansion.type")
+    .csc(csc::plugin_capabilities);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        _: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
+}
+
+/// The flags of `identity probe`.
+#[derive(Args)]
+pub struct Probe {}
+
+impl Declare for Probe {
+    type Request = v1::ProbeRequest;
+    const METHOD: &'static Method = &tables::IDENTITY_PROBE;
+    const NAMES: &'static [&'static str] = &["probe"];
+    const EXAMPLES: &'static [&'static str] = &["probe"];
+    const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)])
+        .name("ready")
+        .csc(csc::probe);
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        _: &Context,
+        _: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
+}

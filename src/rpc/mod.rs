@@ -1,0 +1,378 @@
+//! The RPCs, each declared once: its names, flags, request and columns. Commands, dispatch, help, completion, tables and
+//! the coverage tests come from these declarations.
+//!
+//! One file a service, one block an RPC. Nothing here prints or connects.
+
+pub mod controller;
+pub mod flags;
+pub mod group_controller;
+pub mod identity;
+pub mod node;
+pub mod snapshot_metadata;
+pub mod snapshots;
+
+use crate::output::view::View;
+use clap::{ArgMatches, Args};
+use csi_proto::schema::{self, Method};
+use flags::{Context, RequestError};
+use prost::Message;
+
+/// A declaration: implemented by the struct that holds an RPC's flags.
+pub trait Declare: Args {
+    /// The request's type.
+    type Request: Message + Default;
+    /// The method in the descriptors.
+    const METHOD: &'static Method;
+    /// The verb, then its aliases.
+    const NAMES: &'static [&'static str];
+    /// How replies look as a table.
+    const VIEW: View;
+    /// Command lines behind `csi GROUP`, which say every field of the request between them.
+    const EXAMPLES: &'static [&'static str];
+
+    /// What the command names one by one (volume ids, snapshot names …): one call each. `None` where the RPC has no such
+    /// argument.
+    fn subjects(&self) -> Option<flags::Subjects<'_>> {
+        None
+    }
+
+    /// Whether to follow `next_token` to the end.
+    fn follows_pages(&self) -> bool {
+        false
+    }
+
+    /// Puts what the flags say into `request`, over what a `--request` has put there.
+    ///
+    /// # Errors
+    /// When flags contradict each other or need something that is not there.
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError>;
+}
+
+/// A declaration as data.
+#[derive(Clone, Copy)]
+pub struct Rpc {
+    /// The method in the descriptors.
+    pub method: &'static Method,
+    /// The verb, then its aliases.
+    pub names: &'static [&'static str],
+    /// How replies look as a table.
+    pub view: &'static View,
+    /// Command lines behind `csi GROUP`.
+    #[cfg(test)]
+    pub examples: &'static [&'static str],
+    /// Adds the flags to a command.
+    pub add_flags: fn(clap::Command) -> clap::Command,
+    /// The calls that a parsed command line asks for.
+    pub calls: fn(&ArgMatches, &Context) -> Result<Calls, RequestError>,
+}
+
+/// What one command line asks for.
+#[derive(Debug)]
+pub struct Calls {
+    /// One request a subject, in order.
+    pub requests: Vec<Request>,
+    /// Whether to follow `next_token` to the end.
+    pub follow_pages: bool,
+}
+
+/// One request, encoded.
+#[derive(Debug)]
+pub struct Request {
+    /// The volume, snapshot or name that the command line named; empty where there is none.
+    pub subject: String,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+impl Rpc {
+    /// The declaration of `T` as data.
+    pub const fn of<T: Declare>() -> Self {
+        Self {
+            method: T::METHOD,
+            names: T::NAMES,
+            view: &T::VIEW,
+            #[cfg(test)]
+            examples: T::EXAMPLES,
+            add_flags: add_flags::<T>,
+            calls: calls::<T>,
+        }
+    }
+
+    /// The verb.
+    pub fn verb(&self) -> &'static str {
+        self.names.first().copied().unwrap_or(self.method.name)
+    }
+}
+
+fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
+    let method = T::METHOD;
+    let (about, section) = method.doc.split_once("Spec: ").unwrap_or((method.doc, ""));
+    let service = method.service;
+    let group = GROUPS
+        .iter()
+        .find(|group| group.rpcs.iter().any(|rpc| rpc.method.name == method.name));
+    let group = group.map_or("", |group| group.name);
+    let examples: String = T::EXAMPLES
+        .iter()
+        .map(|line| format!("\n  csi {group} {line}"))
+        .collect();
+    flags::RequestFlags::augment_args(T::augment_args(command))
+        .about(schema::summary(method.doc))
+        .long_about(about.trim_end().to_owned())
+        .after_help(format!(
+            "RPC: csi.v1.{service}/{}; specification: {}\nExamples:{examples}",
+            method.name,
+            section.trim_end_matches('.')
+        ))
+}
+
+fn calls<T: Declare>(matches: &ArgMatches, context: &Context) -> Result<Calls, RequestError> {
+    let flags = T::from_arg_matches(matches).map_err(RequestError::Flags)?;
+    let base = context.base::<T>()?;
+    let mut requests = Vec::new();
+    let mut add = |subject: Option<&str>| {
+        let mut request = T::Request::decode(base.as_slice()).map_err(RequestError::Base)?;
+        flags.fill(subject, context, &mut request)?;
+        requests.push(Request {
+            subject: subject.unwrap_or_default().to_owned(),
+            bytes: request.encode_to_vec(),
+        });
+        Ok(())
+    };
+    match flags.subjects() {
+        Some(subjects) if !subjects.all.is_empty() => {
+            for subject in subjects.all {
+                add(Some(subject))?;
+            }
+        }
+        Some(subjects) if !context.has_base() => {
+            return Err(RequestError::NoSubject(subjects.value_name));
+        }
+        _ => add(None)?,
+    }
+    Ok(Calls {
+        requests,
+        follow_pages: flags.follows_pages(),
+    })
+}
+
+/// A service and its RPCs.
+pub struct Group {
+    /// The command's name.
+    pub name: &'static str,
+    /// Other names of it.
+    pub aliases: &'static [&'static str],
+    /// A line of help.
+    pub about: &'static str,
+    /// Its RPCs in the order of the help.
+    pub rpcs: &'static [Rpc],
+}
+
+/// Every group, in the order of the help.
+pub static GROUPS: &[Group] = &[
+    identity::GROUP,
+    controller::GROUP,
+    node::GROUP,
+    group_controller::GROUP,
+    snapshot_metadata::GROUP,
+];
+
+/// The RPC of a method of the descriptors, with its group.
+pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
+    GROUPS.iter().find_map(|group| {
+        let rpc = group.rpcs.iter().find(|rpc| rpc.method.name == method.name);
+        rpc.map(|rpc| (group, rpc))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::secrets::Secrets;
+    use crate::cli::{self, Task};
+    use csi_proto::schema::{Kind, Message as Schema};
+    use csi_proto::tables::METHODS;
+    use csi_proto::wire::{Raw, fields};
+    use std::collections::BTreeSet;
+
+    /// What a parsed example asks for.
+    fn parsed(line: &str) -> (&'static Rpc, Calls) {
+        let words = line.split(' ');
+        let matches = cli::command("csi").try_get_matches_from(words);
+        let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let Ok(Task::Call { rpc, matches, .. }) = cli::task(&matches) else {
+            panic!("{line}: not an RPC");
+        };
+        let context = Context {
+            default_capability: false,
+            secrets: Secrets::from_record("key=value").unwrap(),
+            base: None,
+        };
+        let calls =
+            (rpc.calls)(&matches, &context).unwrap_or_else(|error| panic!("{line}: {error}"));
+        (rpc, calls)
+    }
+
+    /// Every field that is set in a message, as `Message.field`, nested ones too.
+    fn set_fields(message: &'static Schema, bytes: &[u8], found: &mut BTreeSet<String>) {
+        for (number, raw) in fields(bytes).flatten() {
+            let field = message
+                .fields
+                .iter()
+                .find(|field| field.number == number)
+                .unwrap();
+            found.insert(format!("{}.{}", message.name, field.name));
+            if let (Kind::Message(of), Raw::Bytes(bytes)) = (field.kind, raw) {
+                set_fields(of, bytes, found);
+            }
+        }
+    }
+
+    /// Every field that can stand in a message, as `Message.field`, nested ones too.
+    fn all_fields(message: &'static Schema, found: &mut BTreeSet<String>) {
+        for field in message.fields {
+            found.insert(format!("{}.{}", message.name, field.name));
+            if let Kind::Message(of) = field.kind {
+                all_fields(of, found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_rpc_of_the_specification_is_declared_once() {
+        for method in METHODS {
+            let declared = GROUPS.iter().flat_map(|group| group.rpcs);
+            let count = declared
+                .filter(|rpc| rpc.method.name == method.name)
+                .count();
+            assert_eq!(count, 1, "{}", method.path);
+        }
+        assert_eq!(METHODS.len(), 32);
+    }
+
+    #[test]
+    fn every_field_of_every_request_can_be_said_by_flags() {
+        let (mut said, mut possible) = (BTreeSet::new(), BTreeSet::new());
+        for group in GROUPS {
+            for rpc in group.rpcs {
+                all_fields(rpc.method.request, &mut possible);
+                for example in rpc.examples {
+                    let (found, calls) = parsed(&format!("csi {} {example}", group.name));
+                    assert_eq!(found.method.name, rpc.method.name, "{example}");
+                    for request in calls.requests {
+                        set_fields(rpc.method.request, &request.bytes, &mut said);
+                    }
+                }
+            }
+        }
+        let silent: Vec<_> = possible.difference(&said).collect();
+        assert!(silent.is_empty(), "no example says {silent:?}");
+    }
+
+    #[test]
+    fn every_scalar_field_of_a_request_is_a_flag_of_that_name() {
+        let mut command = cli::command("csi");
+        command.build();
+        for group in GROUPS {
+            let group_command = command.find_subcommand(group.name).unwrap();
+            for rpc in group.rpcs {
+                let flags = group_command.find_subcommand(rpc.verb()).unwrap();
+                for field in rpc.method.request.fields {
+                    if matches!(field.kind, Kind::Message(_)) || field.secret {
+                        continue;
+                    }
+                    let name = field.name.replace('_', "-");
+                    let found = flags.get_arguments().any(|argument| {
+                        let aliases = argument.get_all_aliases().unwrap_or_default();
+                        argument.get_long() == Some(&name) || aliases.contains(&name.as_str())
+                    });
+                    assert!(found, "{} has no --{name}", rpc.method.path);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_name_alias_and_full_name_leads_to_its_rpc() {
+        for group in GROUPS {
+            for group_name in std::iter::once(&group.name).chain(group.aliases) {
+                for rpc in group.rpcs {
+                    for name in rpc.names.iter().chain([&rpc.method.kebab_name]) {
+                        let line = format!("csi {group_name} {name} --request {{}}");
+                        let matches = cli::command("csi").try_get_matches_from(line.split(' '));
+                        let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+                        match cli::task(&matches) {
+                            Ok(Task::Call { rpc: found, .. }) => {
+                                assert_eq!(found.verb(), rpc.verb(), "{line}")
+                            }
+                            _ => panic!("{line}: not an RPC"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_view_fits_its_messages() {
+        for rpc in GROUPS.iter().flat_map(|group| group.rpcs) {
+            let layout = crate::output::Layout::of(rpc)
+                .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
+            layout
+                .columns(true)
+                .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
+            let empty = rpc.method.response.fields.is_empty();
+            assert_eq!(empty, !rpc.view.done.is_empty(), "{}", rpc.method.name);
+            assert_eq!(empty, rpc.view.name.is_empty(), "{}", rpc.method.name);
+        }
+    }
+
+    #[test]
+    fn ids_and_paths_are_told_apart() {
+        for (argument, id, path, staging) in [
+            ("id:/path", "id", "/path", ""),
+            ("id:/path:/staging", "id", "/path", "/staging"),
+            ("a:b#c:/path:/staging", "a:b#c", "/path", "/staging"),
+            ("id:path:staging", "id", "path", "staging"),
+        ] {
+            let (_, calls) = parsed(&format!("csi node stats {argument}"));
+            let request =
+                csi_proto::v1::NodeGetVolumeStatsRequest::decode(&*calls.requests[0].bytes)
+                    .unwrap();
+            let got = (
+                request.volume_id,
+                request.volume_path,
+                request.staging_target_path,
+            );
+            assert_eq!(
+                got,
+                (id.to_owned(), path.to_owned(), staging.to_owned()),
+                "{argument}"
+            );
+        }
+    }
+
+    #[test]
+    fn command_lines_found_in_the_wild_are_understood() {
+        for line in [
+            "identity plugin-info --endpoint tcp://127.0.0.1:10000",
+            "-i -e unix:///var/tmp/csi.sock identity probe",
+            "controller new --endpoint x --cap 1,block name --req-bytes 2147483648 --params a=b",
+            "controller new --cap MULTI_NODE_MULTI_WRITER,mount,,, name",
+            "controller create-volume --cap 5,1 -l debug -e tcp://localhost:1 name",
+            "node publish --endpoint tcp://127.0.0.1:10000 --target-path /mnt/nfs --pub-context server=10.0.0.4,share=nfs_share nfstestvol",
+            "node publish --cap 1,block --staging-target-path S --target-path T --vol-context a=b,c=d id",
+            "node stats --endpoint x id:target:staging",
+            "controller del --endpoint x id",
+            "controller validate-volume-capabilities --endpoint x --cap 1,block id",
+        ] {
+            let (_, calls) = parsed(&format!("csi {line}"));
+            assert_eq!(calls.requests.len(), 1, "{line}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The Controller service, snapshots.
+
+use super::Declare;
+use super::flags::{
+    Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text,
+};
+use crate::output::csc;
+use crate::output::view::{Format, View, size, text};
+use clap::Args;
+use csi_proto::schema::Method;
+use csi_proto::{help, tables, v1};
+
+/// The flags of `controller create-snapshot`.
+#[derive(Args)]
+pub struct CreateSnapshot {
+    #[command(flatten)]
+    names: Names,
+    #[arg(long, visible_alias = "source-volume-id", value_name = "ID", help = help::create_snapshot_request::SOURCE_VOLUME_ID)]
+    source_volume: Option<String>,
+    #[command(flatten)]
+    parameters: Parameters,
+}
+
+impl Declare for CreateSnapshot {
+    type Request = v1::CreateSnapshotRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
+    const EXAMPLES: &'static [&'static str] =
+        &["create-snapshot snap-1 --source-volume vol-1 --params a=b"];
+    const VIEW: View = View::new(&[
+        text("SNAPSHOT ID", "snapshot.snapshot_id"),
+        text("SOURCE VOLUME", "snapshot.source_volume_id"),
+        size("SIZE", "snapshot.size_bytes"),
+        text("READY", "snapshot.ready_to_use"),
+        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("GROUP", "snapshot.group_snapshot_id"),
+        text("CREATED", "snapshot.creation_time").wide(),
+    ])
+    .name("snapshot.snapshot_id")
+    .csc(csc::created_snapshot);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.names.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.name);
+        }
+        fill_text(self.source_volume.as_ref(), &mut request.source_volume_id);
+        self.parameters.fill(&mut request.parameters);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller delete-snapshot`.
+#[derive(Args)]
+pub struct DeleteSnapshot {
+    #[command(flatten)]
+    ids: SnapshotIds,
+}
+
+impl Declare for DeleteSnapshot {
+    type Request = v1::DeleteSnapshotRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["delete-snapshot", "delsnap", "ds"];
+    const EXAMPLES: &'static [&'static str] = &["delete-snapshot snap-1"];
+    const VIEW: View = View::done("deleted");
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.snapshot_id);
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller list-snapshots`.
+#[derive(Args)]
+pub struct ListSnapshots {
+    #[command(flatten)]
+    pages: PageFlags,
+    #[arg(long, value_name = "ID", help = help::list_snapshots_request::SOURCE_VOLUME_ID)]
+    source_volume_id: Option<String>,
+    #[arg(long, value_name = "ID", help = help::list_snapshots_request::SNAPSHOT_ID)]
+    snapshot_id: Option<String>,
+}
+
+impl Declare for ListSnapshots {
+    type Request = v1::ListSnapshotsRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_LIST_SNAPSHOTS;
+    const NAMES: &'static [&'static str] = &["list-snapshots", "snap-list", "snapshots", "sl"];
+    const EXAMPLES: &'static [&'static str] = &[
+        "list-snapshots --source-volume-id vol-1 --snapshot-id snap-1 --max-entries 10 --starting-token t1",
+        "list-snapshots --all --sort-by AGE",
+    ];
+    const VIEW: View = View::new(&[
+        text("SNAPSHOT ID", "snapshot.snapshot_id"),
+        text("SOURCE VOLUME", "snapshot.source_volume_id"),
+        size("SIZE", "snapshot.size_bytes"),
+        text("READY", "snapshot.ready_to_use"),
+        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("GROUP", "snapshot.group_snapshot_id"),
+        text("CREATED", "snapshot.creation_time").wide(),
+    ])
+    .rows("entries")
+    .name("snapshot.snapshot_id")
+    .csc(csc::snapshots);
+
+    fn follows_pages(&self) -> bool {
+        self.pages.all()
+    }
+
+    fn fill(
+        &self,
+        _: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        self.pages
+            .fill(&mut request.max_entries, &mut request.starting_token)?;
+        fill_text(
+            self.source_volume_id.as_ref(),
+            &mut request.source_volume_id,
+        );
+        fill_text(self.snapshot_id.as_ref(), &mut request.snapshot_id);
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}
+
+/// The flags of `controller get-snapshot`.
+#[derive(Args)]
+pub struct GetSnapshot {
+    #[command(flatten)]
+    ids: SnapshotIds,
+}
+
+impl Declare for GetSnapshot {
+    type Request = v1::GetSnapshotRequest;
+    const METHOD: &'static Method = &tables::CONTROLLER_GET_SNAPSHOT;
+    const NAMES: &'static [&'static str] = &["get-snapshot"];
+    const EXAMPLES: &'static [&'static str] = &["get-snapshot snap-1"];
+    const VIEW: View = View::new(&[
+        text("SNAPSHOT ID", "snapshot.snapshot_id"),
+        text("SOURCE VOLUME", "snapshot.source_volume_id"),
+        size("SIZE", "snapshot.size_bytes"),
+        text("READY", "snapshot.ready_to_use"),
+        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("GROUP", "snapshot.group_snapshot_id"),
+        text("CREATED", "snapshot.creation_time").wide(),
+    ])
+    .name("snapshot.snapshot_id")
+    .csc(csc::created_snapshot);
+
+    fn subjects(&self) -> Option<Subjects<'_>> {
+        Some(self.ids.subjects())
+    }
+
+    fn fill(
+        &self,
+        subject: Option<&str>,
+        context: &Context,
+        request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        if let Some(subject) = subject {
+            subject.clone_into(&mut request.snapshot_id);
+        }
+        context.add_secrets(&mut request.secrets);
+        Ok(())
+    }
+}

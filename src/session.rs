@@ -1,0 +1,213 @@
+//! A connection to a driver and the one generic call through it: bytes in, bytes out, whatever the RPC.
+//!
+//! Owns deadlines and metadata. Must not know clap, print, or look into messages.
+
+use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
+use bytes::{Buf, BufMut, Bytes};
+use csi_proto::schema::Method;
+use http::uri::PathAndQuery;
+use std::future::Future;
+use std::time::Duration;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+
+/// Replies larger than tonic's default of 4 MiB are common in large clusters.
+const MAX_REPLY_BYTES: usize = 1 << 30;
+
+/// A way to a driver, with what goes along with every call.
+#[derive(Clone, Debug)]
+pub struct Session {
+    channel: Channel,
+    timeout: Option<Duration>,
+    metadata: MetadataMap,
+}
+
+/// A reply and its headers.
+pub type Answer = Response<Bytes>;
+
+/// A call that did not end with OK.
+#[derive(Clone, Debug)]
+pub struct CallError {
+    /// The status, with the code that the person should see.
+    pub status: Status,
+    /// How long the call was allowed to take.
+    pub timeout: Option<Duration>,
+}
+
+/// Metadata that cannot be sent.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "metadata {0:?} cannot be sent: keys are lower-case letters, digits, '-', '_' and '.', and values are printable ASCII"
+)]
+pub struct MetadataError(pub String);
+
+impl Session {
+    /// A session over a connection to `endpoint`. When that is lost, the next call makes a new one.
+    ///
+    /// # Errors
+    /// The typed reason why there is no connection.
+    pub async fn open(
+        endpoint: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<Self, EndpointError> {
+        Ok(Self {
+            channel: endpoint.connect(options).await?,
+            timeout: None,
+            metadata: MetadataMap::new(),
+        })
+    }
+
+    /// The same session with a deadline for every call from now on; `None` for none.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The same session with this metadata sent along.
+    ///
+    /// # Errors
+    /// When a key or value is not one that gRPC can carry.
+    pub fn with_metadata(mut self, entries: &[(String, String)]) -> Result<Self, MetadataError> {
+        for (key, value) in entries {
+            let wrong = || MetadataError(key.clone());
+            let name =
+                MetadataKey::from_bytes(key.to_lowercase().as_bytes()).map_err(|_| wrong())?;
+            let value: MetadataValue<_> = value.parse().map_err(|_| wrong())?;
+            self.metadata.append(name, value);
+        }
+        Ok(self)
+    }
+
+    /// The deadline of a call.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Calls a method whose reply is one message.
+    ///
+    /// # Errors
+    /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
+    pub async fn call(&self, method: &Method, request: Bytes) -> Result<Answer, CallError> {
+        let (mut client, request, path) = self.prepare(method, request);
+        self.bounded(async {
+            client.ready().await.map_err(not_ready)?;
+            client.unary(request, path, RawCodec).await
+        })
+        .await
+    }
+
+    /// Calls a method whose reply is a stream; the deadline covers the whole stream.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn stream(
+        &self,
+        method: &Method,
+        request: Bytes,
+    ) -> Result<Response<Streaming<Bytes>>, CallError> {
+        let (mut client, request, path) = self.prepare(method, request);
+        self.bounded(async {
+            client.ready().await.map_err(not_ready)?;
+            client.server_streaming(request, path, RawCodec).await
+        })
+        .await
+    }
+
+    /// The next message of a stream, `None` at its end.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn next(&self, stream: &mut Streaming<Bytes>) -> Result<Option<Bytes>, CallError> {
+        self.bounded(stream.message()).await
+    }
+
+    fn prepare(
+        &self,
+        method: &Method,
+        request: Bytes,
+    ) -> (tonic::client::Grpc<Channel>, Request<Bytes>, PathAndQuery) {
+        let client = tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(MAX_REPLY_BYTES)
+            .max_encoding_message_size(MAX_REPLY_BYTES);
+        let mut request = Request::new(request);
+        *request.metadata_mut() = self.metadata.clone();
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
+        (client, request, PathAndQuery::from_static(method.path))
+    }
+
+    async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, CallError> {
+        let result = match self.timeout {
+            None => work.await,
+            Some(timeout) => match tokio::time::timeout(timeout, work).await {
+                Ok(result) => result,
+                Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
+            },
+        };
+        result.map_err(|status| CallError {
+            status: as_deadline(status),
+            timeout: self.timeout,
+        })
+    }
+}
+
+/// tonic watches the deadline too and reports it as a cancellation, which nobody asked for.
+fn as_deadline(status: Status) -> Status {
+    let ours = status.code() == Code::Cancelled && status.message() == "Timeout expired";
+    if ours {
+        Status::deadline_exceeded("no answer within the deadline")
+    } else {
+        status
+    }
+}
+
+fn not_ready(error: tonic::transport::Error) -> Status {
+    let mut status = Status::unavailable("no connection to the driver");
+    status.set_source(std::sync::Arc::new(error));
+    status
+}
+
+/// Passes messages as the bytes that they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}
