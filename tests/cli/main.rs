@@ -4,4 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod connection;
+mod csc;
 mod golden;
+mod lifecycle;
+mod misbehaving;
+mod real_driver;
+mod requests;

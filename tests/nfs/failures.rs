@@ -26,6 +26,17 @@ fn fails_naming(scene: &Scene, server: &str, share: &str, options: &str, named: 
         assert!(output.code > 64, "{output}");
         output.says(named);
     };
+    let volume = Volume {
+        id: "somewhere".into(),
+        context: vec![
+            format!("server={server}"),
+            format!("share={share}"),
+            format!("mountOptions={options}"),
+        ],
+    };
+    in_time("publish", &|| scene.try_publish(&volume, "target", &[]));
+    scene.has_no_mounts();
+    scene.try_unpublish(&volume, "target").succeeds();
     let params = format!("server={server},share={share},mountOptions={options}");
     in_time("create", &|| {
         scene.csi.run_args([
@@ -38,17 +49,6 @@ fn fails_naming(scene: &Scene, server: &str, share: &str, options: &str, named: 
             &params,
         ])
     });
-    let volume = Volume {
-        id: "somewhere".into(),
-        context: vec![
-            format!("server={server}"),
-            format!("share={share}"),
-            format!("mountOptions={options}"),
-        ],
-    };
-    in_time("publish", &|| scene.try_publish(&volume, "target", &[]));
-    scene.has_no_mounts();
-    scene.try_unpublish(&volume, "target").succeeds();
 }
 
 #[test]

@@ -38,6 +38,8 @@ impl Driver {
 
     fn start_in(folder: TempDir, args: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let args = args(folder.path());
+        // The parent of a target path is the caller's to make.
+        std::fs::create_dir(folder.path().join("targets")).expect("a new folder");
         let process = launch(folder.path(), &args);
         let mut driver = Self {
             folder,

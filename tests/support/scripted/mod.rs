@@ -239,10 +239,12 @@ impl ScriptedDriver {
         self.shared.seen().connections
     }
 
-    /// Waits until `count` calls have come in all.
-    pub fn wait_for_calls(&self, count: usize) {
-        self.wait(&format!("{count} calls"), |seen| {
-            seen.requests.len() >= count
+    /// Waits until the RPC has been called.
+    pub fn wait_for_call(&self, rpc: &str) {
+        self.wait(rpc, |seen| {
+            seen.requests
+                .iter()
+                .any(|request| request.path.rsplit('/').next() == Some(rpc))
         });
     }
 

@@ -1,0 +1,207 @@
+//! Every way to name a driver, and what reaches it beside the request.
+
+use crate::support::certificates::Certificates;
+use crate::support::program::{BINARY, Csi};
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::GetPluginInfoResponse;
+
+fn named(driver: ScriptedDriver, name: &str) -> ScriptedDriver {
+    let reply = GetPluginInfoResponse {
+        name: name.into(),
+        vendor_version: "1".into(),
+        ..GetPluginInfoResponse::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&reply));
+    driver
+}
+
+/// Asks the driver for its name under this endpoint.
+fn answers(endpoint: &str, name: &str) {
+    let output = Csi::new().run_args(["-e", endpoint, "identity", "plugin-info", "-o", "name"]);
+    output.succeeds().prints(&format!("{name}\n"));
+}
+
+#[test]
+fn unix_sockets() {
+    let driver = named(ScriptedDriver::unix(), "socket");
+    let path = driver.endpoint().strip_prefix("unix://").unwrap();
+    for endpoint in [
+        format!("unix://{path}"),
+        format!("unix:{path}"),
+        path.to_owned(),
+        format!("UNIX://{path}"),
+    ] {
+        answers(&endpoint, "socket");
+    }
+    // gRPC servers refuse the path of a socket as the authority.
+    assert!(
+        driver
+            .requests()
+            .iter()
+            .all(|request| request.authority == "localhost")
+    );
+}
+
+#[test]
+fn a_socket_relative_to_the_working_folder() {
+    let driver = named(ScriptedDriver::unix(), "near");
+    let csi = Csi::new();
+    let path = driver.endpoint().strip_prefix("unix://").unwrap();
+    std::os::unix::fs::symlink(path, csi.home().join("near.sock")).unwrap();
+    for endpoint in ["near.sock", "./near.sock", "unix:near.sock"] {
+        csi.run(&format!("identity plugin-info -o name -e {endpoint}"))
+            .succeeds()
+            .prints("near\n");
+    }
+}
+
+#[test]
+fn abstract_sockets() {
+    let driver = named(ScriptedDriver::unix_abstract(), "abstract");
+    answers(driver.endpoint(), "abstract");
+}
+
+#[test]
+fn tcp() {
+    let driver = named(ScriptedDriver::tcp(), "port");
+    let address = driver.endpoint().strip_prefix("tcp://").unwrap().to_owned();
+    let port = address.rsplit(':').next().unwrap();
+    for endpoint in [
+        format!("tcp://{address}"),
+        address.clone(),
+        format!("localhost:{port}"),
+        format!("tcp4://{address}"),
+        format!("dns:///localhost:{port}"),
+    ] {
+        answers(&endpoint, "port");
+    }
+    let authorities: Vec<_> = driver
+        .requests()
+        .into_iter()
+        .map(|request| request.authority)
+        .collect();
+    assert_eq!(authorities[0], address);
+    assert_eq!(authorities[2], format!("localhost:{port}"));
+}
+
+#[test]
+fn tls() {
+    let certificates = Certificates::new();
+    let driver = named(ScriptedDriver::tls(&certificates, false), "encrypted");
+    let csi = Csi::at(driver.endpoint());
+    let file = |name: &str| certificates.file(name).display().to_string();
+    let info = "identity plugin-info -o name";
+    csi.run(&format!("{info} --cacert {}", file("ca.pem")))
+        .succeeds()
+        .prints("encrypted\n");
+    // Nobody vouches for the server.
+    let other = Certificates::new();
+    let stranger = csi.run(&format!(
+        "{info} --cacert {}",
+        other.file("ca.pem").display()
+    ));
+    assert_ne!(stranger.code, 0, "{stranger}");
+    assert!(
+        stranger.stderr.to_lowercase().contains("certificate"),
+        "{stranger}"
+    );
+    // The certificate is for another name than the endpoint's.
+    let by_address = driver.endpoint().replace("localhost", "127.0.0.1");
+    let csi = Csi::at(&by_address);
+    let wrong_name = csi.run(&format!("{info} --cacert {}", file("ca.pem")));
+    assert_ne!(wrong_name.code, 0, "{wrong_name}");
+    csi.run(&format!(
+        "{info} --cacert {} --server-name localhost",
+        file("ca.pem")
+    ))
+    .succeeds()
+    .prints("encrypted\n");
+}
+
+#[test]
+fn mutual_tls() {
+    let certificates = Certificates::new();
+    let driver = named(ScriptedDriver::tls(&certificates, true), "acquainted");
+    let csi = Csi::at(driver.endpoint());
+    let file = |name: &str| certificates.file(name).display().to_string();
+    let info = format!("identity plugin-info -o name --cacert {}", file("ca.pem"));
+    let nobody = csi.run(&info);
+    assert_ne!(nobody.code, 0, "{nobody}");
+    csi.run(&format!(
+        "{info} --cert {} --key {}",
+        file("client.pem"),
+        file("client.key")
+    ))
+    .succeeds()
+    .prints("acquainted\n");
+    csi.run(&format!("{info} --cert {}", file("client.pem")))
+        .exits(2)
+        .says("--key");
+    csi.run(&format!(
+        "{info} --cert /no/such.pem --key {}",
+        file("client.key")
+    ))
+    .says("/no/such.pem");
+}
+
+#[test]
+fn through_a_command() {
+    let driver = named(ScriptedDriver::unix(), "far");
+    let socket = driver.endpoint().strip_prefix("unix://").unwrap();
+    answers(&format!("exec:{BINARY} proxy --stdio {socket}"), "far");
+    assert_eq!(driver.request().authority, "localhost");
+}
+
+#[test]
+fn through_a_command_that_fails() {
+    let output = Csi::new().run_args([
+        "-e",
+        "exec:sh -c 'echo no such pod >&2; exit 3'",
+        "identity",
+        "plugin-info",
+    ]);
+    output.exits(64 + 14).says("no such pod");
+    let output = Csi::new().run_args(["-e", "exec:/no/such/program", "identity", "plugin-info"]);
+    assert_ne!(output.code, 0);
+    output.says("/no/such/program");
+    // One that never speaks is ended with the call.
+    let output = Csi::new().run_args([
+        "-e",
+        "exec:sleep 1000",
+        "-t",
+        "300ms",
+        "identity",
+        "plugin-info",
+    ]);
+    output.exits(64 + 4);
+}
+
+#[test]
+fn metadata_is_sent() {
+    let driver = named(ScriptedDriver::unix(), "listening");
+    let csi = Csi::at(driver.endpoint());
+    csi.run("identity plugin-info -m x-trace=7f,x-who=me -m x-who=you")
+        .succeeds();
+    let request = driver.request();
+    assert_eq!(request.header("x-trace"), Some("7f"));
+    assert_eq!(request.header("x-who"), Some("you"));
+    let agent = request.header("user-agent").unwrap_or_default().to_owned();
+    assert!(agent.starts_with("csi/"), "{agent}");
+    csi.run("identity plugin-info -m 'white space=1'")
+        .exits(2)
+        .says("white space");
+}
+
+#[test]
+fn nonsense_is_refused_before_anything_is_tried() {
+    for endpoint in [
+        "ftp://host/x",
+        "udp://127.0.0.1:1",
+        "unix:",
+        "exec:",
+        "tcp://127.0.0.1:notaport",
+    ] {
+        let output = Csi::new().run_args(["-e", endpoint, "identity", "probe"]);
+        output.exits(2).says(endpoint);
+    }
+}

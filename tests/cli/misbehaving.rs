@@ -1,0 +1,366 @@
+//! Drivers that no test suite of a driver would pass: old ones, newer ones, enormous ones, broken ones, dead ones. Each
+//! gets a decent answer: an error that says what happened in one line, the right exit code, and no wait without end.
+
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::list_volumes_response::Entry;
+use csi_proto::v1::{
+    BlockMetadata, BlockMetadataType, CreateVolumeResponse, GetMetadataAllocatedResponse,
+    GetPluginInfoResponse, ListVolumesResponse, ProbeResponse, Volume,
+};
+use prost::Message as _;
+use prost::encoding::{WireType, encode_key, encode_varint, string};
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+#[test]
+fn predates_the_rpc() {
+    let driver = ScriptedDriver::unix();
+    Csi::at(driver.endpoint())
+        .run("controller get-volume vol-1")
+        .exits(64 + 12)
+        .prints("")
+        .says(
+            "error: controller get-volume vol-1: UNIMPLEMENTED: unknown method ControllerGetVolume",
+        )
+        .says("hint: ");
+}
+
+#[test]
+fn is_newer_than_this_client() {
+    let mut reply = CreateVolumeResponse {
+        volume: Some(Volume {
+            volume_id: "vol-1".into(),
+            ..Volume::default()
+        }),
+    }
+    .encode_to_vec();
+    // Fields of a later CSI: one with text, one with a number.
+    string::encode(77, &"from the future".to_owned(), &mut reply);
+    encode_key(78, WireType::Varint, &mut reply);
+    encode_varint(42, &mut reply);
+    let driver = ScriptedDriver::unix();
+    driver.on("CreateVolume", Reply::bytes(reply));
+    let csi = Csi::at(driver.endpoint());
+    let json = csi
+        .run("controller create-volume pvc-1 -o json")
+        .succeeds()
+        .json();
+    assert_eq!(json["#77"], "from the future");
+    assert_eq!(json["#78"], "42");
+    assert_eq!(json["volume"]["volumeId"], "vol-1");
+    csi.run("controller create-volume pvc-1 -o name")
+        .succeeds()
+        .prints("vol-1\n");
+}
+
+#[test]
+fn has_a_hundred_thousand_volumes() {
+    let entry = |number: u32| Entry {
+        volume: Some(Volume {
+            volume_id: format!("vol-{number:06}"),
+            ..Volume::default()
+        }),
+        status: None,
+    };
+    let driver = ScriptedDriver::unix();
+    let reply = ListVolumesResponse {
+        entries: (0..100_000).map(entry).collect(),
+        next_token: String::new(),
+    };
+    driver.on("ListVolumes", Reply::message(&reply));
+    let output = Csi::at(driver.endpoint())
+        .run("controller list-volumes -o name")
+        .succeeds();
+    assert_eq!(output.stdout.lines().count(), 100_000);
+    assert_eq!(output.stdout.lines().last(), Some("vol-099999"));
+}
+
+#[test]
+fn has_its_volumes_on_a_hundred_pages() {
+    let driver = ScriptedDriver::unix();
+    driver.answer("ListVolumes", |request| {
+        let request: csi_proto::v1::ListVolumesRequest = request.decode();
+        let page: u32 = request.starting_token.parse().unwrap_or(0);
+        let entry = |row: u32| Entry {
+            volume: Some(Volume {
+                volume_id: format!("vol-{:05}", page * 100 + row),
+                ..Volume::default()
+            }),
+            status: None,
+        };
+        let next_token = if page < 99 {
+            (page + 1).to_string()
+        } else {
+            String::new()
+        };
+        Reply::message(&ListVolumesResponse {
+            entries: (0..100).map(entry).collect(),
+            next_token,
+        })
+    });
+    let csi = Csi::at(driver.endpoint());
+    let output = csi.run("controller list-volumes --all -o name").succeeds();
+    let expected: Vec<String> = (0..10_000).map(|row| format!("vol-{row:05}")).collect();
+    assert_eq!(output.stdout.lines().collect::<Vec<_>>(), expected);
+    // One page, and a word on how to get the others.
+    let first = csi.run("controller list-volumes").succeeds();
+    assert_eq!(first.stdout.lines().count(), 101);
+    assert!(first.stderr.contains("--all"), "{first}");
+}
+
+#[test]
+fn has_a_list_without_end() {
+    let driver = ScriptedDriver::unix();
+    let page = ListVolumesResponse {
+        entries: vec![Entry::default()],
+        next_token: "again".into(),
+    };
+    driver.on("ListVolumes", Reply::message(&page));
+    let output = Csi::at(driver.endpoint()).run("controller list-volumes --all");
+    output.exits(64 + 13).says("again");
+    assert_eq!(driver.calls().len(), 2);
+}
+
+#[test]
+fn complains_at_length() {
+    let driver = ScriptedDriver::unix();
+    let complaint = "mount failed because of this and that; ".repeat(2_700);
+    assert!(complaint.len() > 100 * 1024);
+    driver.on(
+        "NodePublishVolume",
+        Reply::error(Code::Internal, &complaint),
+    );
+    Csi::at(driver.endpoint())
+        .run("node publish vol-1 --target-path /mnt/vol-1")
+        .exits(64 + 13)
+        .says(complaint.trim_end());
+}
+
+#[test]
+fn sends_escape_codes() {
+    let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nvol\u{202e}gpj";
+    let driver = ScriptedDriver::unix();
+    let volume = Volume {
+        volume_id: evil.into(),
+        ..Volume::default()
+    };
+    driver.on(
+        "CreateVolume",
+        Reply::message(&CreateVolumeResponse {
+            volume: Some(volume),
+        }),
+    );
+    driver.on("DeleteVolume", Reply::error(Code::NotFound, evil));
+    let csi = Csi::at(driver.endpoint());
+    for line in [
+        "controller create-volume pvc-1",
+        "controller create-volume pvc-1 -o wide",
+        "controller delete-volume x",
+    ] {
+        let output = csi.run(line);
+        let shown = format!("{}{}", output.stdout, output.stderr);
+        let control = shown
+            .chars()
+            .find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+        assert_eq!(control, None, "{output:?}");
+        assert!(shown.contains("owned"), "{output}");
+    }
+    // A script gets what the driver said.
+    let json = csi
+        .run("controller create-volume pvc-1 -o json")
+        .succeeds()
+        .json();
+    assert_eq!(json["volume"]["volumeId"], evil);
+}
+
+#[test]
+fn never_answers() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::never());
+    let started = Instant::now();
+    Csi::at(driver.endpoint())
+        .run("identity probe --timeout 300ms")
+        .exits(64 + 4)
+        .says("error: identity probe: DEADLINE_EXCEEDED: ")
+        .says("--timeout");
+    assert!(started.elapsed() < Duration::from_secs(5));
+    driver.wait_for_cancellation("Probe");
+    // The driver is told as well how long it has.
+    let grpc_timeout = driver.request().header("grpc-timeout").map(str::to_owned);
+    assert!(grpc_timeout.is_some(), "{:?}", driver.request().metadata);
+}
+
+#[test]
+fn accepts_connections_and_never_speaks() {
+    let driver = ScriptedDriver::silent();
+    Csi::at(driver.endpoint())
+        .run("identity probe --timeout 300ms")
+        .exits(64 + 4)
+        .says("DEADLINE_EXCEEDED");
+}
+
+#[test]
+fn begins_an_answer_and_never_ends_it() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "Probe",
+        Reply::message(&ProbeResponse::default()).then_hang(),
+    );
+    Csi::at(driver.endpoint())
+        .run("identity probe --timeout 300ms")
+        .exits(64 + 4)
+        .says("DEADLINE_EXCEEDED");
+    driver.wait_for_cancellation("Probe");
+}
+
+#[test]
+fn dies_in_mid_call() {
+    let driver = ScriptedDriver::unix();
+    driver.on("CreateVolume", Reply::disconnect());
+    let output = Csi::at(driver.endpoint()).run("controller create-volume pvc-1");
+    output
+        .exits(64 + 14)
+        .says("error: controller create-volume pvc-1: UNAVAILABLE: ");
+}
+
+#[test]
+fn dies_in_mid_stream() {
+    let block = GetMetadataAllocatedResponse {
+        block_metadata_type: BlockMetadataType::VariableLength.into(),
+        volume_capacity_bytes: 1 << 30,
+        block_metadata: vec![BlockMetadata {
+            byte_offset: 7_777,
+            size_bytes: 512,
+        }],
+    };
+    let driver = ScriptedDriver::unix();
+    let csi = Csi::at(driver.endpoint());
+    for (reply, code) in [
+        (Reply::message(&block).then_disconnect(), Code::Unavailable),
+        (
+            Reply::message(&block).then_error(Code::DataLoss, "the map is damaged"),
+            Code::DataLoss,
+        ),
+    ] {
+        driver.on("GetMetadataAllocated", reply);
+        let output = csi.run("snapshot-metadata get-metadata-allocated snap-1 -o json");
+        // What had arrived is shown all the same.
+        assert!(output.stdout.contains("7777"), "{output}");
+        output.exits(64 + i32::from(code));
+    }
+}
+
+#[test]
+fn streams_as_slowly_as_it_likes() {
+    let block = |byte_offset| GetMetadataAllocatedResponse {
+        block_metadata: vec![BlockMetadata {
+            byte_offset,
+            size_bytes: 512,
+        }],
+        ..GetMetadataAllocatedResponse::default()
+    };
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "GetMetadataAllocated",
+        Reply::message(&block(1_111)).then_hang(),
+    );
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("snapshot-metadata get-metadata-allocated snap-1 -o jsonl");
+    // Rows are printed as they arrive.
+    process.wait_for_output("1111");
+    process.signal(rustix::process::Signal::INT);
+    let ended = process.wait(crate::support::PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    driver.wait_for_cancellation("GetMetadataAllocated");
+}
+
+#[test]
+fn is_interrupted() {
+    let driver = ScriptedDriver::unix();
+    driver.on("CreateVolume", Reply::never());
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("controller create-volume pvc-1");
+    driver.wait_for_call("CreateVolume");
+    process.signal(rustix::process::Signal::INT);
+    let ended = process.wait(crate::support::PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    driver.wait_for_cancellation("CreateVolume");
+}
+
+#[test]
+fn is_no_driver_but_a_web_server() {
+    let driver = ScriptedDriver::tcp();
+    driver.on("Probe", Reply::http(502, "<html>Bad Gateway</html>"));
+    let output = Csi::at(driver.endpoint()).run("identity probe");
+    assert!(output.code > 64, "{output}");
+    output.says("502");
+}
+
+#[test]
+fn sends_bytes_that_are_no_message() {
+    let driver = ScriptedDriver::unix();
+    driver.on("GetPluginInfo", Reply::bytes(vec![0x0a, 0xff, 0xff]));
+    let csi = Csi::at(driver.endpoint());
+    for format in ["table", "json", "name", "csc"] {
+        let output = csi.run(&format!("identity plugin-info -o {format}"));
+        assert_ne!(output.code, 0, "{output}");
+        assert!(!output.stderr.contains("panicked"), "{output}");
+        assert!(output.stderr.contains("identity plugin-info"), "{output}");
+    }
+    // Text that is not UTF-8.
+    driver.on("GetPluginInfo", Reply::bytes(vec![0x0a, 0x01, 0xff]));
+    csi.run("identity plugin-info").exits(1).says("UTF-8");
+}
+
+#[test]
+fn sends_nothing_and_says_ok() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::messages::<ProbeResponse>(&[]));
+    let output = Csi::at(driver.endpoint()).run("identity probe");
+    assert!(output.code > 64, "{output}");
+    assert!(!output.stderr.contains("panicked"), "{output}");
+}
+
+#[test]
+fn is_not_there() {
+    let csi = Csi::new();
+    let missing = csi.home().join("csi.sock");
+    csi.run(&format!("identity probe -e unix://{}", missing.display()))
+        .exits(64 + 14)
+        .says("csi.sock")
+        .says("hint: ");
+    // A socket file that a dead driver left.
+    drop(std::os::unix::net::UnixListener::bind(&missing).unwrap());
+    csi.run(&format!("identity probe -e {}", missing.display()))
+        .exits(64 + 14)
+        .says("csi.sock")
+        .says("hint: ");
+    csi.run("identity probe").exits(2).says("CSI_ENDPOINT");
+}
+
+#[test]
+fn answers_a_little_later() {
+    let driver = ScriptedDriver::unix();
+    let not_yet = Reply::message(&ProbeResponse { ready: Some(false) });
+    driver.on_each(
+        "Probe",
+        [
+            Reply::error(Code::Unavailable, "starting"),
+            not_yet,
+            Reply::message(&ProbeResponse { ready: None }),
+        ],
+    );
+    driver.on(
+        "GetPluginInfo",
+        Reply::message(&GetPluginInfoResponse {
+            name: "late".into(),
+            ..Default::default()
+        }),
+    );
+    let csi = Csi::at(driver.endpoint());
+    csi.run("identity plugin-info --wait 10s -o name")
+        .succeeds()
+        .prints("late\n");
+    assert_eq!(driver.calls(), ["Probe", "Probe", "Probe", "GetPluginInfo"]);
+}

@@ -1,0 +1,164 @@
+//! Requests given whole, shown without being sent, and what they may not carry.
+
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::{CreateVolumeResponse, Volume};
+use serde_json::json;
+
+fn driver() -> ScriptedDriver {
+    let driver = ScriptedDriver::unix();
+    let volume = Volume {
+        volume_id: "vol-1".into(),
+        ..Volume::default()
+    };
+    driver.on(
+        "CreateVolume",
+        Reply::message(&CreateVolumeResponse {
+            volume: Some(volume),
+        }),
+    );
+    driver
+}
+
+#[test]
+fn what_a_dry_run_prints_can_be_sent() {
+    let driver = driver();
+    let flags = "controller create-volume pvc-1 --req-bytes 1Gi --cap 5,mount,nfs,hard --params a=b --requisite zone=a";
+    let csi = Csi::at(driver.endpoint());
+    let printed = csi.run(&format!("{flags} --dry-run -o json")).succeeds();
+    assert_eq!(driver.calls(), [""; 0], "a dry run sends nothing");
+    csi.run(flags).succeeds();
+    let csi = Csi::at(driver.endpoint()).input(printed.stdout.as_bytes());
+    csi.run("controller create-volume --request -").succeeds();
+    let file = csi.file("request.json", &printed.stdout);
+    csi.run(&format!(
+        "controller create-volume --request {}",
+        file.display()
+    ))
+    .succeeds();
+    let requests = driver.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.message == requests[0].message)
+    );
+}
+
+#[test]
+fn a_dry_run_needs_no_driver_and_shows_no_secret() {
+    let csi = Csi::new().env("X_CSI_SECRETS", "password=hunter2");
+    let output = csi
+        .run("controller create-volume pvc-1 --dry-run")
+        .succeeds();
+    assert!(!format!("{output:?}").contains("hunter2"), "{output}");
+    // It says so on stderr.
+    assert!(output.stderr.contains("secret"), "{output}");
+    assert_eq!(output.json()["name"], "pvc-1");
+}
+
+#[test]
+fn flags_override_the_request() {
+    let driver = driver();
+    let request = json!({"name": "from-json", "capacityRange": {"requiredBytes": "1"}, "parameters": {"a": "b", "c": "d"}});
+    let csi = Csi::at(driver.endpoint());
+    csi.run_args([
+        "controller",
+        "create-volume",
+        "from-flag",
+        "--request",
+        &request.to_string(),
+        "--params",
+        "c=e",
+    ])
+    .succeeds();
+    let sent = driver.request().json();
+    assert_eq!(sent["name"], "from-flag");
+    assert_eq!(sent["capacityRange"]["requiredBytes"], "1");
+    assert_eq!(sent["parameters"], json!({"a": "b", "c": "e"}));
+}
+
+#[test]
+fn secrets_never_stand_in_an_argument() {
+    let driver = driver();
+    let csi = Csi::at(driver.endpoint());
+    let request = json!({"name": "pvc-1", "secrets": {"password": "hunter2"}}).to_string();
+    let output = csi
+        .run_args(["controller", "create-volume", "--request", &request])
+        .exits(2);
+    assert!(!output.stderr.contains("hunter2"), "{output}");
+    assert_eq!(driver.calls(), [""; 0]);
+    // From a file or from standard input it is welcome, and appears nowhere.
+    let file = csi.file("request.json", &request);
+    let secrets = csi.file("secrets", "token=hunter3\n");
+    let output = csi
+        .run(&format!(
+            "controller create-volume --request {} --secrets-file {} -vvv",
+            file.display(),
+            secrets.display()
+        ))
+        .succeeds();
+    let sent: csi_proto::v1::CreateVolumeRequest = driver.request().decode();
+    assert_eq!(
+        (
+            sent.secrets["password"].as_str(),
+            sent.secrets["token"].as_str()
+        ),
+        ("hunter2", "hunter3")
+    );
+    assert!(!format!("{output:?}").contains("hunter"), "{output}");
+    // A verbose run shows the request all the same.
+    assert!(output.stderr.contains("pvc-1"), "{output}");
+}
+
+#[test]
+fn a_request_that_does_not_fit_is_explained() {
+    let csi = Csi::at("unix:///nowhere");
+    for (request, named) in [
+        (json!({"nmae": "x"}), "nmae"),
+        (json!({"name": 7}), "name"),
+        (
+            json!({"capacityRange": {"requiredBytes": "many"}}),
+            "requiredBytes",
+        ),
+        (
+            json!({"volumeCapabilities": [{"accessMode": {"mode": "SOMETIMES"}}]}),
+            "SOMETIMES",
+        ),
+    ] {
+        let output = csi.run_args([
+            "controller",
+            "create-volume",
+            "--request",
+            &request.to_string(),
+        ]);
+        output.exits(2).says(named);
+    }
+    csi.run("controller create-volume --request /no/such/file")
+        .exits(2)
+        .says("/no/such/file");
+    csi.run_args(["controller", "create-volume", "--request", "{\"name\":"])
+        .exits(2)
+        .says("JSON");
+}
+
+#[test]
+fn mistakes_on_the_command_line() {
+    let csi = Csi::at("unix:///nowhere");
+    for (line, said) in [
+        ("controller", "Usage"),
+        ("controller create-volumes", "create-volume"),
+        ("controller create-volume pvc-1 --req-bytes 10Qi", "10Qi"),
+        (
+            "controller create-volume pvc-1 --cap sometimes,mount",
+            "sometimes",
+        ),
+        ("controller create-volume", "NAME"),
+        ("controller list-volumes surplus", "surplus"),
+        ("identity probe --timeout soon", "soon"),
+        ("node stats vol-1", "--volume-path"),
+        ("identity probe -o yaml", "json"),
+    ] {
+        csi.run(line).exits(2).says(said);
+    }
+}
