@@ -216,7 +216,7 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
             session: session(&controller, globals).await?,
             endpoint: controller,
         };
-        Lifecycle::new(flags, context, node, controller, steps)
+        Lifecycle::new(flags, context, node, controller, steps, style)
             .run()
             .await
     })
