@@ -7,6 +7,7 @@ mod support;
 mod connection;
 mod csc;
 mod golden;
+mod layers;
 mod lifecycle;
 mod misbehaving;
 mod real_driver;
