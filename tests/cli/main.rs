@@ -10,5 +10,6 @@ mod golden;
 mod layers;
 mod lifecycle;
 mod misbehaving;
+mod readme;
 mod real_driver;
 mod requests;
