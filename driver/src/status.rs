@@ -90,7 +90,7 @@ fn controller_code(error: &ControllerError) -> Code {
         ControllerError::Root(error) => root_code(error),
         ControllerError::Share { source, .. } => share_code(source),
         ControllerError::Unimplemented(_) => Code::Unimplemented,
-        ControllerError::ShuttingDown => Code::Unavailable,
+        ControllerError::NoAnswer(_) | ControllerError::ShuttingDown => Code::Unavailable,
     }
 }
 

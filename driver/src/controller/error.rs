@@ -9,6 +9,7 @@ use crate::share::error::ShareError;
 use crate::share::roots::RootError;
 use crate::volume_id::{ForeignId, IdTooLong};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A failure of a controller call. Cheap to clone, since callers that joined one operation share its result.
@@ -63,6 +64,9 @@ pub enum ControllerError {
         /// What is wrong.
         source: Arc<ShareError>,
     },
+    /// A call that changes nothing has waited long enough.
+    #[error("the share has not answered for {0:.1?}: is its server up?")]
+    NoAnswer(Duration),
     /// This driver has no such RPC.
     #[error("{0} is not implemented by this driver")]
     Unimplemented(&'static str),

@@ -256,6 +256,16 @@ fn answer_with<T>(result: Result<T, ControllerError>) -> Answer<T> {
     result.map(Response::new).map_err(Status::from)
 }
 
+/// For calls that change nothing, and so need no table of what runs. A dead server must not hold them for ever.
+async fn bounded<T>(
+    patience: Duration,
+    call: impl Future<Output = Result<T, ControllerError>>,
+) -> Result<T, ControllerError> {
+    tokio::time::timeout(patience, call)
+        .await
+        .unwrap_or(Err(ControllerError::NoAnswer(patience)))
+}
+
 fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
     answer_with(Err(ControllerError::Unimplemented(rpc)))
 }
@@ -282,28 +292,32 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::ValidateVolumeCapabilitiesRequest>,
     ) -> Answer<csi::ValidateVolumeCapabilitiesResponse> {
-        answer_with(self.validate(request.into_inner()).await)
+        let patience = self.patience(&request);
+        answer_with(bounded(patience, self.validate(request.into_inner())).await)
     }
 
     async fn list_volumes(
         &self,
         request: Request<csi::ListVolumesRequest>,
     ) -> Answer<csi::ListVolumesResponse> {
-        answer_with(self.list(request.into_inner()).await)
+        let patience = self.patience(&request);
+        answer_with(bounded(patience, self.list(request.into_inner())).await)
     }
 
     async fn controller_get_volume(
         &self,
         request: Request<csi::ControllerGetVolumeRequest>,
     ) -> Answer<csi::ControllerGetVolumeResponse> {
-        answer_with(self.get(request.into_inner()).await)
+        let patience = self.patience(&request);
+        answer_with(bounded(patience, self.get(request.into_inner())).await)
     }
 
     async fn get_capacity(
         &self,
         request: Request<csi::GetCapacityRequest>,
     ) -> Answer<csi::GetCapacityResponse> {
-        answer_with(self.capacity(request.into_inner()).await)
+        let patience = self.patience(&request);
+        answer_with(bounded(patience, self.capacity(request.into_inner())).await)
     }
 
     async fn controller_expand_volume(

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Set once the kernel, or a container's system call filter, has shown to have no openat2.
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
@@ -37,6 +38,10 @@ pub fn file(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
 }
 
 fn open(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    patiently(|| open_once(&at, path, flags))
+}
+
+fn open_once(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     if !NO_OPENAT2.load(Ordering::Relaxed) {
         let resolve = ResolveFlags::BENEATH
             | ResolveFlags::NO_SYMLINKS
@@ -58,6 +63,32 @@ fn open(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         }
     }
     walk(at, path, flags)
+}
+
+/// Repeats what reports ESTALE for a little while.
+///
+/// An NFS client reports it for a folder that is gone, and also, seen with two clients, for one that another client has
+/// moved, while this one moves things too: its kernel cannot get the locks to move its own entry after it. Only the second
+/// passes; taken for the first, it would say that something is gone that is not.
+fn patiently<T, E: Into<io::Error>>(mut work: impl FnMut() -> Result<T, E>) -> io::Result<T> {
+    for wait in 1..=12 {
+        match work().map_err(Into::into) {
+            Err(error) if errno(&error) == Some(Errno::STALE) => {
+                std::thread::sleep(Duration::from_millis(wait));
+            }
+            other => return other,
+        }
+    }
+    work().map_err(Into::into)
+}
+
+/// Renames `from` in `at` to `to` in `there`; it replaces an empty folder when `from` is a folder.
+///
+/// # Errors
+/// Whatever rename(2) says.
+pub fn rename(at: impl AsFd, from: &str, there: impl AsFd, to: &str) -> Result<(), Errno> {
+    patiently(|| fs::renameat(&at, from, &there, to))
+        .map_err(|error| errno(&error).unwrap_or(Errno::IO))
 }
 
 /// The same without openat2: one component after the other, each opened without following.
@@ -90,10 +121,10 @@ fn walk(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 /// # Errors
 /// Whatever mkdir(2) says, but EEXIST.
 pub fn make_folder(at: impl AsFd, name: &str, mode: u32) -> io::Result<bool> {
-    match fs::mkdirat(&at, name, Mode::from_raw_mode(mode)) {
+    match patiently(|| fs::mkdirat(&at, name, Mode::from_raw_mode(mode))) {
         Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        Err(other) => Err(other.into()),
+        Err(error) if errno(&error) == Some(Errno::EXIST) => Ok(false),
+        Err(other) => Err(other),
     }
 }
 
@@ -102,10 +133,18 @@ pub fn make_folder(at: impl AsFd, name: &str, mode: u32) -> io::Result<bool> {
 /// # Errors
 /// Whatever stat(2) says, but ENOENT.
 pub fn exists(at: impl AsFd, name: &str) -> io::Result<bool> {
-    match fs::statat(at, name, fs::AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(_) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
-        Err(other) => Err(other.into()),
+    inode(at, name).map(|inode| inode.is_some())
+}
+
+/// The inode number of `name` in `at`, whatever it is; nothing when it is not there. Symlinks are not followed.
+///
+/// # Errors
+/// Whatever stat(2) says, but ENOENT.
+pub fn inode(at: impl AsFd, name: &str) -> io::Result<Option<u64>> {
+    match patiently(|| fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) => Ok(Some(stat.st_ino)),
+        Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
+        Err(other) => Err(other),
     }
 }
 

@@ -155,7 +155,7 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
         }
         at = next;
     }
-    let renamed = fs::renameat(&share.drafts, draft, &at, &leaf);
+    let renamed = beneath::rename(&share.drafts, draft, &at, &leaf);
     if renamed.is_ok() {
         beneath::sync(&at)?;
         return Ok(Attempt::Claimed);

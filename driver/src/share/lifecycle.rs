@@ -35,7 +35,8 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
         let Some(found) = store::find(share, key)? else {
             if let Err(refusal) = refuse_foreign(share, &wanted.sub_dir) {
                 // What lies there may be this very volume, made by another call since the look.
-                refusals += 1;
+                let own = matches!(&refusal, ShareError::Overlap { volume, .. } if *volume == wanted.name);
+                refusals += usize::from(!own);
                 if refusals < 3 {
                     continue;
                 }
@@ -63,7 +64,10 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
             });
         }
         match record.state {
-            State::Deleting => finish_delete(share, &found)?,
+            State::Deleting => match finish_delete(share, &found) {
+                Err(error) if !is_overtaken(&error) => return Err(error),
+                _ => {}
+            },
             State::Creating | State::Ready => {
                 if let Some(difference) = record.difference(wanted) {
                     return Err(ShareError::Different { difference });
@@ -71,8 +75,10 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
                 if record.state == State::Ready {
                     return Ok(found.record);
                 }
-                if let Some(record) = finish_create(share, &found)? {
-                    return Ok(record);
+                match finish_create(share, &found) {
+                    Ok(Some(record)) => return Ok(record),
+                    Err(error) if !is_overtaken(&error) => return Err(error),
+                    _ => {}
                 }
             }
         }
@@ -95,11 +101,14 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
             | ShareError::Foreign { .. }
             | ShareError::Blocked { .. }),
         ) => {
-            withdraw(share, found)?;
-            return Err(refusal);
+            // Changed by others meanwhile, the refusal may be about a volume that is gone.
+            return match withdraw(share, found)? {
+                Claimed::Won => Err(refusal),
+                Claimed::Lost => Ok(None),
+            };
         }
         // Nobody has written to it yet, so a new one is as good.
-        Err(ShareError::Vanished { .. }) => return withdraw(share, found).map(|()| None),
+        Err(ShareError::Vanished { .. }) => return withdraw(share, found).map(|_| None),
         Err(other) => return Err(other.unfinished()),
     }
     let mut next = record.next();
@@ -122,8 +131,12 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
     }
     let parent = make_parents(share, path)?;
     step("the parents are made")?;
-    if beneath::exists(&parent, path.leaf()).doing(doing)? {
-        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record.
+    if let Some(inode) = beneath::inode(&parent, path.leaf()).doing(doing)? {
+        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record,
+        // which an NFSv3 client may be late to see.
+        if inode == found.record.inode {
+            return Ok(());
+        }
         return match store::find(share, found.record.key())? {
             Some(again) if again.record.nonce == found.record.nonce && again.prepared => {
                 Err(ShareError::Foreign { path: path.clone() })
@@ -131,10 +144,10 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
             _ => Ok(()),
         };
     }
-    match fs::renameat(&found.folder, PREPARED, &parent, path.leaf()) {
+    match beneath::rename(&found.folder, PREPARED, &parent, path.leaf()) {
         Ok(()) => {}
         // Placed by another call.
-        Err(Errno::NOENT | Errno::STALE) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(()),
         Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
             return Err(ShareError::Foreign { path: path.clone() });
         }
@@ -146,13 +159,13 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
 }
 
 /// Takes back a volume whose folder cannot be had.
-fn withdraw(share: &Share, found: &Found) -> Result<(), ShareError> {
+fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
     let mut next = found.record.next();
     next.state = State::Deleting;
     // Should another call have placed the folder after all, it is ours and empty.
     next.wanted.on_delete = OnDelete::Delete;
     match store::update(share, found, &next).map_err(ShareError::unfinished)? {
-        Claimed::Lost => Ok(()),
+        Claimed::Lost => Ok(Claimed::Lost),
         Claimed::Won => {
             let withdrawn = Found {
                 folder: found
@@ -162,7 +175,8 @@ fn withdraw(share: &Share, found: &Found) -> Result<(), ShareError> {
                 record: next,
                 prepared: found.prepared,
             };
-            finish_delete(share, &withdrawn)
+            finish_delete(share, &withdrawn)?;
+            Ok(Claimed::Won)
         }
     }
 }
@@ -180,7 +194,10 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             _ => return Ok(()),
         };
         if found.record.state == State::Deleting {
-            return finish_delete(share, &found);
+            match finish_delete(share, &found) {
+                Err(error) if is_overtaken(&error) => continue,
+                other => return other,
+            }
         }
         let mut next = found.record.next();
         next.state = State::Deleting;
@@ -233,7 +250,7 @@ const SET_ASIDE: &str = "withdrawn";
 /// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
 fn set_aside(found: &Found) -> Result<bool, ShareError> {
     let doing = || "setting the prepared folder aside".to_owned();
-    match fs::renameat(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
+    match beneath::rename(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
         Ok(()) => {
             step("the prepared folder is set aside")?;
             beneath::sync(&found.folder).doing(doing)?;
@@ -241,8 +258,6 @@ fn set_aside(found: &Found) -> Result<bool, ShareError> {
         }
         // Set aside by an earlier call, then; or placed.
         Err(Errno::NOENT) => beneath::exists(&found.folder, SET_ASIDE).doing(doing),
-        // The record and its folder are gone, so nothing is at the path that is ours.
-        Err(Errno::STALE) => Ok(true),
         Err(error) => Err(error).doing(doing),
     }
 }
@@ -252,7 +267,7 @@ fn set_aside(found: &Found) -> Result<bool, ShareError> {
 /// The move goes by the path, and may come late: hung for an hour on a dead server, while somebody else has finished this
 /// deletion and a new volume has come to the same path. So the folder goes to a waiting place first. If the claim is
 /// ours after that, it was ours at the move; if not, what was moved is another volume's and goes back.
-fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
+pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
     let path = &record.wanted.sub_dir;
     let doing = || format!("moving {path} to the trash");
     let parent = match open_parent(share, path) {
@@ -264,7 +279,7 @@ fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
     if let Some(parent) = &parent
         && is_ours(share, record)?
     {
-        match fs::renameat(parent, path.leaf(), &share.trash, &waiting) {
+        match beneath::rename(parent, path.leaf(), &share.trash, &waiting) {
             // Nothing there: moved by an earlier call, or removed by hand.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error @ (Errno::BUSY | Errno::XDEV)) => {
@@ -288,7 +303,7 @@ fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
         // Unique, and the same on each retry: once it is there, nothing waits any more.
         let parent = make_parents(share, path)?;
         let archived = archived_name(path, record.nonce);
-        gone_is_fine(fs::renameat(&share.trash, &waiting, &parent, &archived)).doing(doing)?;
+        gone_is_fine(beneath::rename(&share.trash, &waiting, &parent, &archived)).doing(doing)?;
         beneath::sync(&parent).doing(doing)
     } else {
         trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
@@ -306,9 +321,18 @@ fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
 /// Puts another volume's folder back to its path.
 pub(super) fn give_back(share: &Share, path: &SubPath, waiting: &str) -> Result<(), ShareError> {
     let parent = open_parent(share, path)?;
-    gone_is_fine(fs::renameat(&share.trash, waiting, &parent, path.leaf()))
+    gone_is_fine(beneath::rename(&share.trash, waiting, &parent, path.leaf()))
         .doing(|| format!("putting {path} back to its place"))?;
     beneath::sync(&parent).doing(|| format!("putting {path} back to its place"))
+}
+
+/// Whether somebody else has finished, and removed, what was worked on: NFS says ESTALE of an open folder that is gone.
+fn is_overtaken(error: &ShareError) -> bool {
+    match error {
+        ShareError::Io { source, .. } => beneath::errno(source) == Some(Errno::STALE),
+        ShareError::Unfinished { source } => is_overtaken(source),
+        _ => false,
+    }
 }
 
 /// Whether there is no room on the share.

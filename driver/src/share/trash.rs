@@ -51,9 +51,9 @@ pub(super) fn discard(
 ) -> Result<bool, ShareError> {
     let doing = || "moving to the trash".to_owned();
     let entry = format!("{nonce}-{}{PURGE}", Nonce::random().doing(doing)?);
-    match fs::renameat(folder, name, &share.trash, &entry) {
+    match beneath::rename(folder, name, &share.trash, &entry) {
         Ok(()) => {}
-        Err(Errno::NOENT | Errno::STALE) => return Ok(false),
+        Err(Errno::NOENT) => return Ok(false),
         Err(error) => return Err(error).doing(doing),
     }
     step("it is in the trash")?;
@@ -176,7 +176,7 @@ impl Purger<'_> {
 
     fn remove_entry(&self, name: &CStr, removed: &mut usize) -> io::Result<()> {
         match fs::unlinkat(self.trash, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => return Ok(()),
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
@@ -199,7 +199,7 @@ impl Purger<'_> {
         }
         *removed += self.remove_all(&folder, &batch);
         match fs::unlinkat(self.trash, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
             // Others still unlink their batches, or somebody holds a file open (`.nfs…`): the next round.
             Err(error) => Err(error.into()),
         }
@@ -250,7 +250,7 @@ impl Purger<'_> {
 
     fn remove_name(&self, folder: &OwnedFd, name: &CStr) -> bool {
         match fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => true,
+            Ok(()) | Err(Errno::NOENT) => true,
             Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).is_ok(),
             Err(_) => false,
         }

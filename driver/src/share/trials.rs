@@ -1,4 +1,7 @@
 //! Trials of the share as a database: crashes between any two steps, races, and hostile folders. Only for tests.
+//!
+//! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
+//! separated by colons, they run over NFS: each operation takes another mount, as if it were another controller's.
 
 use super::crash::crashing;
 use super::database::{Expect, Share};
@@ -21,7 +24,10 @@ struct Trial {
 impl Trial {
     fn new() -> Self {
         let trial = Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder: match std::env::var_os("TRIAL_EXPORT") {
+                Some(export) => tempfile::tempdir_in(export).unwrap(),
+                None => tempfile::tempdir().unwrap(),
+            },
         };
         trial.share();
         trial
@@ -29,7 +35,16 @@ impl Trial {
 
     /// The share as an operation sees it that begins now, in any controller.
     fn share(&self) -> Share {
-        let root = Arc::new(File::open(self.folder.path()).unwrap().into());
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let root = match std::env::var("TRIAL_MOUNTS") {
+            Err(_) => self.folder.path().to_owned(),
+            Ok(mounts) => {
+                let mounts: Vec<&str> = mounts.split(':').collect();
+                let turn = NEXT.fetch_add(1, Ordering::Relaxed) % mounts.len();
+                Path::new(mounts[turn]).join(self.folder.path().file_name().unwrap())
+            }
+        };
+        let root = Arc::new(File::open(root).unwrap().into());
         Share::open(root, Expect::Any).unwrap()
     }
 
@@ -555,7 +570,8 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
     for recover in [false, true] {
         let trial = Trial::new();
         let old = trial.create(&wanted("old", "v")).unwrap();
-        let late = store::find(&trial.share(), old.key()).unwrap().unwrap();
+        let share = trial.share();
+        let late = store::find(&share, old.key()).unwrap().unwrap();
         trial.delete(&old).unwrap();
         let new = trial.create(&wanted("new", "v")).unwrap();
         std::fs::write(trial.at("v/file"), "data").unwrap();
@@ -568,7 +584,7 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
         if recover {
             trial.recover();
         } else {
-            lifecycle::finish_delete(&trial.share(), &late).unwrap();
+            lifecycle::take_away(&share, &late.record).unwrap();
         }
         assert_eq!(std::fs::read(trial.at("v/file")).unwrap(), b"data");
         assert_eq!(trial.records(), [new]);
@@ -635,7 +651,7 @@ fn a_purge_follows_no_symlink_and_clears_any_tree() {
     }
     std::fs::create_dir_all(trial.at("v/locked/in")).unwrap();
     std::fs::write(trial.at("v/locked/in/file"), "").unwrap();
-    std::fs::set_permissions(trial.at("v/locked"), PermissionsExt::from_mode(0)).unwrap();
+    std::fs::set_permissions(trial.at("v/locked"), PermissionsExt::from_mode(0o000)).unwrap();
     trial.delete(&record).unwrap();
     trial.check();
     assert!(outside.path().join("file").exists());

@@ -1,0 +1,183 @@
+//! Shares that lose their records, are slow, or were damaged.
+
+use crate::calls::*;
+use csi_driver_nfs::controller::Controller;
+use csi_driver_nfs::export::Export;
+use csi_driver_nfs::share::local::LocalRoots;
+use csi_driver_nfs::share::roots::{Root, RootError, ShareRoots};
+use csi_proto::v1::CreateVolumeRequest;
+use csi_proto::v1::controller_server::Controller as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Semaphore;
+use tonic::{Code, Request};
+
+#[tokio::test]
+async fn removed_records_are_never_taken_for_deleted_volumes() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    let id = &volume.volume_id;
+    controller.settle().await;
+    std::fs::rename(host.at(".csi-nfs"), host.at("hidden")).unwrap();
+    for controller in [controller, host.controller()] {
+        let answer = delete(&controller, id).await;
+        refused(answer, Code::FailedPrecondition, &["missing", ".csi-nfs"]);
+        refused(
+            get(&controller, id).await,
+            Code::FailedPrecondition,
+            &["missing"],
+        );
+        refused(
+            expand(&controller, id, 1, 0).await,
+            Code::FailedPrecondition,
+            &["missing"],
+        );
+    }
+    // One that has seen the records does not make new ones either.
+    std::fs::rename(host.at("hidden"), host.at(".csi-nfs")).unwrap();
+    let controller = host.controller();
+    assert_eq!(list(&controller).await.len(), 1);
+    controller.settle().await;
+    std::fs::rename(host.at(".csi-nfs"), host.at("hidden")).unwrap();
+    let answer = create(&controller, request("w")).await;
+    refused(answer, Code::FailedPrecondition, &["missing"]);
+    refused(
+        page(&controller, 0, "").await,
+        Code::FailedPrecondition,
+        &["missing"],
+    );
+    assert!(!host.at(".csi-nfs").exists());
+    // Another share at the same address.
+    create(&host.controller(), request("w")).await.unwrap();
+    refused(
+        delete(&controller, id).await,
+        Code::FailedPrecondition,
+        &["another one"],
+    );
+    assert!(host.at("v").is_dir());
+}
+
+#[tokio::test]
+async fn conditions_tell_what_is_wrong() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    controller.settle().await;
+    std::fs::remove_dir(host.at("v")).unwrap();
+    let (_, condition) = get(&controller, &volume.volume_id).await.unwrap();
+    assert!(
+        condition.abnormal && condition.message.contains("missing"),
+        "{condition:?}"
+    );
+    // A record that was overwritten is listed as such, and hides no other.
+    create(&controller, request("w")).await.unwrap();
+    let (_, tokens) = volume.volume_id.rsplit_once('#').unwrap();
+    let tokens: Vec<&str> = tokens.split('.').collect();
+    let record = format!(".csi-nfs/volumes/{}/{}.2", tokens[1], tokens[2]);
+    std::fs::write(host.at(&record), "{").unwrap();
+    let page = page(&controller, 0, "").await.unwrap();
+    assert_eq!(page.entries.len(), 2);
+    for entry in page.entries {
+        let abnormal = entry.status.unwrap().volume_condition.unwrap().abnormal;
+        assert_eq!(
+            abnormal,
+            entry.volume.unwrap().volume_id == volume.volume_id
+        );
+    }
+    let answer = get(&controller, &volume.volume_id).await;
+    refused(answer, Code::FailedPrecondition, &["damaged"]);
+}
+
+#[tokio::test]
+async fn a_start_finishes_what_a_crash_has_left() {
+    let host = Host::new();
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    // As a crash leaves it between the record's change and the rest of the deletion.
+    let (_, tokens) = volume.volume_id.rsplit_once('#').unwrap();
+    let tokens: Vec<&str> = tokens.split('.').collect();
+    let records = host.at(&format!(".csi-nfs/volumes/{}", tokens[1]));
+    let text = std::fs::read_to_string(records.join(format!("{}.2", tokens[2]))).unwrap();
+    let text = text.replace(r#""state": "ready""#, r#""state": "deleting""#);
+    let text = text.replace(r#""generation": 2"#, r#""generation": 3"#);
+    std::fs::write(records.join(format!("{}.3", tokens[2])), text).unwrap();
+    let controller = host.controller();
+    let (_, condition) = get(&host.controller(), &volume.volume_id).await.unwrap();
+    assert!(
+        condition.message.contains("repeat DeleteVolume"),
+        "{condition:?}"
+    );
+    controller.start();
+    controller.settle().await;
+    assert!(!host.at("v").exists() && !records.exists());
+    assert_eq!(
+        std::fs::read_dir(host.at(".csi-nfs/trash"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+/// A share whose root does not come, as with a dead server, until it is let go.
+struct Slow {
+    roots: LocalRoots,
+    gate: Semaphore,
+    opened: AtomicUsize,
+}
+
+impl ShareRoots for Slow {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(async move {
+            self.opened.fetch_add(1, Ordering::SeqCst);
+            let _passed = self.gate.acquire().await.unwrap();
+            self.roots.open(export, mount_options).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
+    let host = Host::new();
+    let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let slow = Arc::new(Slow {
+        roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
+        gate: Semaphore::new(0),
+        opened: AtomicUsize::new(0),
+    });
+    let mut config = host.config();
+    config.roots = slow.clone();
+    let controller = Controller::new(config);
+    let hurried = |request: CreateVolumeRequest| {
+        let mut request = Request::new(request);
+        request
+            .metadata_mut()
+            .insert("grpc-timeout", "60m".parse().unwrap());
+        request
+    };
+    for _ in 0..2 {
+        let answer = controller.create_volume(hurried(request("v"))).await;
+        refused(answer, Code::Aborted, &["CreateVolume", "goes on"]);
+    }
+    assert_eq!(
+        slow.opened.load(Ordering::SeqCst),
+        1,
+        "the second call joins the first"
+    );
+    let other = create(&controller, sized("v", 1, 0)).await;
+    refused(other, Code::Aborted, &["CreateVolume", "has been running"]);
+    let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
+    look.metadata_mut()
+        .insert("grpc-timeout", "60m".parse().unwrap());
+    let answer = controller.list_volumes(look).await;
+    refused(answer, Code::Unavailable, &["has not answered"]);
+    // The callers have gone, the work goes on.
+    slow.gate.add_permits(10);
+    let volume = create(&controller, request("v")).await.unwrap();
+    assert!(host.at("v").is_dir());
+    delete(&controller, &volume.volume_id).await.unwrap();
+}

@@ -1,0 +1,8 @@
+//! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
+#![allow(clippy::unwrap_used)]
+
+mod calls;
+mod hazards;
+mod lists;
+mod requests;
+mod volumes;

@@ -1,0 +1,282 @@
+//! What requests are refused for, and what is answered without touching a volume.
+
+use crate::calls::*;
+use csi_driver_nfs::controller::Controller;
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::volume_capability::{AccessType, MountVolume};
+use csi_proto::v1::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tonic::{Code, Request, Status};
+
+#[tokio::test]
+async fn requests_are_checked() {
+    let host = Host::new();
+    let c = &host.controller();
+    let with = |change: &dyn Fn(&mut CreateVolumeRequest)| {
+        let mut request = request("v");
+        change(&mut request);
+        request
+    };
+    let source = VolumeContentSource {
+        r#type: Some(volume_content_source::Type::Volume(
+            volume_content_source::VolumeSource {
+                volume_id: "x".to_owned(),
+            },
+        )),
+    };
+    let parameter = |key: &str, value: &str| with_parameters("v", &[(key, value)]);
+    let address =
+        |server: &str, share: &str| with_parameters("v", &[("server", server), ("share", share)]);
+    for (request, words) in [
+        (request(""), vec!["name is missing"]),
+        (request(&"n".repeat(129)), vec!["name", "129", "128"]),
+        (
+            with(&|r| r.volume_capabilities.clear()),
+            vec!["volume_capabilities"],
+        ),
+        (
+            with(&|r| r.volume_capabilities.push(block())),
+            vec!["block"],
+        ),
+        (
+            with(&|r| r.volume_content_source = Some(source.clone())),
+            vec!["volume_content_source"],
+        ),
+        (
+            with(&|r| r.mutable_parameters = map(&[("iops", "1")])),
+            vec!["iops"],
+        ),
+        (
+            parameter("k", &"v".repeat(4096)),
+            vec!["parameters", "4096"],
+        ),
+        (sized("v", -1, 0), vec!["negative"]),
+        (sized("v", 1, -1), vec!["negative"]),
+        (sized("v", 2, 1), vec!["required_bytes 2", "limit_bytes 1"]),
+        (
+            parameter("subdirectory", "x"),
+            vec!["subdirectory", "mountPermissions"],
+        ),
+        (parameter("server", "s"), vec!["without share"]),
+        (parameter("share", "fast"), vec!["fast", "--share NAME="]),
+        (address("s p", "a"), vec!["s p"]),
+        (address("s", "a/../b"), vec!["a/../b"]),
+        (address("s", &"x".repeat(90)), vec!["128", "--share NAME="]),
+        (parameter("subDir", "/"), vec!["subDir", "the share itself"]),
+        (parameter("subDir", "a/../b"), vec!["subDir", ".."]),
+        (
+            parameter("subDir", ".csi-nfs/volumes/x"),
+            vec!["driver's own folder"],
+        ),
+    ] {
+        refused(create(c, request).await, Code::InvalidArgument, &words);
+    }
+    refused(
+        delete(c, "").await,
+        Code::InvalidArgument,
+        &["volume_id is missing"],
+    );
+    refused(
+        delete(c, &"x".repeat(129)).await,
+        Code::InvalidArgument,
+        &["volume_id"],
+    );
+    refused(
+        get(c, "").await,
+        Code::InvalidArgument,
+        &["volume_id is missing"],
+    );
+    refused(get(c, "nobody's").await, Code::NotFound, &["nobody's"]);
+    delete(c, "nobody's").await.unwrap();
+    refused(
+        expand(c, "", 1, 0).await,
+        Code::InvalidArgument,
+        &["volume_id"],
+    );
+    refused(
+        expand(c, "nobody's", 1, 0).await,
+        Code::NotFound,
+        &["nobody's"],
+    );
+    refused(
+        expand(c, "nobody's", 2, 1).await,
+        Code::InvalidArgument,
+        &["limit_bytes"],
+    );
+    let without = ControllerExpandVolumeRequest {
+        volume_id: "x".to_owned(),
+        ..Default::default()
+    };
+    let answer = c.controller_expand_volume(Request::new(without)).await;
+    refused(
+        answer,
+        Code::InvalidArgument,
+        &["capacity_range is missing"],
+    );
+    // Nothing of all this has touched the share.
+    assert_eq!(std::fs::read_dir(host.folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_by_name() {
+    let controller = Host::new().controller();
+    let answer = controller
+        .create_snapshot(Request::new(CreateSnapshotRequest::default()))
+        .await;
+    refused(answer, Code::Unimplemented, &["CreateSnapshot"]);
+    let publish = ControllerPublishVolumeRequest::default();
+    let answer = controller
+        .controller_publish_volume(Request::new(publish))
+        .await;
+    refused(answer, Code::Unimplemented, &["ControllerPublishVolume"]);
+    let capabilities = Request::new(ControllerGetCapabilitiesRequest {});
+    let answer = controller
+        .controller_get_capabilities(capabilities)
+        .await
+        .unwrap();
+    assert_eq!(answer.into_inner().capabilities.len(), 7);
+}
+
+#[tokio::test]
+async fn servers_and_mount_options_go_through_their_checks() {
+    let host = Host::new();
+    let mut config = host.config();
+    config.allow_server = Arc::new(|server| server == "good");
+    config.check_mount_options = Arc::new(|options| match options.iter().any(|o| o == "evil") {
+        true => Err("the mount option evil is not allowed".to_owned()),
+        false => Ok(()),
+    });
+    let controller = Controller::new(config);
+    let elsewhere = with_parameters("v", &[("server", "bad"), ("share", "/a")]);
+    let answer = create(&controller, elsewhere).await;
+    refused(answer, Code::PermissionDenied, &["bad", "--allow-server"]);
+    let mut secret = request("v");
+    secret.secrets = map(&[("mountOptions", "evil")]);
+    let mut flag = request("v");
+    flag.volume_capabilities[0].access_type = Some(AccessType::Mount(MountVolume {
+        mount_flags: vec!["evil".to_owned()],
+        ..Default::default()
+    }));
+    let parameter = with_parameters("v", &[("mountOptions", "hard,evil")]);
+    for evil in [parameter, secret, flag] {
+        refused(
+            create(&controller, evil).await,
+            Code::InvalidArgument,
+            &["evil"],
+        );
+    }
+    // An id from elsewhere does not lead there either.
+    let volume = create(&controller, request("v")).await.unwrap();
+    let forged = volume.volume_id.replace("10.0.0.4:/nfs_share", "bad:/a");
+    refused(
+        delete(&controller, &forged).await,
+        Code::PermissionDenied,
+        &["bad"],
+    );
+}
+
+#[tokio::test]
+async fn capabilities_are_validated_against_the_volume() {
+    let host = Host::new();
+    let controller = host.controller();
+    let wanted = with_parameters("v", &[("onDelete", "retain")]);
+    let volume = create(&controller, wanted.clone()).await.unwrap();
+    let validate = async |change: &dyn Fn(&mut ValidateVolumeCapabilitiesRequest)| {
+        let mut request = ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id.clone(),
+            volume_context: volume.volume_context.clone(),
+            volume_capabilities: vec![mount()],
+            parameters: wanted.parameters.clone(),
+            ..Default::default()
+        };
+        change(&mut request);
+        let answer = controller
+            .validate_volume_capabilities(Request::new(request))
+            .await;
+        answer.map(tonic::Response::into_inner)
+    };
+    let added = map(&[("storage.kubernetes.io/csiProvisionerIdentity", "x")]);
+    let confirmed = validate(&|r| r.volume_context.extend(added.clone()))
+        .await
+        .unwrap();
+    assert_eq!(confirmed.confirmed.unwrap().volume_capabilities, [mount()]);
+    let answers = [
+        (
+            validate(&|r| r.volume_capabilities.push(block())).await,
+            "block",
+        ),
+        (
+            validate(&|r| r.volume_context.extend(map(&[("subDir", "else")]))).await,
+            "subDir",
+        ),
+        (
+            validate(&|r| r.parameters.extend(map(&[("onDelete", "delete")]))).await,
+            "onDelete",
+        ),
+        (
+            validate(&|r| r.parameters.extend(map(&[("what", "")]))).await,
+            "what",
+        ),
+        (
+            validate(&|r| r.mutable_parameters.extend(map(&[("iops", "")]))).await,
+            "iops",
+        ),
+    ];
+    for (answer, word) in answers {
+        let answer = answer.unwrap();
+        assert!(
+            answer.confirmed.is_none() && answer.message.contains(word),
+            "{answer:?}"
+        );
+    }
+    assert!(
+        validate(&|r| r.parameters.clear())
+            .await
+            .unwrap()
+            .confirmed
+            .is_some()
+    );
+    refused(
+        validate(&|r| r.volume_capabilities.clear()).await,
+        Code::InvalidArgument,
+        &[],
+    );
+    refused(
+        validate(&|r| r.volume_id.clear()).await,
+        Code::InvalidArgument,
+        &[],
+    );
+    refused(
+        validate(&|r| r.volume_id = "x".to_owned()).await,
+        Code::NotFound,
+        &[],
+    );
+}
+
+#[tokio::test]
+async fn the_room_is_that_of_the_share() {
+    let host = Host::new();
+    let controller = host.controller();
+    let room = async |parameters: BTreeMap<String, String>, volume_capabilities| {
+        let request = GetCapacityRequest {
+            parameters,
+            volume_capabilities,
+            ..Default::default()
+        };
+        let answer = controller.get_capacity(Request::new(request)).await?;
+        Ok::<i64, Status>(answer.into_inner().available_capacity)
+    };
+    assert!(room(map(&[]), vec![mount()]).await.unwrap() > 0);
+    let named = map(&[("server", "10.0.0.4"), ("share", "nfs_share")]);
+    assert!(room(named, vec![]).await.unwrap() > 0);
+    assert_eq!(room(map(&[]), vec![block()]).await.unwrap(), 0);
+    let away = map(&[("server", "x"), ("share", "y")]);
+    refused(
+        room(away, vec![]).await,
+        Code::FailedPrecondition,
+        &["x:/y"],
+    );
+    // Asking changes nothing.
+    assert_eq!(std::fs::read_dir(host.folder.path()).unwrap().count(), 0);
+}
