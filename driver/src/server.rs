@@ -171,16 +171,15 @@ impl Drop for SocketFile {
 /// comes. `settled` ends when work that outlives its call is done.
 ///
 /// # Errors
-/// When the transport fails or signals cannot be watched.
+/// When the transport fails.
 pub async fn serve(
     listener: Listener,
     routes: Routes,
     log: Log,
+    mut signals: StopSignals,
     drain: Duration,
     settled: impl Future<Output = ()>,
 ) -> Result<Ended, ServeError> {
-    let mut term = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let calls = CallLog::new(log);
     let router = Server::builder().layer(calls.clone()).add_routes(routes);
@@ -205,7 +204,7 @@ pub async fn serve(
     tokio::pin!(serving);
     let name = tokio::select! {
         result = &mut serving => return result.map(|()| Ended::Drained).map_err(Into::into),
-        name = first_signal(&mut term, &mut int) => name,
+        name = signals.next() => name,
     };
     log.event(Level::Info, "draining", &[("signal", name.into())]);
     let _ = stop.send(());
@@ -225,7 +224,7 @@ pub async fn serve(
     let ended = tokio::select! {
         result = drained => result?,
         () = tokio::time::sleep(drain) => Ended::Late,
-        _ = first_signal(&mut term, &mut int) => Ended::Forced,
+        _ = signals.next() => Ended::Forced,
     };
     log.event(
         Level::Info,
@@ -235,9 +234,29 @@ pub async fn serve(
     Ok(ended)
 }
 
-async fn first_signal(term: &mut Signal, int: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = term.recv() => "SIGTERM",
-        _ = int.recv() => "SIGINT",
+/// The signals that end the driver. From when they are watched they no longer end the process by themselves.
+#[derive(Debug)]
+pub struct StopSignals {
+    term: Signal,
+    int: Signal,
+}
+
+impl StopSignals {
+    /// Watches SIGTERM and SIGINT.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch() -> Result<Self, ServeError> {
+        Ok(Self {
+            term: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
+            int: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
     }
 }

@@ -5,7 +5,12 @@
 mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
+use csi_proto::v1::{
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+};
+use csi_proto::v1::{
+    ListVolumesRequest, ListVolumesResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+};
 use rig::{Client, Rig, publish_request};
 use tonic::{Code, Status};
 
@@ -304,4 +309,48 @@ async fn one_of_many_targets_wins_when_one_is_allowed() {
         }
     }
     assert_eq!(published, 1);
+}
+
+/// What an orchestrator does with a volume, from nothing to nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_created_volume_is_published_and_deleted() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let mut publish = publish_request("", &target, Mode::SingleNodeWriter);
+    let create = CreateVolumeRequest {
+        name: "pvc/1".into(),
+        volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
+        parameters: [
+            ("server".to_owned(), "server".to_owned()),
+            ("share".to_owned(), "/".to_owned()),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let created: CreateVolumeResponse = client
+        .call("Controller/CreateVolume", create)
+        .await
+        .unwrap();
+    let volume = created.volume.unwrap();
+    publish.volume_id = volume.volume_id.clone();
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    std::fs::write(rig.inside("target/file"), "x").unwrap();
+    assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    let delete = DeleteVolumeRequest {
+        volume_id: volume.volume_id,
+        ..Default::default()
+    };
+    let _: DeleteVolumeResponse = client
+        .call("Controller/DeleteVolume", delete)
+        .await
+        .unwrap();
+    let list: ListVolumesResponse = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await
+        .unwrap();
+    assert!(list.entries.is_empty());
 }
