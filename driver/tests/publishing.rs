@@ -11,7 +11,7 @@ use csi_proto::v1::{
 use csi_proto::v1::{
     ListVolumesRequest, ListVolumesResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
 };
-use rig::{Client, Rig, publish_request};
+use rig::{Client, Rig, publish_request, run};
 use tonic::{Code, Status};
 
 fn code(result: Result<(), Status>) -> Code {
@@ -207,6 +207,38 @@ async fn read_only_is_refused_to_writers() {
             "a"
         );
     }
+}
+
+/// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_unfinished_bind_is_finished_by_a_repeat() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request("a", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    request.readonly = true;
+    client.publish(request.clone()).await.unwrap();
+    driver.kill();
+    for entry in std::fs::read_dir(rig.path("work/publishes")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(
+                &path,
+                text.replace("\"unfinished\":false", "\"unfinished\":true"),
+            )
+            .unwrap();
+        }
+    }
+    let remount = format!("bind,remount,rw {}", rig.path("target").display());
+    let mut command = rig.command("mount");
+    assert!(run(command.arg("-o").args(remount.split(' '))).0.success());
+    std::fs::write(rig.inside("target/new"), "x").unwrap();
+    let _driver = rig.driver();
+    Client::connect(&rig).await.publish(request).await.unwrap();
+    assert!(std::fs::write(rig.inside("target/new"), "y").is_err());
+    assert_eq!(rig.mounts("target").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
