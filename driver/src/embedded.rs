@@ -57,7 +57,7 @@ impl Embedded {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(folder: &Path) -> Result<Self, EmbeddedError> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
         Self::with_log(folder, Log::off())
     }
 
@@ -65,7 +65,8 @@ impl Embedded {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn with_log(folder: &Path, log: Log) -> Result<Self, EmbeddedError> {
+    pub fn with_log(folder: impl AsRef<Path>, log: Log) -> Result<Self, EmbeddedError> {
+        let folder = folder.as_ref();
         let failed = |source| EmbeddedError::Folder {
             folder: folder.to_owned(),
             source,

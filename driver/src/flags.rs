@@ -3,6 +3,7 @@
 
 use crate::config::{self, Bounds, Config, ConfigError, Endpoint, Mode, Policy};
 use crate::log::{Format, Log};
+use clap::builder::FalseyValueParser;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -160,7 +161,7 @@ pub struct Flags {
     log_format: Format,
 
     /// Log more: mounts, unmounts and the steps of helper processes
-    #[arg(short, long, env = "CSI_NFS_VERBOSE", help_heading = "Log")]
+    #[arg(short, long, env = "CSI_NFS_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = "Log")]
     verbose: bool,
 }
 

@@ -36,6 +36,7 @@ fn run(flags: Flags) -> Result<Ended, Box<dyn Error>> {
             ("version", env!("CARGO_PKG_VERSION").into()),
             ("node", config.node_id.clone().into()),
         ];
+        // Before anybody can see the socket: a signal from then on means an orderly end.
         let signals = StopSignals::watch()?;
         let listener = Listener::bind(&serving).await?;
         let driver = Driver::new(config, log)?;
@@ -45,15 +46,8 @@ fn run(flags: Flags) -> Result<Ended, Box<dyn Error>> {
             fields.insert(0, ("endpoint", endpoint.to_string().into()));
         }
         log.event(Level::Info, "serving", &fields);
-        Ok(server::serve(
-            listener,
-            signals,
-            driver.routes(),
-            log,
-            drain,
-            driver.settled(),
-        )
-        .await?)
+        let settled = driver.settled();
+        Ok(server::serve(listener, driver.routes(), log, signals, drain, settled).await?)
     });
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();

@@ -184,9 +184,9 @@ impl Drop for SocketFile {
 /// When the transport fails.
 pub async fn serve(
     listener: Listener,
-    mut signals: StopSignals,
     routes: Routes,
     log: Log,
+    mut signals: StopSignals,
     drain: Duration,
     settled: impl Future<Output = ()>,
 ) -> Result<Ended, ServeError> {
@@ -244,7 +244,7 @@ pub async fn serve(
     Ok(ended)
 }
 
-/// SIGTERM and SIGINT, watched from its making on.
+/// The signals that end the driver. From when they are watched they no longer end the process by themselves.
 #[derive(Debug)]
 pub struct StopSignals {
     term: Signal,
@@ -252,10 +252,10 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// To be made before the socket is: a process that can be connected to can also be asked to stop in order.
+    /// Watches SIGTERM and SIGINT.
     ///
     /// # Errors
-    /// When signals cannot be watched.
+    /// When the system refuses.
     pub fn watch() -> Result<Self, ServeError> {
         Ok(Self {
             term: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,

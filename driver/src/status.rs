@@ -130,6 +130,16 @@ fn share_code(error: &ShareError) -> Code {
 
 /// For failures that have left nothing behind.
 fn io_code(error: &io::Error) -> Code {
+    // Errors with a kind but no number are the mounting's own: an option that cannot be used, no version in common.
+    match error.kind() {
+        io::ErrorKind::InvalidInput if error.raw_os_error().is_none() => {
+            return Code::InvalidArgument;
+        }
+        io::ErrorKind::Unsupported if error.raw_os_error().is_none() => {
+            return Code::FailedPrecondition;
+        }
+        _ => {}
+    }
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
         Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,

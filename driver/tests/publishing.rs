@@ -5,8 +5,13 @@
 mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
-use rig::{Client, Rig, publish_request};
+use csi_proto::v1::{
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+};
+use csi_proto::v1::{
+    ListVolumesRequest, ListVolumesResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+};
+use rig::{Client, Rig, publish_request, run};
 use tonic::{Code, Status};
 
 fn code(result: Result<(), Status>) -> Code {
@@ -204,6 +209,38 @@ async fn read_only_is_refused_to_writers() {
     }
 }
 
+/// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_unfinished_bind_is_finished_by_a_repeat() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request("a", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    request.readonly = true;
+    client.publish(request.clone()).await.unwrap();
+    driver.kill();
+    for entry in std::fs::read_dir(rig.path("work/publishes")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(
+                &path,
+                text.replace("\"unfinished\":false", "\"unfinished\":true"),
+            )
+            .unwrap();
+        }
+    }
+    let remount = format!("bind,remount,rw {}", rig.path("target").display());
+    let mut command = rig.command("mount");
+    assert!(run(command.arg("-o").args(remount.split(' '))).0.success());
+    std::fs::write(rig.inside("target/new"), "x").unwrap();
+    let _driver = rig.driver();
+    Client::connect(&rig).await.publish(request).await.unwrap();
+    assert!(std::fs::write(rig.inside("target/new"), "y").is_err());
+    assert_eq!(rig.mounts("target").len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_publish_that_cannot_be_leaves_nothing() {
     let rig = Rig::new();
@@ -304,4 +341,48 @@ async fn one_of_many_targets_wins_when_one_is_allowed() {
         }
     }
     assert_eq!(published, 1);
+}
+
+/// What an orchestrator does with a volume, from nothing to nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_created_volume_is_published_and_deleted() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let mut publish = publish_request("", &target, Mode::SingleNodeWriter);
+    let create = CreateVolumeRequest {
+        name: "pvc/1".into(),
+        volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
+        parameters: [
+            ("server".to_owned(), "server".to_owned()),
+            ("share".to_owned(), "/".to_owned()),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let created: CreateVolumeResponse = client
+        .call("Controller/CreateVolume", create)
+        .await
+        .unwrap();
+    let volume = created.volume.unwrap();
+    publish.volume_id = volume.volume_id.clone();
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    std::fs::write(rig.inside("target/file"), "x").unwrap();
+    assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    let delete = DeleteVolumeRequest {
+        volume_id: volume.volume_id,
+        ..Default::default()
+    };
+    let _: DeleteVolumeResponse = client
+        .call("Controller/DeleteVolume", delete)
+        .await
+        .unwrap();
+    let list: ListVolumesResponse = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await
+        .unwrap();
+    assert!(list.entries.is_empty());
 }

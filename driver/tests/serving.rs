@@ -9,7 +9,7 @@ use csi_proto::v1::{
     GetPluginInfoRequest, GetPluginInfoResponse, NodeGetInfoRequest, NodeGetInfoResponse,
 };
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, ProbeRequest, ProbeResponse};
-use rig::{Client, Driver, LONG, Rig, publish_request, run};
+use rig::{Client, Driver, Rig, publish_request, run};
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -109,6 +109,28 @@ fn a_socket_of_somebody_else_outlives_the_driver() {
             .file_type()
             .is_socket()
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_loopback_port_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_csi-driver-nfs"));
+    command
+        .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
+        .env("CSI_NFS_WORK_DIR", dir.path())
+        .env("CSI_NFS_VERBOSE", "0")
+        .env("CSI_NFS_SHARES", "")
+        .stderr(std::process::Stdio::piped());
+    let mut driver = Driver::start(&mut command);
+    let line = driver.wait_for("endpoint=tcp://127.0.0.1:");
+    let (_, rest) = line.split_once("endpoint=tcp").unwrap();
+    let uri = format!("http{}", rest.split(' ').next().unwrap());
+    let channel = tonic::transport::Endpoint::try_from(uri)
+        .unwrap()
+        .connect()
+        .await
+        .unwrap();
+    assert_eq!(name(&Client::over(channel)).await, "nfs.csi.internal");
 }
 
 /// A port at which connections hang: its queue is full.
@@ -249,5 +271,4 @@ fn bad_flags_are_explained() {
         assert!(!status.success());
         assert!(text.contains(words), "{flags:?}: {text}");
     }
-    let _ = (LONG, Driver::start);
 }

@@ -180,7 +180,7 @@ impl ControlMounts {
         let (done, root) = helpers
             .run(&task, bound)
             .await
-            .map_err(|error| root_error(export, error, bound))?;
+            .map_err(|error| root_error(export, error))?;
         let root = root.ok_or_else(|| RootError::Io {
             export: export.clone(),
             source: io::Error::other("the helper process sent no folder"),
@@ -238,35 +238,30 @@ fn option_error(export: &Export, error: &OptionError) -> RootError {
     }
 }
 
-fn root_error(export: &Export, error: HelperError, bound: Duration) -> RootError {
+fn root_error(export: &Export, error: HelperError) -> RootError {
     let export = export.clone();
-    match error {
-        HelperError::Deadline { after, .. } => RootError::Unreachable { export, after },
-        HelperError::Failed(failure) => match failure.kind {
-            FailureKind::Resolve => RootError::Resolve {
-                export,
-                detail: failure.to_string(),
-            },
-            FailureKind::Unreachable => RootError::Unreachable {
-                export,
-                after: patience(bound),
-            },
-            FailureKind::NotFound => RootError::NotExported { export },
-            FailureKind::Refused => RootError::Refused { export },
-            FailureKind::NoNfsClient => RootError::NoNfsClient,
-            FailureKind::NotPermitted => RootError::MayNotMount { export },
-            FailureKind::Option => RootError::Io {
-                export,
-                source: io::Error::new(io::ErrorKind::InvalidInput, failure.to_string()),
-            },
-            _ => RootError::Io {
-                export,
-                source: io::Error::other(failure.to_string()),
-            },
-        },
-        other => RootError::Io {
-            export,
-            source: io::Error::other(other.to_string()),
-        },
-    }
+    let failure = match error {
+        HelperError::Deadline { after, .. } => return RootError::Unreachable { export, after },
+        HelperError::Failed(failure) => failure,
+        HelperError::Start(source) => return RootError::Io { export, source },
+        lost @ HelperError::Lost { .. } => {
+            let source = io::Error::other(lost.to_string());
+            return RootError::Io { export, source };
+        }
+    };
+    let kind = match failure.kind {
+        FailureKind::Resolve => {
+            let detail = failure.to_string();
+            return RootError::Resolve { export, detail };
+        }
+        FailureKind::NotFound => return RootError::NotExported { export },
+        FailureKind::Refused => return RootError::Refused { export },
+        FailureKind::NoNfsClient => return RootError::NoNfsClient,
+        FailureKind::NotPermitted => return RootError::MayNotMount { export },
+        FailureKind::Option => io::ErrorKind::InvalidInput,
+        FailureKind::Version => io::ErrorKind::Unsupported,
+        _ => io::ErrorKind::Other,
+    };
+    let source = io::Error::new(kind, failure.to_string());
+    RootError::Io { export, source }
 }

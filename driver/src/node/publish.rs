@@ -6,6 +6,7 @@ use crate::log::Level;
 use crate::mount::control::patience;
 use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::Mount;
+use crate::mount::options::MountFlags;
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
 use crate::node::record::PublishRecord;
@@ -140,6 +141,7 @@ impl Volumes {
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: None,
+            unfinished: needs_second_step(request, source),
         };
         if let Some(record) = &record
             && here
@@ -159,15 +161,16 @@ impl Volumes {
         }
         let mut made_folder = false;
         match (mounted, bare) {
-            (Some(mount), _)
-                if self.is_what_was_asked_for(&mount, record.is_some(), request, source) =>
-            {
-                self.records.put(&new).map_err(Self::record_error)?;
+            (Some(mount), _) if is_what_was_asked_for(&mount, record.as_ref(), request, source) => {
+                let finished = PublishRecord {
+                    unfinished: false,
+                    ..new
+                };
+                self.records.put(&finished).map_err(Self::record_error)?;
                 return Ok(Found::Published(None));
             }
-            // A driver that was killed between the two steps of a read-only bind.
-            (Some(mount), _)
-                if record.is_some() && !mount.is_nfs() && needs_second_step(request, source) => {}
+            // A driver that was killed between the two steps of a bind.
+            (Some(_), _) if record.as_ref().is_some_and(|record| record.unfinished) => {}
             (Some(mount), _) => {
                 let difference = format!(
                     "{} ({}) is mounted there{}, not by this publish; unpublish it first",
@@ -238,27 +241,6 @@ impl Volumes {
         Ok(())
     }
 
-    /// Whether a mount at the target is the one that `request` would make.
-    fn is_what_was_asked_for(
-        &self,
-        mount: &Mount,
-        recorded: bool,
-        request: &PublishRequest,
-        source: &Source,
-    ) -> bool {
-        let read_only = request.options.flags.read_only;
-        match source {
-            Source::Nfs(export) => {
-                mount.is_nfs()
-                    && mount.source.to_string_lossy() == export.to_string()
-                    && mount.read_only == read_only
-            }
-            // What is bound there cannot be told from mountinfo alone; the record says that this driver did it. The local
-            // file system may be read-only itself.
-            Source::Local { .. } => recorded && !mount.is_nfs() && (mount.read_only || !read_only),
-        }
-    }
-
     async fn mount(
         &self,
         request: &PublishRequest,
@@ -315,7 +297,18 @@ impl Volumes {
             flags: request.options.flags,
         };
         match self.helpers.run(&task, BIND_BOUND).await {
-            Ok(_) => Ok(None),
+            Ok(_) if request.options.flags == MountFlags::default() => Ok(None),
+            Ok(_) => {
+                let record = self.records.get(target).map_err(Self::record_error)?;
+                if let Some(record) = record {
+                    let finished = PublishRecord {
+                        unfinished: false,
+                        ..record
+                    };
+                    self.records.put(&finished).map_err(Self::record_error)?;
+                }
+                Ok(None)
+            }
             Err(error)
                 if self.config.symlink_fallback
                     && error.kind() == Some(FailureKind::NotPermitted) =>
@@ -341,6 +334,7 @@ impl Volumes {
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: Some(folder.to_owned()),
+            unfinished: false,
         };
         self.records.put(&record).map_err(Self::record_error)?;
         target::remove_folder(target)?;
@@ -358,9 +352,30 @@ impl Volumes {
     }
 }
 
+/// Whether a mount at the target is the one that `request` would make. Its arguments are those of the record, if there is
+/// one; else, as when the work folder was lost, the mount has to tell.
+fn is_what_was_asked_for(
+    mount: &Mount,
+    record: Option<&PublishRecord>,
+    request: &PublishRequest,
+    source: &Source,
+) -> bool {
+    let read_only = request.options.flags.read_only;
+    match source {
+        Source::Nfs(export) => {
+            let same = record.is_some() || mount.source.to_string_lossy() == export.to_string();
+            same && mount.is_nfs() && mount.read_only == read_only
+        }
+        // What is bound cannot be told from mountinfo alone. The local file system may be read-only itself.
+        Source::Local { .. } => record.is_some_and(|record| {
+            !record.unfinished && record.symlink.is_none() && (mount.read_only || !read_only)
+        }),
+    }
+}
+
 /// Whether the flags of the mount are set by a second call, before which a crash may strike.
 fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
-    matches!(source, Source::Local { .. }) && request.options.flags.read_only
+    matches!(source, Source::Local { .. }) && request.options.flags != MountFlags::default()
 }
 
 fn taken(target: &Path, problem: &str) -> NodeError {

@@ -23,6 +23,8 @@ pub struct PublishRecord {
     pub arguments: Arguments,
     /// The folder that a symlink at the target leads to, where mounting is refused.
     pub symlink: Option<PathBuf>,
+    /// Whether the mount may be there without its flags yet.
+    pub unfinished: bool,
 }
 
 /// The records of this node.
@@ -193,6 +195,7 @@ mod tests {
                 mount_options: vec!["hard".into()],
             },
             symlink: None,
+            unfinished: false,
         }
     }
 

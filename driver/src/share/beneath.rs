@@ -133,9 +133,17 @@ pub fn make_folder(at: impl AsFd, name: &str, mode: u32) -> io::Result<bool> {
 /// # Errors
 /// Whatever stat(2) says, but ENOENT.
 pub fn exists(at: impl AsFd, name: &str) -> io::Result<bool> {
+    inode(at, name).map(|inode| inode.is_some())
+}
+
+/// The inode number of `name` in `at`, whatever it is; nothing when it is not there. Symlinks are not followed.
+///
+/// # Errors
+/// Whatever stat(2) says, but ENOENT.
+pub fn inode(at: impl AsFd, name: &str) -> io::Result<Option<u64>> {
     match patiently(|| fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW)) {
-        Ok(_) => Ok(true),
-        Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(false),
+        Ok(stat) => Ok(Some(stat.st_ino)),
+        Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
         Err(other) => Err(other),
     }
 }

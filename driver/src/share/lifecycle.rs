@@ -131,8 +131,12 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
     }
     let parent = make_parents(share, path)?;
     step("the parents are made")?;
-    if beneath::exists(&parent, path.leaf()).doing(doing)? {
-        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record.
+    if let Some(inode) = beneath::inode(&parent, path.leaf()).doing(doing)? {
+        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record,
+        // which an NFSv3 client may be late to see.
+        if inode == found.record.inode {
+            return Ok(());
+        }
         return match store::find(share, found.record.key())? {
             Some(again) if again.record.nonce == found.record.nonce && again.prepared => {
                 Err(ShareError::Foreign { path: path.clone() })

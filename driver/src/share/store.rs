@@ -114,6 +114,11 @@ pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
             let detail = "its folder has files of two volumes".to_owned();
             return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
         }
+        let generation = match newest_from(&folder, nonce, generation) {
+            Ok(generation) => generation,
+            Err(error) if beneath::is_gone(&error) => continue,
+            Err(error) => return Err(error).doing(|| format!("reading volumes/{name}")),
+        };
         let content = match beneath::read(&folder, &format!("{nonce}.{generation}"), MAX_RECORD) {
             Ok(content) => content,
             // Pruned or removed in this moment.
@@ -136,6 +141,15 @@ pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
     Err(ShareError::Contended {
         what: format!("the record volumes/{name}"),
     })
+}
+
+/// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed
+/// by its times only, and misses a second change within one tick of the server's clock.
+fn newest_from(folder: &OwnedFd, nonce: Nonce, mut generation: u64) -> std::io::Result<u64> {
+    while beneath::exists(folder, &format!("{nonce}.{}", generation + 1))? {
+        generation += 1;
+    }
+    Ok(generation)
 }
 
 struct Files {

@@ -73,8 +73,11 @@ impl SubPath {
             }
             components.push(component.to_owned());
         }
-        // Servers may fold case, so every spelling of the folder is refused.
-        if components[0].eq_ignore_ascii_case(RECORDS_FOLDER) {
+        // At any depth, since a folder of this share may be another share; and in any case, since servers may fold it.
+        if components
+            .iter()
+            .any(|c| c.eq_ignore_ascii_case(RECORDS_FOLDER))
+        {
             return Err(SubPathError::Records(shown()));
         }
         Ok(Self(components))
@@ -187,7 +190,12 @@ mod tests {
         for bad in ["a\0b", "a\nb", "a/\u{7f}", "\u{85}"] {
             assert!(matches!(SubPath::parse(bad), Err(SubPathError::Control(_))));
         }
-        for bad in [".csi-nfs", "/.csi-nfs/volumes", ".CSI-nfs/x"] {
+        for bad in [
+            ".csi-nfs",
+            "/.csi-nfs/volumes",
+            ".CSI-nfs/x",
+            "a/.csi-nfs/b",
+        ] {
             assert!(matches!(SubPath::parse(bad), Err(SubPathError::Records(_))));
         }
         assert!(SubPath::parse(&"a".repeat(251)).is_err());
