@@ -8,6 +8,7 @@ pub mod control;
 pub mod helper;
 mod kernel;
 pub mod mountinfo;
+mod nfs;
 pub mod options;
 pub mod task;
 

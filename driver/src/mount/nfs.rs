@@ -1,0 +1,396 @@
+//! Mounting an NFS export: addresses, versions from the newest, and what the kernel's client needs to be told without
+//! nfs-utils. Runs only in a helper process.
+
+use crate::mount::address;
+use crate::mount::kernel::{Say, old_flags, open_target, target_failure, through};
+use crate::mount::options::{MountFlags, MountOptions, Version};
+use crate::mount::task::{Failure, FailureKind, NfsSource};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where a new mount goes.
+pub(super) enum Place<'a> {
+    /// At a folder.
+    At(&'a Path),
+    /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process.
+    Nowhere { scratch: &'a Path },
+}
+
+pub(super) fn mount_nfs(
+    source: &NfsSource,
+    place: &Place<'_>,
+    say: Say<'_>,
+) -> Result<(Version, Option<OwnedFd>), Failure> {
+    say(format!("resolving {}", source.server));
+    let addresses = address::resolve(&source.server).map_err(|error| Failure {
+        kind: FailureKind::Resolve,
+        errno: 0,
+        detail: format!("the name {:?} cannot be resolved: {error}", source.server),
+    })?;
+    let mut last = None;
+    for address in &addresses {
+        match mount_from(source, address, place, say) {
+            Err(failure) if failure.kind == FailureKind::Unreachable => last = Some(failure),
+            other => return other,
+        }
+    }
+    // `resolve` gives at least one address.
+    Err(last.unwrap_or_else(|| Failure::new(FailureKind::Resolve, Errno::IO, "no address")))
+}
+
+/// Tries the versions from the newest. An older one is tried only when the server does not speak the newer: its paths
+/// may mean something else, so any other failure is final.
+fn mount_from(
+    source: &NfsSource,
+    address: &SocketAddr,
+    place: &Place<'_>,
+    say: Say<'_>,
+) -> Result<(Version, Option<OwnedFd>), Failure> {
+    say(format!("connecting to {address}"));
+    knock(source, address)?;
+    let mut refused = Vec::new();
+    for version in &source.options.versions {
+        let what = format!("mounting from {} as NFS {}", address.ip(), version.as_str());
+        say(what.clone());
+        let options = kernel_options(&source.options, *version, address);
+        match mount_once(source, &options, place, &what) {
+            Ok(root) => return Ok((*version, root)),
+            Err(failure) if failure.kind == FailureKind::Version => {
+                refused.push(version.as_str());
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Err(Failure {
+        kind: FailureKind::Version,
+        errno: 0,
+        detail: format!(
+            "{} ({}) and this kernel have no NFS version of {} in common",
+            source.server,
+            address.ip(),
+            refused.join(", ")
+        ),
+    })
+}
+
+/// Fails early when nothing listens: the kernel would try for minutes.
+fn knock(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
+    let options = &source.options;
+    let tcp = matches!(options.value("proto"), None | Some("tcp" | "tcp6"))
+        && !options.has("udp")
+        && !options.has("rdma");
+    if !tcp {
+        return Ok(());
+    }
+    let patience = Duration::from_millis(source.patience_ms);
+    let mut at = *address;
+    if let Some(port) = options.value("port").and_then(|port| port.parse().ok())
+        && port != 0
+    {
+        at.set_port(port);
+    }
+    let mut answer = address::knock(&at, patience);
+    if answer.is_err() && options.versions == [Version::V3] && !options.has("port") {
+        // A server of version 3 alone may serve at a port that only its port mapper knows.
+        let mut mapper = at;
+        mapper.set_port(111);
+        answer = address::knock(&mapper, patience);
+    }
+    answer.map_err(|error| {
+        // A deadline of connect_timeout carries no number of the kernel.
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::TIMEDOUT);
+        let detail = format!("no NFS server answers for {} at {at}", source.server);
+        Failure::new(FailureKind::Unreachable, errno, detail)
+    })
+}
+
+/// The options that mount.nfs would compute: the addresses of both sides, and for version 3 the mount protocol.
+fn kernel_options(
+    options: &MountOptions,
+    version: Version,
+    address: &SocketAddr,
+) -> Vec<(String, Option<String>)> {
+    let addr = address::kernel_form(address);
+    let mut out = vec![
+        ("addr".to_owned(), Some(addr.clone())),
+        ("vers".to_owned(), Some(version.as_str().to_owned())),
+    ];
+    let mut default = |name: &str, value: Option<&str>| {
+        if !options.has(name) {
+            out.push((name.to_owned(), value.map(str::to_owned)));
+        }
+    };
+    if version == Version::V3 {
+        default("mountaddr", Some(&addr));
+        default("mountproto", Some("tcp"));
+        if !options.has("udp") {
+            default("proto", Some("tcp"));
+        }
+        // Without rpc.statd on the node no lock could be recovered; NFSv4 has locks of its own.
+        if !options.has("lock") && !options.has("local_lock") {
+            default("nolock", None);
+        }
+    } else if let Ok(local) = address::local_address(address) {
+        out.push(("clientaddr".to_owned(), Some(local.to_string())));
+    }
+    out.extend(options.nfs.iter().cloned());
+    out
+}
+
+/// `server:/path` as mountinfo shows it.
+fn source_name(source: &NfsSource) -> String {
+    if source.server.contains(':') {
+        format!("[{}]:{}", source.server, source.path)
+    } else {
+        format!("{}:{}", source.server, source.path)
+    }
+}
+
+fn mount_once(
+    source: &NfsSource,
+    options: &[(String, Option<String>)],
+    place: &Place<'_>,
+    what: &str,
+) -> Result<Option<OwnedFd>, Failure> {
+    let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
+        Ok(context) => context,
+        // Linux before 5.2, and filters that know only the old call.
+        Err(Errno::NOSYS | Errno::PERM) => return mount_old_way(source, options, place, what),
+        Err(Errno::NODEV) => return Err(no_nfs_client()),
+        Err(errno) => return Err(mount_failure(errno, what.to_owned())),
+    };
+    let flags = source.options.flags;
+    let configured = (|| {
+        rustix::mount::fsconfig_set_string(&context, "source", source_name(source))?;
+        for (name, value) in options {
+            match value {
+                Some(value) => rustix::mount::fsconfig_set_string(&context, name, value)?,
+                None => rustix::mount::fsconfig_set_flag(&context, name)?,
+            }
+        }
+        if flags.read_only {
+            rustix::mount::fsconfig_set_flag(&context, "ro")?;
+        }
+        rustix::mount::fsconfig_create(&context)
+    })();
+    configured.map_err(|errno| {
+        let words = kernel_words(&context);
+        let mut failure = refusal(errno, what, &words);
+        if errno == Errno::INVAL && words.contains("arameter") {
+            failure.kind = FailureKind::Option;
+        }
+        failure
+    })?;
+    let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
+        .map_err(|errno| mount_failure(errno, what.to_owned()))?;
+    match place {
+        Place::Nowhere { .. } => open_root(&mount).map(Some),
+        Place::At(target) => {
+            let folder = open_target(target)?;
+            let how =
+                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            rustix::mount::move_mount(&mount, "", &folder, "", how)
+                .map_err(|errno| target_failure(errno, target))?;
+            Ok(None)
+        }
+    }
+}
+
+/// By mount(2), for kernels and filters without the calls above.
+fn mount_old_way(
+    source: &NfsSource,
+    options: &[(String, Option<String>)],
+    place: &Place<'_>,
+    what: &str,
+) -> Result<Option<OwnedFd>, Failure> {
+    let target = match place {
+        Place::At(target) => target,
+        Place::Nowhere { scratch } => {
+            // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
+            // outlives it.
+            crate::namespace::detach_mounts()
+                .map_err(|errno| mount_failure(errno, what.to_owned()))?;
+            scratch
+        }
+    };
+    let folder = open_target(target)?;
+    let mut data = Vec::new();
+    for (name, value) in options {
+        data.push(match value {
+            Some(value) => format!("{name}={value}"),
+            None => name.clone(),
+        });
+    }
+    let data = std::ffi::CString::new(data.join(","))
+        .map_err(|_| Failure::new(FailureKind::Option, Errno::INVAL, what))?;
+    let mounted = rustix::mount::mount(
+        source_name(source),
+        through(&folder),
+        "nfs",
+        old_flags(source.options.flags),
+        &*data,
+    );
+    mounted.map_err(|errno| match errno {
+        Errno::NODEV => no_nfs_client(),
+        Errno::PERM => Failure::new(
+            FailureKind::NotPermitted,
+            errno,
+            format!("{what}: this process needs CAP_SYS_ADMIN"),
+        ),
+        errno => refusal(errno, what, ""),
+    })?;
+    match place {
+        Place::At(_) => Ok(None),
+        Place::Nowhere { scratch } => open_root(&open_target(scratch)?).map(Some),
+    }
+}
+
+/// A mount that the server or the kernel refuses, in words that say what that means.
+fn refusal(errno: Errno, what: &str, kernel_words: &str) -> Failure {
+    let mut failure = mount_failure(errno, what.to_owned());
+    if !kernel_words.is_empty() {
+        failure.detail = format!("{what} ({kernel_words})");
+    }
+    let meaning = match failure.kind {
+        FailureKind::NotFound => "the server has no such path, or does not export it",
+        FailureKind::Refused => {
+            "the server does not export it to this client (in version 3 also: has no such path)"
+        }
+        _ => return failure,
+    };
+    failure.detail = format!("{meaning}: {}", failure.detail);
+    failure
+}
+
+/// What the file system wrote into the context about its refusal.
+fn kernel_words(context: &OwnedFd) -> String {
+    let mut words = Vec::new();
+    let mut buffer = [0_u8; 512];
+    // One message a read, then ENODATA.
+    while let Ok(length) = rustix::io::read(context, &mut buffer) {
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        let text = text.trim_start_matches("e ").trim();
+        if !text.is_empty() {
+            words.push(text.trim_end_matches('\n').to_owned());
+        }
+        if length == 0 || words.len() > 8 {
+            break;
+        }
+    }
+    words.join("; ")
+}
+
+fn no_nfs_client() -> Failure {
+    Failure {
+        kind: FailureKind::NoNfsClient,
+        errno: 0,
+        detail: "this kernel has no NFS client: load the module nfsv4 (or nfsv3) on the node (modprobe nfsv4), or \
+                 install the kernel package that has it"
+            .to_owned(),
+    }
+}
+
+pub(super) fn mount_failure(errno: Errno, detail: String) -> Failure {
+    let kind = match errno {
+        Errno::PROTONOSUPPORT | Errno::PROTOTYPE | Errno::NOTSUP => FailureKind::Version,
+        Errno::NOENT | Errno::STALE | Errno::NOTDIR => FailureKind::NotFound,
+        Errno::ACCESS | Errno::PERM => FailureKind::Refused,
+        Errno::TIMEDOUT
+        | Errno::CONNREFUSED
+        | Errno::CONNRESET
+        | Errno::CONNABORTED
+        | Errno::HOSTUNREACH
+        | Errno::HOSTDOWN
+        | Errno::NETUNREACH
+        | Errno::NETDOWN
+        | Errno::PIPE => FailureKind::Unreachable,
+        Errno::NODEV => FailureKind::NoNfsClient,
+        _ => FailureKind::Other,
+    };
+    Failure::new(kind, errno, detail)
+}
+
+/// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
+/// mount alive.
+fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(mount, ".", how, Mode::empty())
+        .map_err(|errno| mount_failure(errno, "opening the root of the mount".to_owned()))
+}
+
+fn attributes(flags: MountFlags) -> MountAttrFlags {
+    let mut out = MountAttrFlags::empty();
+    out.set(MountAttrFlags::MOUNT_ATTR_RDONLY, flags.read_only);
+    out.set(MountAttrFlags::MOUNT_ATTR_NOSUID, flags.nosuid);
+    out.set(MountAttrFlags::MOUNT_ATTR_NODEV, flags.nodev);
+    out.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, flags.noexec);
+    out.set(MountAttrFlags::MOUNT_ATTR_NOATIME, flags.noatime);
+    out.set(MountAttrFlags::MOUNT_ATTR_NODIRATIME, flags.nodiratime);
+    out
+}
+
+pub(super) fn try_nfs_client() -> Result<(), Failure> {
+    match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
+        Ok(_) => Ok(()),
+        Err(Errno::NODEV) => Err(no_nfs_client()),
+        Err(Errno::PERM) => Err(Failure::new(
+            FailureKind::NotPermitted,
+            Errno::PERM,
+            "this process may not mount: it needs CAP_SYS_ADMIN",
+        )),
+        // An old kernel may still load its client with the first mount.
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> MountOptions {
+        MountOptions::parse([text], &crate::config::Policy::default()).unwrap()
+    }
+
+    #[test]
+    fn each_version_gets_what_mount_nfs_would_give() {
+        let address = "127.0.0.1:2049".parse().unwrap();
+        let text = |version| {
+            let all = kernel_options(&options("hard"), version, &address);
+            let words = all.into_iter().map(|(name, value)| match value {
+                Some(value) => format!("{name}={value}"),
+                None => name,
+            });
+            words.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(
+            text(Version::V4_2),
+            "addr=127.0.0.1,vers=4.2,clientaddr=127.0.0.1,hard"
+        );
+        assert_eq!(
+            text(Version::V3),
+            "addr=127.0.0.1,vers=3,mountaddr=127.0.0.1,mountproto=tcp,proto=tcp,nolock,hard"
+        );
+        let locked = kernel_options(&options("lock"), Version::V3, &address);
+        assert!(!locked.iter().any(|(name, _)| name == "nolock"));
+    }
+
+    #[test]
+    fn only_the_servers_word_for_an_unknown_version_leads_to_an_older_one() {
+        let kind = |errno| mount_failure(errno, String::new()).kind;
+        assert_eq!(kind(Errno::PROTONOSUPPORT), FailureKind::Version);
+        for final_one in [
+            Errno::NOENT,
+            Errno::ACCESS,
+            Errno::TIMEDOUT,
+            Errno::IO,
+            Errno::INVAL,
+        ] {
+            assert_ne!(kind(final_one), FailureKind::Version, "{final_one}");
+        }
+    }
+}
