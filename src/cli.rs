@@ -163,9 +163,8 @@ impl Globals {
 
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
-        let all = self.metadata.iter().flat_map(Map::iter);
-        all.map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect()
+        let all: Map = self.metadata.iter().cloned().collect();
+        all.into_iter().collect()
     }
 
     /// How replies are printed; `csc` when nothing else was asked for under that name.

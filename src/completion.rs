@@ -8,7 +8,6 @@ use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Powershell, Zsh};
 use std::ffi::OsString;
 use std::io;
-use std::process::ExitCode;
 
 /// The variable by which a script says that it asks for completions, and for which shell.
 const VARIABLE: &str = "COMPLETE";
@@ -50,16 +49,14 @@ pub fn script(shell: Shell, name: &str) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Answers a script's question and tells how to exit; `None` when no script asks.
-pub fn answer(arguments: &[OsString], name: &'static str) -> Option<ExitCode> {
-    std::env::var_os(VARIABLE)?;
-    let folder = std::env::current_dir().ok();
-    let answered = CompleteEnv::with_factory(|| cli::command(name))
-        .try_complete(arguments.to_vec(), folder.as_deref());
-    match answered {
-        Ok(true) => Some(ExitCode::SUCCESS),
-        Ok(false) => None,
-        // A completion that fails must not disturb the line that is being typed.
-        Err(_) => Some(ExitCode::FAILURE),
+/// Whether a script asked, and so was answered on stdout. Where there is no answer nothing is printed: a completion that
+/// fails must not disturb the line that is being typed.
+pub fn answer(arguments: &[OsString], name: &'static str) -> bool {
+    if std::env::var_os(VARIABLE).is_none() {
+        return false;
     }
+    let folder = std::env::current_dir().ok();
+    CompleteEnv::with_factory(|| cli::command(name))
+        .try_complete(arguments.to_vec(), folder.as_deref())
+        .unwrap_or(true)
 }

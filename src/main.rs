@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().collect();
     let name = called_as(arguments.first());
-    if let Some(code) = completion::answer(&arguments, name) {
-        return code;
+    if completion::answer(&arguments, name) {
+        return ExitCode::SUCCESS;
     }
     let matches = match cli::command(name).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
@@ -62,9 +62,15 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
 /// Help and version go to stdout and are a success; everything else is an error of usage.
 fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> ExitCode {
     if !error.use_stderr() {
-        // The reader may be gone; there is nobody to tell.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        let style = Style::Text;
+        return match output::print(error.render().to_string().as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let error = Error::because("stdout cannot be written", &error);
+                report(&error, style);
+                error.exit_code(style)
+            }
+        };
     }
     let style = match name {
         "csc" => Style::Csc,

@@ -7,8 +7,8 @@ use crate::cli::{self, Globals, Task};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
 use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
-use crate::output::Format;
 use crate::output::steps::Steps;
+use crate::output::{self, Format};
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
@@ -16,7 +16,7 @@ use crate::wait;
 use crate::{completion, proxy};
 use clap::{ArgMatches, FromArgMatches};
 use std::future::Future;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,7 +48,10 @@ fn dispatch(task: Task, globals: &Globals, called_as_csc: bool, style: Style) ->
         Task::Relay(socket) => relay(&socket),
         Task::Completions(shell) => {
             let script = completion::script(shell, "csi");
-            print(&script.map_err(|error| Error::because("the script cannot be made", &error))?)
+            let script =
+                script.map_err(|error| Error::because("the script cannot be made", &error))?;
+            output::print(&script)
+                .map_err(|error| Error::because("stdout cannot be written", &error))
         }
     }
 }
@@ -80,7 +83,7 @@ fn call(
         keep_going: flags.keep_going,
         log: globals.log(),
     };
-    let out = BufWriter::new(io::stdout().lock());
+    let out = output::stdout();
     if flags.dry_run {
         return command.dry_run(out);
     }
@@ -206,7 +209,7 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
         None => endpoint.clone(),
         Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
     };
-    let steps = Steps::new(io::stdout(), style == Style::Json);
+    let steps = Steps::new(output::stdout(), style == Style::Json);
     runtime()?.block_on(async {
         let node = Driver {
             session: session(&endpoint, globals).await?,
@@ -216,7 +219,7 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
             session: session(&controller, globals).await?,
             endpoint: controller,
         };
-        Lifecycle::new(flags, context, node, controller, steps)
+        Lifecycle::new(flags, context, node, controller, steps, style)
             .run()
             .await
     })
@@ -228,15 +231,6 @@ fn relay(socket: &str) -> Result<(), Error> {
         let relayed = proxy::stdio::relay(&endpoint, &ConnectOptions::default()).await;
         relayed.map_err(|error| Error::because(format!("no connection to {endpoint}"), &error))
     })
-}
-
-fn print(bytes: &[u8]) -> Result<(), Error> {
-    match io::stdout().lock().write_all(bytes) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::because("stdout cannot be written", &error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the

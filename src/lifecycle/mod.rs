@@ -9,7 +9,7 @@ mod undo;
 use crate::arguments::capability;
 use crate::call::call_error;
 use crate::endpoint::Endpoint;
-use crate::error::Error;
+use crate::error::{Error, Style};
 use crate::output::steps::{Outcome, Steps};
 use crate::rpc::flags::{CapacityFlags, Context, Parameters, VolumeContext};
 use crate::run::asked_to_stop;
@@ -80,6 +80,7 @@ pub struct Lifecycle<'a, W: Write> {
     node: Driver,
     controller: Driver,
     steps: Steps<W>,
+    style: Style,
     undo: Vec<Undo>,
 }
 
@@ -112,13 +113,14 @@ struct Volume {
 type Done<T> = Result<(T, String), Error>;
 
 impl<'a, W: Write> Lifecycle<'a, W> {
-    /// A run against `node`, with controller calls to `controller`.
+    /// A run against `node`, with controller calls to `controller`. Errors of the way down are worded in `style`.
     pub fn new(
         flags: &'a LifecycleFlags,
         context: Context,
         node: Driver,
         controller: Driver,
         steps: Steps<W>,
+        style: Style,
     ) -> Self {
         Self {
             flags,
@@ -126,6 +128,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
             node,
             controller,
             steps,
+            style,
             undo: Vec::new(),
         }
     }
@@ -532,22 +535,19 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         Ok(())
     }
 
-    /// Undoes everything in reverse. Every part is tried, whatever becomes of the others.
+    /// Undoes everything in reverse. Every part is tried, whatever becomes of the others; what fails is said at once.
     async fn down(&mut self) -> Result<(), Error> {
-        let mut first = Ok(());
+        let mut first = None;
         while let Some(last) = self.undo.last().cloned() {
             let result = self.undo_one(&last).await;
             self.undo.pop();
             if let Err(error) = result {
+                eprint!("{}", error.render(self.style));
                 eprintln!("left: {last}");
-                if first.is_ok() {
-                    first = Err(error);
-                } else {
-                    eprint!("{}", error.render(crate::error::Style::Text));
-                }
+                first.get_or_insert(error.reported());
             }
         }
-        first
+        first.map_or(Ok(()), Err)
     }
 
     async fn node<Q: Message, R: Message + Default>(

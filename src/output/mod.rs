@@ -22,6 +22,23 @@ use std::io::{self, Write};
 use thiserror::Error;
 use view::View;
 
+/// Stdout, for a [`Printer`] or steps.
+pub fn stdout() -> impl Write {
+    io::BufWriter::new(io::stdout().lock())
+}
+
+/// Writes what is not a reply: help, a completion script.
+///
+/// # Errors
+/// When stdout cannot be written; a reader who went away is no error.
+pub fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// How replies are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {

@@ -1,0 +1,111 @@
+//! The README is true: its five minutes run as recorded, and it names every command, alias and global flag.
+
+use crate::support::program::Csi;
+use std::path::Path;
+use std::process::Command;
+
+fn readme() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The commands of the recorded session, with the lines that each printed.
+fn session() -> Vec<(String, Vec<String>)> {
+    let text = readme();
+    let section = text.split("## Five minutes").nth(1).unwrap();
+    let block = section.split("```console\n").nth(1).unwrap();
+    let block = block.split("```").next().unwrap();
+    let mut session: Vec<(String, Vec<String>)> = Vec::new();
+    for line in block.lines() {
+        match (line.strip_prefix("$ "), session.last_mut()) {
+            (Some(command), _) => session.push((command.to_owned(), Vec::new())),
+            (None, Some((_, output))) => output.push(line.to_owned()),
+            (None, None) => panic!("output before a command: {line}"),
+        }
+    }
+    session
+}
+
+/// What stays the same from run to run: words without the tokens of ids, times, sizes and counts of this machine.
+fn stable(line: &str) -> Vec<String> {
+    let varies = |word: &str| {
+        word.chars().any(|letter| letter.is_ascii_digit())
+            && !word.starts_with("1Gi")
+            && !word.contains("pvc-1")
+    };
+    let words = line.split_whitespace().filter(|word| !varies(word));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_five_minutes_run_as_recorded() {
+    let csi = Csi::new();
+    let home = csi.home();
+    let binary = Path::new(env!("CARGO_BIN_EXE_csi")).parent().unwrap();
+    let session = session();
+    assert!(session.len() > 10);
+    let mut script = String::new();
+    for (command, _) in &session {
+        // Every test has its own target path; a mark tells the outputs apart.
+        let command = command.replace("/tmp/pvc-1", &home.join("pvc-1").display().to_string());
+        script.push_str(&format!(
+            "{command}\nset -- $?\necho '=== end'\n(exit $1)\n"
+        ));
+    }
+    let run = Command::new("sh")
+        .args(["-c", &format!("exec 2>&1\n{script}")])
+        .env_clear()
+        .env("HOME", home)
+        .env("TMPDIR", home)
+        .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(run.stdout).unwrap();
+    let outputs: Vec<&str> = text.split("=== end\n").collect();
+    for ((command, recorded), output) in session.iter().zip(outputs) {
+        let printed: Vec<Vec<String>> = output
+            .lines()
+            .filter(|line| !line.starts_with("note: "))
+            .map(stable)
+            .collect();
+        let recorded: Vec<Vec<String>> = recorded.iter().map(|line| stable(line)).collect();
+        assert_eq!(printed, recorded, "$ {command}\n{text}");
+    }
+}
+
+#[test]
+fn every_command_alias_and_flag_is_named() {
+    let (csi, readme) = (Csi::new(), readme());
+    for group in [
+        "identity",
+        "controller",
+        "node",
+        "group-controller",
+        "snapshot-metadata",
+    ] {
+        let help = csi.run(&format!("{group} --help")).succeeds().stdout;
+        let commands = help.split("Commands:\n").nth(1).unwrap();
+        let commands = commands.split("\n\n").next().unwrap();
+        for line in commands
+            .lines()
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        {
+            let verb = line.split_whitespace().next().unwrap();
+            if verb != "help" {
+                assert!(
+                    readme.contains(&format!("`{group} {verb}`")),
+                    "{group} {verb}"
+                );
+            }
+        }
+    }
+    let help = csi.run("identity probe --help").succeeds().stdout;
+    let flags = help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--"));
+    for flag in flags.map(|word| word.trim_end_matches(['.', ',', ':', ']'])) {
+        if flag != "--help" {
+            assert!(readme.contains(flag), "{flag}");
+        }
+    }
+}
