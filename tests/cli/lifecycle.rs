@@ -15,15 +15,14 @@ use tonic::Code;
 #[test]
 fn embedded() {
     let csi = Csi::new();
-    let share = csi.home().join("share");
-    fs::create_dir(&share).unwrap();
+    let folder = csi.home().join("embedded");
     let run = csi
-        .run(&format!("-e embedded:{} lifecycle", share.display()))
+        .run(&format!("-e embedded:{} lifecycle", folder.display()))
         .succeeds();
     for step in ["create", "publish", "write", "stats", "unpublish", "delete"] {
         assert!(run.stdout.contains(step), "{step}\n{run}");
     }
-    let left: Vec<_> = fs::read_dir(&share)
+    let left: Vec<_> = fs::read_dir(folder.join("share"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();

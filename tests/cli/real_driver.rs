@@ -31,11 +31,12 @@ fn a_volume_from_create_to_delete() {
         .json();
     assert_eq!(get["volume"]["volumeId"], *id);
     assert_eq!(get["volume"]["capacityBytes"], (10 << 20).to_string());
-    csi.run(&format!(
-        "controller expand-volume {id} --req-bytes 20Mi -o name"
-    ))
-    .succeeds()
-    .prints("20971520\n");
+    let expanded = csi
+        .run(&format!(
+            "controller expand-volume {id} --req-bytes 20Mi -o json"
+        ))
+        .succeeds();
+    assert_eq!(expanded.json()["capacityBytes"], (20 << 20).to_string());
     csi.run(&format!(
         "controller validate-volume-capabilities {id} --cap 5,mount"
     ))

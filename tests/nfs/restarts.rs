@@ -1,8 +1,10 @@
 //! SIGKILL of the driver at any point: what was done stays done, and a retry finishes what was begun.
 
 use crate::scene::{Scene, Version, volume};
+use crate::support::program::Output;
+use rustix::process::{Signal, kill_process};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn killed_after_each_call() {
@@ -66,20 +68,26 @@ fn killed_after_each_call() {
 #[test]
 fn killed_in_mid_call() {
     let mut scene = Scene::new("killed-in", Version::V4_2);
-    for round in 0..8_u64 {
+    // How long each command takes when nobody interferes.
+    let (warm_up, create) = timed(|| scene.create("pvc"));
+    let (_, publish) = timed(|| scene.publish(&warm_up, "target"));
+    let (_, unpublish) = timed(|| scene.try_unpublish(&warm_up, "target").succeeds());
+    let (_, delete) = timed(|| scene.try_delete(&warm_up).succeeds());
+
+    let mut interrupted = 0;
+    for round in 0..ROUNDS {
         let name = format!("pvc-{round}");
         let target = format!("target-{round}");
-        let pause = Duration::from_millis(round * 6);
+        // The first half of a command's time is spent before the driver hears of it.
+        let part = |whole: Duration| whole * (ROUNDS + round) / (2 * ROUNDS);
 
-        let created = volume(&killed(&mut scene, pause, |scene| scene.try_create(&name)));
-        let listed = scene.list();
-        assert_eq!(
-            listed,
-            [created.id.as_str()],
-            "round {round}: pvc-{round} and nothing else"
-        );
+        let created = killed(&mut scene, part(create), &mut interrupted, |scene| {
+            scene.try_create(&name)
+        });
+        let created = volume(&created);
+        assert_eq!(scene.list(), [created.id.as_str()], "round {round}");
 
-        killed(&mut scene, pause, |scene| {
+        killed(&mut scene, part(publish), &mut interrupted, |scene| {
             scene.try_publish(&created, &target, &[])
         });
         let mount = scene.driver.target(&target);
@@ -90,32 +98,48 @@ fn killed_in_mid_call() {
         );
         fs::write(mount.join("kept.txt"), name.as_bytes()).unwrap();
 
-        killed(&mut scene, pause, |scene| {
+        killed(&mut scene, part(unpublish), &mut interrupted, |scene| {
             scene.try_unpublish(&created, &target)
         });
         scene.has_no_mounts();
         assert!(!mount.exists(), "round {round}: {}", mount.display());
 
-        killed(&mut scene, pause, |scene| scene.try_delete(&created));
+        killed(&mut scene, part(delete), &mut interrupted, |scene| {
+            scene.try_delete(&created)
+        });
         assert_eq!(scene.list(), [""; 0], "round {round}");
     }
+    assert!(
+        interrupted > 0,
+        "the driver was never killed before it had answered"
+    );
     scene.share.wait_until_empty("kept.txt");
 }
 
+const ROUNDS: u32 = 8;
+
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let started = Instant::now();
+    let result = run();
+    (result, started.elapsed())
+}
+
 /// Runs a command, kills the driver `pause` after its start, starts the driver again and repeats the command, which must
-/// then succeed. The last output.
+/// then succeed. Returns its output; counts in `interrupted` when the first try failed.
 fn killed(
     scene: &mut Scene,
     pause: Duration,
-    run: impl Fn(&Scene) -> crate::support::program::Output + Sync,
-) -> crate::support::program::Output {
+    interrupted: &mut u32,
+    run: impl Fn(&Scene) -> Output + Sync,
+) -> Output {
     let pid = scene.driver.process().pid();
     std::thread::scope(|threads| {
         let first = threads.spawn(|| run(scene));
         std::thread::sleep(pause);
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        // Whatever it says; it may have been quicker.
-        let _ = first.join().unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        if first.join().unwrap().code != 0 {
+            *interrupted += 1;
+        }
     });
     scene.driver.kill();
     scene.driver.restart();
