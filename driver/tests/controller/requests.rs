@@ -168,7 +168,7 @@ async fn servers_and_mount_options_go_through_their_checks() {
     }
     // An id from elsewhere does not lead there either.
     let volume = create(&controller, request("v")).await.unwrap();
-    let forged = volume.volume_id.replace("10.0.0.4:/nfs_share", "bad:/a");
+    let forged = volume.volume_id.replace("10.0.0.4/nfs_share", "bad/a");
     refused(
         delete(&controller, &forged).await,
         Code::PermissionDenied,

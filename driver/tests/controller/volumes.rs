@@ -19,7 +19,7 @@ async fn a_volume_lives_through_every_call() {
     ]);
     assert_eq!(volume.volume_context, context);
     let id = volume.volume_id.clone();
-    assert!(id.starts_with("10.0.0.4:/nfs_share#"), "{id}");
+    assert!(id.starts_with("10.0.0.4/nfs_share#"), "{id}");
     assert!(host.at("pvc-1").is_dir());
     assert_eq!(
         create(&controller, sized("pvc-1", 1 << 30, 0))
