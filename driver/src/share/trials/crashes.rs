@@ -1,0 +1,198 @@
+//! Crashes between any two steps, and things that happen meanwhile.
+
+use super::*;
+
+#[test]
+fn a_crash_in_a_creation_is_finished_by_a_retry() {
+    let volume = wanted("v", "team/v");
+    at_each_step(
+        9,
+        |_| (),
+        |trial, ()| trial.create(&volume).map(drop),
+        |trial, ()| {
+            trial.create(&volume).unwrap();
+            trial.check();
+            assert_eq!(trial.records().len(), 1);
+        },
+    );
+}
+
+#[test]
+fn a_crash_in_a_creation_is_finished_by_the_recovery() {
+    let volume = wanted("v", "team/v");
+    at_each_step(
+        9,
+        |_| (),
+        |trial, ()| trial.create(&volume).map(drop),
+        |trial, ()| {
+            trial.recover();
+            trial.check();
+            assert!(trial.records().len() <= 1);
+        },
+    );
+}
+
+#[test]
+fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
+    for policy in [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive] {
+        for recover in [false, true] {
+            let mut volume = wanted("v", "team/v");
+            volume.on_delete = policy;
+            at_each_step(
+                6,
+                |trial| {
+                    let record = trial.create(&volume).unwrap();
+                    std::fs::write(trial.at("team/v/file"), "data").unwrap();
+                    record
+                },
+                |trial, record| trial.delete(record),
+                |trial, record| {
+                    if recover {
+                        trial.recover();
+                    } else {
+                        trial.delete(record).unwrap();
+                    }
+                    // The recovery has nothing to do when the crash came before the deletion was on record.
+                    if trial.records().is_empty() {
+                        let left = trial.files("team");
+                        let expected = match policy {
+                            OnDelete::Delete => BTreeSet::new(),
+                            OnDelete::Retain => BTreeSet::from(["v".to_owned()]),
+                            OnDelete::Archive => {
+                                BTreeSet::from([format!("archived-v-{}", record.nonce)])
+                            }
+                        };
+                        assert_eq!(left, expected);
+                        for folder in left {
+                            let file = trial.at("team").join(folder).join("file");
+                            assert_eq!(std::fs::read(file).unwrap(), b"data");
+                        }
+                    } else {
+                        assert!(recover);
+                    }
+                    trial.check();
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn a_crash_in_a_creation_can_be_deleted() {
+    let volume = wanted("v", "v");
+    at_each_step(
+        9,
+        |_| (),
+        |trial, ()| trial.create(&volume).map(drop),
+        |trial, ()| {
+            for record in trial.records() {
+                trial.delete(&record).unwrap();
+            }
+            trial.check();
+            assert!(!trial.at("v").exists());
+        },
+    );
+}
+
+#[test]
+fn a_crash_in_an_expansion_leaves_the_old_size_or_the_new() {
+    let volume = wanted("v", "v");
+    let expand = |trial: &Trial, record: &Record| {
+        lifecycle::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0)
+    };
+    at_each_step(
+        2,
+        |trial| trial.create(&volume).unwrap(),
+        |trial, record| expand(trial, record).map(drop),
+        |trial, record| {
+            let size = trial.records()[0].capacity_bytes;
+            assert!(size == 1 << 30 || size == 2 << 30);
+            assert_eq!(expand(trial, record).unwrap().capacity_bytes, 2 << 30);
+            assert_eq!(trial.create(&volume).unwrap().capacity_bytes, 2 << 30);
+            trial.check();
+        },
+    );
+}
+
+/// A foreign folder comes to the volume's path between two steps of its creation.
+#[test]
+fn a_foreign_folder_is_never_taken_for_ours() {
+    for empty in [true, false] {
+        let volume = wanted("v", "v");
+        at_each_step(
+            9,
+            |_| (),
+            |trial, ()| trial.create(&volume).map(drop),
+            |trial, ()| {
+                let placed = trial.at("v").exists();
+                if !placed {
+                    std::fs::create_dir(trial.at("v")).unwrap();
+                    if !empty {
+                        std::fs::write(trial.at("v/file"), "foreign").unwrap();
+                    }
+                }
+                let again = trial.create(&volume);
+                if placed {
+                    again.unwrap();
+                } else {
+                    assert!(
+                        matches!(again, Err(ShareError::Foreign { .. })),
+                        "{again:?}"
+                    );
+                    assert_eq!(trial.records(), []);
+                    assert_eq!(trial.files("v").len(), usize::from(!empty));
+                }
+                trial.check();
+            },
+        );
+    }
+}
+
+#[test]
+fn a_crash_while_a_creation_is_taken_back_is_made_good() {
+    let volume = wanted("v", "v");
+    at_each_step(
+        5,
+        |trial| {
+            // Published and not placed: the state that a crash leaves.
+            for count in 0.. {
+                let _ = crashing(count, || trial.create(&volume));
+                if !trial.records().is_empty() {
+                    break;
+                }
+            }
+            std::fs::create_dir(trial.at("v")).unwrap();
+        },
+        |trial, ()| trial.create(&volume).map(drop),
+        |trial, ()| {
+            let again = trial.create(&volume);
+            assert!(
+                matches!(again, Err(ShareError::Foreign { .. })),
+                "{again:?}"
+            );
+            assert_eq!(trial.records(), []);
+            trial.check();
+        },
+    );
+}
+
+#[test]
+fn a_folder_removed_by_hand_in_mid_creation_is_made_again() {
+    let volume = wanted("v", "v");
+    at_each_step(
+        9,
+        |_| (),
+        |trial, ()| trial.create(&volume).map(drop),
+        |trial, ()| {
+            let unfinished = trial
+                .records()
+                .iter()
+                .any(|record| record.state == State::Creating);
+            if unfinished && trial.at("v").exists() {
+                std::fs::remove_dir(trial.at("v")).unwrap();
+            }
+            trial.create(&volume).unwrap();
+            trial.check();
+        },
+    );
+}

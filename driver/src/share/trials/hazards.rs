@@ -1,0 +1,160 @@
+//! Volumes in a share with other volumes, foreign folders, symlinks and damage.
+
+use super::*;
+
+#[test]
+fn a_volume_lives_and_dies() {
+    use std::os::unix::fs::MetadataExt;
+    let trial = Trial::new();
+    let record = trial.create(&wanted("v", "team/v")).unwrap();
+    assert_eq!(
+        (record.state, record.capacity_bytes),
+        (State::Ready, 1 << 30)
+    );
+    let metadata = std::fs::metadata(trial.at("team/v")).unwrap();
+    assert_eq!(metadata.mode() & 0o7777, 0o750);
+    assert_eq!(metadata.ino(), record.inode);
+    assert_eq!(trial.create(&wanted("v", "team/v")).unwrap(), record);
+    trial.check();
+    std::fs::create_dir_all(trial.at("team/v/a/b")).unwrap();
+    std::fs::write(trial.at("team/v/a/b/c"), "x").unwrap();
+    std::fs::write(trial.at("team/foreign"), "x").unwrap();
+    trial.delete(&record).unwrap();
+    assert_eq!(trial.files("team"), BTreeSet::from(["foreign".to_owned()]));
+    trial.delete(&record).unwrap();
+    trial.check();
+    assert_eq!(trial.records(), []);
+}
+
+#[test]
+fn overlapping_folders_are_refused_with_the_other_volume_named() {
+    let trial = Trial::new();
+    let first = trial.create(&wanted("first", "a/b")).unwrap();
+    for (path, relation) in [
+        ("a/b", "is the folder of"),
+        ("a/b/c", "is inside"),
+        ("a/b/c/d", "is inside"),
+        ("a", "contains"),
+    ] {
+        let error = trial.create(&wanted("second", path)).unwrap_err();
+        assert!(
+            matches!(error, ShareError::Overlap { .. }),
+            "{path}: {error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains(relation) && text.contains("\"first\""),
+            "{path}: {text}"
+        );
+        trial.check();
+    }
+    trial.create(&wanted("second", "a/c")).unwrap();
+    trial.delete(&first).unwrap();
+    trial.create(&wanted("third", "a/b/c")).unwrap();
+    trial.check();
+}
+
+#[test]
+fn a_leftover_claim_blocks_nobody() {
+    let trial = Trial::new();
+    // What a creation leaves that was overtaken by the deletion of its volume and died after its claim.
+    let other = Trial::new().create(&wanted("gone", "a/b")).unwrap();
+    let owner = format!("@{}.{}", other.key(), other.nonce);
+    for path in ["a", "a/b", "a/b/c"] {
+        let claim = trial.at(".csi-nfs/folders/+a/+b");
+        std::fs::create_dir_all(&claim).unwrap();
+        std::fs::write(claim.join(&owner), "").unwrap();
+        let record = trial.create(&wanted("v", path)).unwrap();
+        trial.delete(&record).unwrap();
+        let _ = std::fs::remove_dir_all(trial.at("a"));
+        trial.check();
+    }
+}
+
+#[test]
+fn symlinks_above_a_volume_are_refused_when_created_and_deleted() {
+    let trial = Trial::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::create_dir(outside.path().join("v")).unwrap();
+    std::fs::write(outside.path().join("v/file"), "x").unwrap();
+    std::os::unix::fs::symlink(outside.path(), trial.at("link")).unwrap();
+    let error = trial.create(&wanted("v", "link/v")).unwrap_err();
+    assert!(matches!(error, ShareError::Blocked { .. }), "{error}");
+    let error = trial.create(&wanted("v", "link/new")).unwrap_err();
+    assert!(matches!(error, ShareError::Blocked { .. }), "{error}");
+    let error = trial.create(&wanted("v", "link")).unwrap_err();
+    assert!(matches!(error, ShareError::Foreign { .. }), "{error}");
+    trial.check();
+
+    let record = trial.create(&wanted("v", "team/v")).unwrap();
+    std::fs::rename(trial.at("team"), trial.at("moved")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), trial.at("team")).unwrap();
+    let error = trial.delete(&record).unwrap_err();
+    assert!(matches!(error, ShareError::Blocked { .. }), "{error}");
+    assert!(outside.path().join("v/file").exists());
+    std::fs::remove_file(trial.at("team")).unwrap();
+    std::fs::rename(trial.at("moved"), trial.at("team")).unwrap();
+    trial.delete(&record).unwrap();
+    trial.check();
+}
+
+#[test]
+fn a_purge_follows_no_symlink_and_clears_any_tree() {
+    use std::os::unix::fs::PermissionsExt;
+    let trial = Trial::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("file"), "x").unwrap();
+    let record = trial.create(&wanted("v", "v")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), trial.at("v/link")).unwrap();
+    std::os::unix::fs::symlink("/", trial.at("v/root")).unwrap();
+    // Deeper than any stack or path allows.
+    let mut deep = rustix::fs::open(
+        trial.at("v"),
+        rustix::fs::OFlags::DIRECTORY,
+        rustix::fs::Mode::empty(),
+    )
+    .unwrap();
+    for _ in 0..3000 {
+        rustix::fs::mkdirat(&deep, "deeper", rustix::fs::Mode::RWXU).unwrap();
+        deep = rustix::fs::openat(
+            &deep,
+            "deeper",
+            rustix::fs::OFlags::DIRECTORY,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
+    }
+    std::fs::create_dir(trial.at("v/wide")).unwrap();
+    for n in 0..2000 {
+        std::fs::write(trial.at(&format!("v/wide/{n}")), "").unwrap();
+    }
+    std::fs::create_dir_all(trial.at("v/locked/in")).unwrap();
+    std::fs::write(trial.at("v/locked/in/file"), "").unwrap();
+    std::fs::set_permissions(trial.at("v/locked"), PermissionsExt::from_mode(0o000)).unwrap();
+    trial.delete(&record).unwrap();
+    trial.check();
+    assert!(outside.path().join("file").exists());
+}
+
+#[test]
+fn a_damaged_record_is_said_and_not_touched() {
+    let trial = Trial::new();
+    let record = trial.create(&wanted("v", "v")).unwrap();
+    let file = trial.at(&format!(
+        ".csi-nfs/volumes/{}/{}.2",
+        record.key(),
+        record.nonce
+    ));
+    for content in ["", "{", "{}"] {
+        std::fs::write(&file, content).unwrap();
+        assert!(
+            matches!(trial.delete(&record), Err(ShareError::Damaged { .. })),
+            "{content:?}"
+        );
+        assert!(matches!(
+            trial.create(&wanted("v", "v")),
+            Err(ShareError::Damaged { .. })
+        ));
+    }
+    assert!(trial.at("v").exists());
+}

@@ -1,0 +1,165 @@
+//! Trials of the share as a database: crashes between any two steps, races, and hostile folders. Only for tests.
+//!
+//! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
+//! separated by colons, they run over NFS: each operation takes another mount, as if it were another controller's.
+
+mod crashes;
+mod hazards;
+mod races;
+
+use super::crash::crashing;
+use super::database::{Expect, Share};
+use super::error::ShareError;
+use super::record::{OnDelete, Record, State, Wanted};
+use super::store::{self, Claimed, Kept};
+use super::sub_path::SubPath;
+use super::token::NameKey;
+use super::{lifecycle, recovery, trash};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Trial {
+    folder: tempfile::TempDir,
+}
+
+impl Trial {
+    fn new() -> Self {
+        let trial = Self {
+            folder: match std::env::var_os("TRIAL_EXPORT") {
+                Some(export) => tempfile::tempdir_in(export).unwrap(),
+                None => tempfile::tempdir().unwrap(),
+            },
+        };
+        trial.share();
+        trial
+    }
+
+    /// The share as an operation sees it that begins now, in any controller.
+    fn share(&self) -> Share {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let root = match std::env::var("TRIAL_MOUNTS") {
+            Err(_) => self.folder.path().to_owned(),
+            Ok(mounts) => {
+                let mounts: Vec<&str> = mounts.split(':').collect();
+                let turn = NEXT.fetch_add(1, Ordering::Relaxed) % mounts.len();
+                Path::new(mounts[turn]).join(self.folder.path().file_name().unwrap())
+            }
+        };
+        let root = Arc::new(File::open(root).unwrap().into());
+        Share::open(root, Expect::Any).unwrap()
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn create(&self, wanted: &Wanted) -> Result<Record, ShareError> {
+        lifecycle::create(&self.share(), wanted, "s:/a")
+    }
+
+    fn delete(&self, record: &Record) -> Result<(), ShareError> {
+        lifecycle::delete(&self.share(), record.key(), record.nonce)
+    }
+
+    fn recover(&self) {
+        let failures = recovery::recover(&self.share(), |_| Some(())).unwrap();
+        assert!(failures.is_empty(), "{failures:?}");
+    }
+
+    fn records(&self) -> Vec<Record> {
+        let share = self.share();
+        let keys = store::keys(&share).unwrap();
+        let records = keys
+            .into_iter()
+            .filter_map(|key| match store::look(&share, key).unwrap() {
+                Kept::Nothing => None,
+                Kept::Found(found) => Some(found.record),
+                Kept::Unreadable(record) => panic!("{record:?}"),
+            });
+        records.collect()
+    }
+
+    fn files(&self, path: &str) -> BTreeSet<String> {
+        std::fs::read_dir(self.at(path))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+
+    /// What holds whenever nothing runs: the claims and the folders are those of the ready volumes, and no others.
+    fn check(&self) {
+        let records = self.records();
+        let mut claims = BTreeSet::new();
+        collect_claims(&self.at(".csi-nfs/folders"), &mut Vec::new(), &mut claims);
+        let mut expected = BTreeSet::new();
+        for record in &records {
+            assert_eq!(record.state, State::Ready, "{record:?}");
+            let path = record.wanted.sub_dir.to_string();
+            assert!(self.at(&path).is_dir(), "{path} is missing");
+            expected.insert((path, format!("@{}.{}", record.key(), record.nonce)));
+        }
+        assert_eq!(claims, expected);
+        assert_eq!(trash::purge(&self.share()).unwrap(), 0);
+        assert_eq!(self.files(".csi-nfs/trash"), BTreeSet::new());
+    }
+}
+
+fn collect_claims(at: &Path, path: &mut Vec<String>, claims: &mut BTreeSet<(String, String)>) {
+    let mut empty = true;
+    for entry in std::fs::read_dir(at).unwrap() {
+        empty = false;
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        match name.strip_prefix('+') {
+            None => drop(claims.insert((path.join("/"), name))),
+            Some(component) => {
+                path.push(component.to_owned());
+                collect_claims(&at.join(&name), path, claims);
+                path.pop();
+            }
+        }
+    }
+    assert!(
+        !empty || path.is_empty(),
+        "the claims have an empty folder at {path:?}"
+    );
+}
+
+fn wanted(name: &str, sub_dir: &str) -> Wanted {
+    Wanted {
+        name: name.to_owned(),
+        required_bytes: 1 << 30,
+        limit_bytes: 0,
+        sub_dir: SubPath::parse(sub_dir).unwrap(),
+        on_delete: OnDelete::Delete,
+        mode: 0o750,
+        uid: None,
+        gid: None,
+        mount_options: vec![],
+    }
+}
+
+/// Lets `work` crash at each of its steps in turn, each time on a share made by `before`, and looks at what follows with
+/// `after`. At least `least` steps must be hit.
+fn at_each_step<B>(
+    least: usize,
+    before: impl Fn(&Trial) -> B,
+    work: impl Fn(&Trial, &B) -> Result<(), ShareError>,
+    after: impl Fn(&Trial, &B),
+) {
+    for count in 0.. {
+        let trial = Trial::new();
+        let made = before(&trial);
+        let ended = crashing(count, || work(&trial, &made));
+        after(&trial, &made);
+        match ended {
+            Err(ShareError::Crash(_)) => {}
+            _ => {
+                assert!(count >= least, "only {count} steps");
+                return;
+            }
+        }
+    }
+}
