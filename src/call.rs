@@ -20,7 +20,7 @@ use tonic::Code;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
 /// A command that is ready to be sent.
-pub struct Command<'a> {
+pub struct Command {
     /// The RPC's group.
     pub group: &'static Group,
     /// The RPC.
@@ -28,13 +28,15 @@ pub struct Command<'a> {
     /// Its requests.
     pub calls: Calls,
     /// How replies are printed.
-    pub output: &'a output::Options,
+    pub output: output::Options,
     /// What is checked of requests and replies.
     pub checks: Checks,
     /// Codes that count as success.
     pub forgives: Forgives,
     /// Whether to go on after a failure.
     pub keep_going: bool,
+    /// Whether to print the requests instead of sending them.
+    pub dry_run: bool,
     /// What to say on stderr.
     pub log: Log,
 }
@@ -61,7 +63,16 @@ pub struct Forgives {
     pub missing: bool,
 }
 
-impl Command<'_> {
+/// Who follows a command while it runs.
+pub trait Follower {
+    /// A failure after which the command goes on.
+    fn failed(&mut self, error: &Error);
+
+    /// A reply, or a part of one: a page of a list, a message of a stream.
+    fn replied(&mut self, reply: &Reply<'_>);
+}
+
+impl Command {
     /// What is being done, for errors.
     fn doing(&self, subject: &str) -> String {
         let space = if subject.is_empty() { "" } else { " " };
@@ -93,8 +104,8 @@ impl Command<'_> {
         Ok(())
     }
 
-    /// Sends the requests and prints the replies to `out`. `report` gets the errors after which the command
-    /// goes on; the first of them is returned as well, marked as reported.
+    /// Sends the requests and prints the replies to `out`. The first of the failures after which the command goes on is
+    /// returned as well, marked as reported.
     ///
     /// # Errors
     /// The first failure.
@@ -103,20 +114,22 @@ impl Command<'_> {
         session: &Session,
         endpoint: &Endpoint,
         out: impl Write,
-        mut report: impl FnMut(&Error),
+        follower: &mut dyn Follower,
     ) -> Result<(), Error> {
         let usage = |error: OutputError| match error {
             error @ OutputError::Column { .. } => Error::usage(error.to_string()),
             error => Error::local(error.to_string()),
         };
         let mut printer =
-            Printer::new(self.rpc, self.output, self.calls.follow_pages, out).map_err(usage)?;
+            Printer::new(self.rpc, &self.output, self.calls.follow_pages, out).map_err(usage)?;
         if self.calls.follow_pages && printer.buffers() {
             eprintln!("note: --sort-by holds all rows back until the last page has arrived");
         }
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
-            let result = self.one(session, endpoint, request, &mut printer).await;
+            let result = self
+                .one(session, endpoint, request, &mut printer, follower)
+                .await;
             match result {
                 Ok(Progress::Continue) => {}
                 Ok(Progress::Stop) => return Ok(()),
@@ -128,7 +141,7 @@ impl Command<'_> {
                         return Err(error);
                     }
                     // The first failure is the command's result; what comes before the end is reported at once.
-                    report(&error);
+                    follower.failed(&error);
                     first.get_or_insert(error);
                 }
             }
@@ -143,6 +156,7 @@ impl Command<'_> {
         endpoint: &Endpoint,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Progress, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks)
             .map_err(|error| Error::usage(error.to_string()))?;
@@ -153,9 +167,10 @@ impl Command<'_> {
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let answered = if self.rpc.method.server_streaming {
-                self.streamed(session, sent, request, printer).await
+                self.streamed(session, sent, request, printer, follower)
+                    .await
             } else {
-                self.unary(session, sent, request, printer).await
+                self.unary(session, sent, request, printer, follower).await
             };
             let reply = match answered {
                 Ok(reply) => {
@@ -208,12 +223,13 @@ impl Command<'_> {
         sent: Bytes,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.call(self.rpc.method, sent.clone()).await?;
         self.log_metadata("reply metadata", answer.metadata());
         let bytes = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        self.print(request, &sent, &bytes, &mut replies, printer)?;
+        self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         Ok(Some(bytes))
     }
 
@@ -223,13 +239,14 @@ impl Command<'_> {
         sent: Bytes,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.stream(self.rpc.method, sent.clone()).await?;
         self.log_metadata("reply metadata", answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
         while let Some(bytes) = session.next(&mut stream).await? {
-            self.print(request, &sent, &bytes, &mut replies, printer)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         }
         Ok(None)
     }
@@ -241,6 +258,7 @@ impl Command<'_> {
         bytes: &[u8],
         replies: &mut Replies<'_>,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<(), Failure> {
         if self.log.replies {
             log_message("reply", self.rpc.method.response, bytes);
@@ -249,12 +267,14 @@ impl Command<'_> {
             .check(bytes)
             .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
         let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
-        printer.reply(&Reply {
+        let reply = Reply {
             subject: &request.subject,
             request: sent,
             bytes,
             more: self.calls.follow_pages && !next.is_empty(),
-        })?;
+        };
+        follower.replied(&reply);
+        printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
             output::Format::Json | output::Format::Csc

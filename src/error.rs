@@ -34,7 +34,11 @@ struct Parts {
     kind: Kind,
     /// What was being done, such as `controller create-volume pvc-1`.
     doing: Option<String>,
+    /// The line of a script, such as `ci.csi:3`.
+    place: Option<String>,
     message: String,
+    /// Lines that follow the message for people, as they are.
+    advice: String,
     causes: Vec<String>,
     details: Vec<Json>,
     hints: Vec<String>,
@@ -61,6 +65,15 @@ impl Error {
     /// The command line asks for something that cannot be.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message.into())
+    }
+
+    /// The command line does not fit: the parser's own text, whose first line is the error and the rest usage and tips.
+    pub fn unparsed(text: &str) -> Self {
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        let (message, advice) = text.split_once('\n').unwrap_or((text, ""));
+        let mut error = Self::usage(message);
+        advice.trim_end().clone_into(&mut error.0.advice);
+        error
     }
 
     /// Ctrl-C.
@@ -94,7 +107,9 @@ impl Error {
         Self(Box::new(Parts {
             kind,
             doing: None,
+            place: None,
             message,
+            advice: String::new(),
             causes: Vec::new(),
             details: Vec::new(),
             hints: Vec::new(),
@@ -155,6 +170,13 @@ impl Error {
         self
     }
 
+    /// Says which line of a script failed; the innermost script counts.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.0.place.get_or_insert(place.into());
+        self
+    }
+
     /// What failed.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -186,7 +208,11 @@ impl Error {
     }
 
     fn text(&self) -> String {
-        let mut out = String::from("error: ");
+        let mut out = String::new();
+        if let Some(place) = &self.0.place {
+            let _ = write!(out, "{}: ", escaped(place));
+        }
+        out.push_str("error: ");
         if let Some(doing) = &self.0.doing {
             let _ = write!(out, "{}: ", escaped(doing));
         }
@@ -198,6 +224,9 @@ impl Error {
             false => &self.0.message,
         };
         let _ = writeln!(out, "{}", escaped(message));
+        if !self.0.advice.is_empty() {
+            let _ = writeln!(out, "{}", self.0.advice);
+        }
         for cause in &self.0.causes {
             let _ = writeln!(out, "  caused by: {}", escaped(cause));
         }
@@ -224,8 +253,10 @@ impl Error {
             error["code"] = json!(code_name(code));
             error["number"] = json!(code_number(code));
         }
-        if let Some(doing) = &self.0.doing {
-            error["command"] = json!(doing);
+        for (name, text) in [("command", &self.0.doing), ("place", &self.0.place)] {
+            if let Some(text) = text {
+                error[name] = json!(text);
+            }
         }
         for (name, list) in [("causes", &self.0.causes), ("hints", &self.0.hints)] {
             if !list.is_empty() {

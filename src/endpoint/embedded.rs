@@ -3,12 +3,11 @@
 //! Without the feature `embedded` such an endpoint is still understood, and refused with the reason.
 
 use super::EndpointError;
+use crate::state_folder;
 #[cfg(not(feature = "embedded"))]
 use absent::Embedded;
 #[cfg(feature = "embedded")]
 use csi_driver_nfs::embedded::Embedded;
-use std::env;
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +73,7 @@ mod absent {
 fn chosen_folder(folder: Option<&Path>) -> Result<PathBuf, EndpointError> {
     let chosen = match folder {
         Some(folder) => std::path::absolute(folder),
-        None => state_folder(env::var_os("XDG_STATE_HOME"), env::home_dir())
+        None => state_folder::current()
             .map(|state| state.join("csi/embedded"))
             .ok_or_else(|| io::Error::other("there is no home folder for it; write embedded:DIR")),
     };
@@ -82,35 +81,4 @@ fn chosen_folder(folder: Option<&Path>) -> Result<PathBuf, EndpointError> {
         folder: folder.map(Path::to_owned),
         cause: Arc::new(cause),
     })
-}
-
-/// Where a user's state is kept. A relative `XDG_STATE_HOME` is ignored, as its specification says.
-fn state_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg.map(PathBuf::from)
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            home.filter(|home| home.is_absolute())
-                .map(|home| home.join(".local/state"))
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn state_is_kept_where_the_user_wants_it() {
-        let cases = [
-            (Some("/x"), Some("/home/u"), Some("/x")),
-            (None, Some("/home/u"), Some("/home/u/.local/state")),
-            (Some(""), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some(""), None),
-            (None, None, None),
-        ];
-        for (xdg, home, expected) in cases {
-            let found = state_folder(xdg.map(Into::into), home.map(PathBuf::from));
-            assert_eq!(found, expected.map(PathBuf::from), "{xdg:?} {home:?}");
-        }
-    }
 }
