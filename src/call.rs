@@ -228,7 +228,7 @@ impl Command<'_> {
         self.log_metadata("reply metadata", answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        while let Some(bytes) = session.next(&mut stream).await? {
+        while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer)?;
         }
         Ok(None)
@@ -356,7 +356,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     for detail in status_details::decoded(status.details()) {
         out = out.detail(detail);
     }
-    match hint_for(status.code(), error.timeout) {
+    match hint_for(error.method, status.code(), error.timeout) {
         Some(hint) => out.hint(hint),
         None => out,
     }

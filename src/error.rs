@@ -5,6 +5,7 @@
 
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::output::text::escaped;
+use csi_proto::schema::Method;
 use serde_json::{Value as Json, json};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -239,26 +240,34 @@ impl Error {
     }
 }
 
-/// The advice that a code deserves whatever the driver said.
-pub fn hint_for(code: Code, timeout: Option<Duration>) -> Option<String> {
-    match code {
-        Code::Unimplemented => Some(
+/// The advice that a code of a method deserves whatever the driver said.
+pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
+    let hint = match code {
+        Code::Unimplemented if method.service == "Identity" => {
+            "every CSI driver serves Identity: is this endpoint one?"
+        }
+        Code::Unimplemented => {
             "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
              `get-capabilities` of each service list what it serves"
-                .to_owned(),
-        ),
-        Code::DeadlineExceeded => Some(match timeout {
-            Some(timeout) => format!(
-                "the call may still take effect; repeat it, perhaps with a longer --timeout (it was {timeout:?})"
-            ),
-            None => "the call may still take effect; repeat it".to_owned(),
-        }),
-        Code::Aborted => Some(
+        }
+        Code::DeadlineExceeded => {
+            let repeat = "the call may still take effect; repeat it";
+            return Some(match timeout {
+                Some(timeout) => {
+                    format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
+                }
+                None => repeat.to_owned(),
+            });
+        }
+        Code::Aborted if method.request.field("starting_token").is_some() => {
+            "the starting_token is not one that the driver takes, or takes any more: begin without it"
+        }
+        Code::Aborted => {
             "another operation on this volume is running; repeat the call when it is done"
-                .to_owned(),
-        ),
-        _ => None,
-    }
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// What to do about a connection that cannot be made.
