@@ -9,7 +9,7 @@ use http::uri::PathAndQuery;
 use std::future::Future;
 use std::time::Duration;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
-use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
+use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
@@ -81,6 +81,14 @@ impl Session {
             self.metadata.append(name, value);
         }
         Ok(self)
+    }
+
+    /// The keys of the metadata that goes along with every call.
+    pub fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(|key| match key {
+            KeyRef::Ascii(key) => key.as_str(),
+            KeyRef::Binary(key) => key.as_str(),
+        })
     }
 
     /// The deadline of a call.
