@@ -1,6 +1,5 @@
 //! Waiting for a driver: until its endpoint answers and Probe says that it is ready.
 
-use crate::arguments::duration::human;
 use crate::call::call_error;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Kind};
@@ -53,7 +52,7 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
 }
 
 fn waiting(limit: Duration) -> String {
-    format!("waiting {} for the driver", human(limit))
+    format!("waiting {limit:?} for the driver")
 }
 
 async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
