@@ -12,7 +12,7 @@ use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::{Kind, Message};
-use csi_proto::value::{Secrets, Value};
+use csi_proto::value::{MASK, Secrets, Value};
 use csi_proto::wire;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -117,7 +117,9 @@ impl Command {
         follower: &mut dyn Follower,
     ) -> Result<(), Error> {
         let usage = |error: OutputError| match error {
-            error @ OutputError::Column { .. } => Error::usage(error.to_string()),
+            error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
+                Error::usage(error.to_string())
+            }
             error => Error::local(error.to_string()),
         };
         let mut printer =
@@ -163,7 +165,7 @@ impl Command {
         let mut bytes = request.bytes.clone();
         let mut token = String::new();
         loop {
-            self.log_request(&bytes);
+            self.log_request(session, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let answered = if self.rpc.method.server_streaming {
@@ -245,7 +247,7 @@ impl Command {
         self.log_metadata("reply metadata", answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        while let Some(bytes) = session.next(&mut stream).await? {
+        while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         }
         Ok(None)
@@ -263,9 +265,6 @@ impl Command {
         if self.log.replies {
             log_message("reply", self.rpc.method.response, bytes);
         }
-        replies
-            .check(bytes)
-            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
         let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
         let reply = Reply {
             subject: &request.subject,
@@ -284,6 +283,10 @@ impl Command {
                 "note: there is more: --starting-token {next:?}, or --all for the whole list"
             );
         }
+        // After the reply is shown: a volume with a fault is there all the same.
+        replies
+            .check(bytes)
+            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
         Ok(())
     }
 
@@ -293,7 +296,13 @@ impl Command {
             || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
     }
 
-    fn log_request(&self, bytes: &[u8]) {
+    fn log_request(&self, session: &Session, bytes: &[u8]) {
+        if self.log.metadata {
+            // Values may be tokens: which keys are sent is enough to see what is missing.
+            for key in session.metadata_keys() {
+                eprintln!("request metadata: {key}: {MASK}");
+            }
+        }
         if self.log.requests {
             log_message("request", self.rpc.method.request, bytes);
         }
@@ -376,7 +385,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     for detail in status_details::decoded(status.details()) {
         out = out.detail(detail);
     }
-    match hint_for(status.code(), error.timeout) {
+    match hint_for(error.method, status.code(), error.timeout) {
         Some(hint) => out.hint(hint),
         None => out,
     }

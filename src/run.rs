@@ -9,9 +9,11 @@ use crate::cli::{self, Globals, Task};
 use crate::endpoint::EndpointKind;
 use crate::endpoint::{ConnectOptions, Endpoint, TlsOptions};
 use crate::error::{Error, Style};
+use crate::interrupt::{self, asked_to_stop};
 use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
 use crate::output::steps::Steps;
 use crate::output::{self, Format, Reply};
+use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
@@ -20,8 +22,8 @@ use clap::{ArgMatches, FromArgMatches};
 use csi_proto::v1::VolumeCapability;
 use std::future::Future;
 use std::io::{self, Write};
+use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// What holds where a command's own flags say nothing, and where it is run.
 #[derive(Clone, Debug)]
@@ -96,7 +98,7 @@ pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Er
         Task::Relay(_) | Task::Shell(_) if ground.in_shell => Err(Error::usage(
             "the shell has the terminal: this command is for outside of it",
         )),
-        Task::Relay(socket) => relay(&socket),
+        Task::Relay(socket) => relay(&socket, globals, ground),
         Task::Shell(_) | Task::Call { .. } => Err(Error::local("not a task of its own")),
     }
 }
@@ -133,9 +135,8 @@ fn call(
         return command.dry_run(out);
     }
     let endpoint = endpoint(globals)?;
-    block_on(async {
-        let session = connect(&endpoint, globals).await?;
-        let session = equipped(session, globals)?;
+    block_on(ground, async {
+        let session = session(&endpoint, globals).await?;
         let mut reporter = Reporter(ground.style(globals));
         let sent = command.send(&session, &endpoint, out, &mut reporter).await;
         endpoint.settled().await;
@@ -224,7 +225,11 @@ fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
 /// # Errors
 /// When there is none, or it is not one.
 pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
-    let Some(text) = globals.endpoint.as_deref().filter(|text| !text.is_empty()) else {
+    let named = globals
+        .endpoint
+        .clone()
+        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
+    let Some(text) = named.as_deref().filter(|text| !text.is_empty()) else {
         return Err(
             Error::usage("no driver named: give --endpoint or set CSI_ENDPOINT")
                 .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"),
@@ -254,18 +259,24 @@ pub fn connect_options(globals: &Globals) -> ConnectOptions {
     }
 }
 
-/// A session with the driver, once it is ready where `--wait` asks for that; without a command's deadline and metadata.
+/// A session with the driver, without a command's deadline and metadata.
 ///
 /// # Errors
 /// Why there is no connection.
-pub async fn connect(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
     let options = connect_options(globals);
-    match globals.wait {
-        Some(limit) => wait::until_ready(endpoint, &options, limit).await,
-        None => Session::open(endpoint, &options)
-            .await
-            .map_err(|error| Error::connection(endpoint, &error)),
+    let started = Instant::now();
+    let opened = Session::open(endpoint, &options).await;
+    if globals.log().metadata {
+        let took = started.elapsed().as_secs_f64() * 1000.0;
+        let how = if opened.is_ok() {
+            "connected"
+        } else {
+            "not connected"
+        };
+        eprintln!("{how} to {endpoint} in {took:.1} ms");
     }
+    opened.map_err(|error| Error::connection(endpoint, &error))
 }
 
 /// A session with the deadline and the metadata of a command.
@@ -277,6 +288,18 @@ pub fn equipped(session: Session, globals: &Globals) -> Result<Session, Error> {
         .with_timeout(globals.timeout())
         .with_metadata(&globals.metadata())
         .map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A session for a command, once the driver is ready where `--wait` asks for that.
+///
+/// # Errors
+/// Why there is none.
+pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+    let open = || async { equipped(open(endpoint, globals).await?, globals) };
+    match globals.wait {
+        Some(limit) => wait::until_ready(open, endpoint, limit).await,
+        None => open().await,
+    }
 }
 
 /// Lets an ordinary user mount in a namespace of this process's own. To be called before any thread starts.
@@ -323,50 +346,47 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, ground: &Ground) -> Resu
     let steps = Steps::new(output::stdout(), style == Style::Json);
     runtime()?.block_on(async {
         let node = Driver {
-            session: equipped(connect(&endpoint, globals).await?, globals)?,
+            session: session(&endpoint, globals).await?,
             endpoint: endpoint.clone(),
         };
         let controller = Driver {
-            session: equipped(connect(&controller, globals).await?, globals)?,
+            session: session(&controller, globals).await?,
             endpoint: controller,
         };
-        Lifecycle::new(flags, context, node, controller, steps, style)
+        let ran = Lifecycle::new(flags, context, node, controller, steps, style)
             .run()
-            .await
+            .await;
+        endpoint.settled().await;
+        ran
     })
 }
 
-fn relay(socket: &str) -> Result<(), Error> {
+fn relay(socket: &str, globals: &Globals, ground: &Ground) -> Result<(), Error> {
     let endpoint = Endpoint::parse(socket).map_err(|error| Error::usage(error.to_string()))?;
-    block_on(async {
-        let relayed = proxy::stdio::relay(&endpoint, &ConnectOptions::default()).await;
-        relayed.map_err(|error| Error::because(format!("no connection to {endpoint}"), &error))
+    let options = connect_options(globals);
+    block_on(ground, async {
+        let relayed = proxy::stdio::relay(&endpoint, &options).await;
+        relayed.map_err(|error| match error {
+            RelayError::Endpoint(error) => Error::connection(&endpoint, &error),
+            error => Error::because("the connection ended", &error),
+        })
     })
 }
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the
 /// command of an `exec:` endpoint.
-fn block_on(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+fn block_on(ground: &Ground, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    // A shell goes on after the signal.
+    if !ground.in_shell {
+        interrupt::second_signal_kills()
+            .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    }
     runtime()?.block_on(async {
         tokio::select! {
             result = work => result,
             () = asked_to_stop() => Err(Error::interrupted()),
         }
     })
-}
-
-/// Returns at Ctrl-C or SIGTERM.
-pub async fn asked_to_stop() {
-    // Where a signal cannot be watched, its default ends the process.
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
-    }
 }
 
 /// One thread: starting more costs more than a call.

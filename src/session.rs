@@ -9,7 +9,7 @@ use http::uri::PathAndQuery;
 use std::future::Future;
 use std::time::Duration;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
-use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
+use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
@@ -30,6 +30,8 @@ pub type Answer = Response<Bytes>;
 /// A call that did not end with OK.
 #[derive(Clone, Debug)]
 pub struct CallError {
+    /// The method that was called.
+    pub method: &'static Method,
     /// The status, with the code that the person should see.
     pub status: Status,
     /// How long the call was allowed to take.
@@ -81,6 +83,14 @@ impl Session {
         Ok(self)
     }
 
+    /// The keys of the metadata that goes along with every call.
+    pub fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(|key| match key {
+            KeyRef::Ascii(key) => key.as_str(),
+            KeyRef::Binary(key) => key.as_str(),
+        })
+    }
+
     /// The deadline of a call.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -90,9 +100,9 @@ impl Session {
     ///
     /// # Errors
     /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
-    pub async fn call(&self, method: &Method, request: Bytes) -> Result<Answer, CallError> {
+    pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(async {
+        self.bounded(method, async {
             client.ready().await.map_err(not_ready)?;
             client.unary(request, path, RawCodec).await
         })
@@ -105,11 +115,11 @@ impl Session {
     /// As [`Session::call`].
     pub async fn stream(
         &self,
-        method: &Method,
+        method: &'static Method,
         request: Bytes,
     ) -> Result<Response<Streaming<Bytes>>, CallError> {
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(async {
+        self.bounded(method, async {
             client.ready().await.map_err(not_ready)?;
             client.server_streaming(request, path, RawCodec).await
         })
@@ -120,13 +130,17 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::call`].
-    pub async fn next(&self, stream: &mut Streaming<Bytes>) -> Result<Option<Bytes>, CallError> {
-        self.bounded(stream.message()).await
+    pub async fn next(
+        &self,
+        method: &'static Method,
+        stream: &mut Streaming<Bytes>,
+    ) -> Result<Option<Bytes>, CallError> {
+        self.bounded(method, stream.message()).await
     }
 
     fn prepare(
         &self,
-        method: &Method,
+        method: &'static Method,
         request: Bytes,
     ) -> (tonic::client::Grpc<Channel>, Request<Bytes>, PathAndQuery) {
         let client = tonic::client::Grpc::new(self.channel.clone())
@@ -142,6 +156,7 @@ impl Session {
 
     async fn bounded<T>(
         &self,
+        method: &'static Method,
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
         let result = match self.timeout {
@@ -152,6 +167,7 @@ impl Session {
             },
         };
         result.map_err(|status| CallError {
+            method,
             status: as_deadline(status),
             timeout: self.timeout,
         })

@@ -311,6 +311,13 @@ impl StagingTargetPath {
     }
 }
 
+/// Puts what the command line named into `field`.
+pub fn put(subject: Option<&str>, field: &mut String) {
+    if let Some(subject) = subject {
+        subject.clone_into(field);
+    }
+}
+
 /// Puts a flag's text into `field` when it was given.
 pub fn fill_text(flag: Option<&String>, field: &mut String) {
     if let Some(text) = flag {

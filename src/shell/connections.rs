@@ -58,7 +58,10 @@ impl Connections {
             return Ok(known);
         }
         let endpoint = run::endpoint(globals)?;
-        let session = run::connect(&endpoint, globals).await?;
+        if globals.wait.is_some() {
+            run::session(&endpoint, globals).await?;
+        }
+        let session = run::open(&endpoint, globals).await?;
         let connection = Connection { endpoint, session };
         self.all().insert(key, connection.clone());
         Ok(connection)

@@ -62,7 +62,10 @@ pub struct ShellFlags {
 ///
 /// # Errors
 /// The first failure of a script; of what is typed only a terminal that cannot be used.
-pub fn run(flags: &ShellFlags, globals: Globals) -> Result<(), Error> {
+pub fn run(flags: &ShellFlags, mut globals: Globals) -> Result<(), Error> {
+    if globals.endpoint.is_none() {
+        globals.endpoint = std::env::var("CSI_ENDPOINT").ok();
+    }
     // Before any thread starts.
     if globals
         .endpoint
