@@ -67,6 +67,7 @@ impl Tree {
             return Vec::new();
         };
         let mut candidates = Vec::new();
+        let mut takes_id = false;
         for candidate in found {
             // What is not text cannot be typed here either.
             let Some(value) = candidate.get_value().to_str() else {
@@ -89,6 +90,7 @@ impl Tree {
                     }),
                 }),
                 Some((before, kind)) => {
+                    takes_id = true;
                     let kind = IdKind::of_field(kind);
                     let ids = kind.map(&mut *ids).unwrap_or_default();
                     let whole = ids.into_iter().map(|id| format!("{before}{id}"));
@@ -99,7 +101,7 @@ impl Tree {
         }
         // Flags are offered where nothing else can stand, or when one was begun.
         let is_flag = |candidate: &Candidate| candidate.value.starts_with('-');
-        if current.is_empty() && candidates.iter().any(|one| !is_flag(one)) {
+        if current.is_empty() && (takes_id || candidates.iter().any(|one| !is_flag(one))) {
             candidates.retain(|one| !is_flag(one));
         }
         // A command's own flags come before those of all commands.

@@ -35,7 +35,10 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         let page = page(shell, command);
         shell.page = None;
         let page = match page {
-            Err(error) if error.kind() == Kind::Interrupted => return Ok(()),
+            Err(error) if error.kind() == Kind::Interrupted => {
+                eprintln!();
+                return Ok(());
+            }
             page => page?,
         };
         let clear = match std::env::var("TERM").as_deref() {
@@ -46,6 +49,8 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         run::print(format!("{clear}{screen}").as_bytes())?;
         before = Some(page);
         if shell.pause(pause).is_err() {
+            // Behind the ^C that the terminal shows.
+            eprintln!();
             return Ok(());
         }
     }

@@ -13,4 +13,5 @@ mod misbehaving;
 mod readme;
 mod real_driver;
 mod requests;
+mod shell_terminal;
 mod usage;
