@@ -19,10 +19,12 @@ use crate::run;
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::schema::Message;
 use csi_proto::wire;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, Write};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How deep scripts may run scripts, so that one that runs itself ends.
 const MAX_DEPTH: usize = 16;
@@ -39,6 +41,8 @@ pub enum Flow {
 /// A session: what is set, what is known, what is connected.
 pub struct Shell {
     runtime: Runtime,
+    /// Every Ctrl-C since the last line, also one that came while nothing could be interrupted.
+    interrupts: Signal,
     connections: Connections,
     /// What `set` sets.
     pub settings: Settings,
@@ -71,8 +75,14 @@ impl Shell {
             .enable_all()
             .build()
             .map_err(|error| Error::because("the shell cannot start", &error))?;
+        let interrupts = {
+            let _context = runtime.enter();
+            signal(SignalKind::interrupt())
+                .map_err(|error| Error::because("signals cannot be watched", &error))?
+        };
         Ok(Self {
             runtime,
+            interrupts,
             connections: Connections::default(),
             settings: Settings::new(base),
             values: Values::default(),
@@ -117,6 +127,11 @@ impl Shell {
     /// # Errors
     /// The first failure.
     pub fn run(&mut self, text: &str) -> Result<Flow, Error> {
+        // What was pressed before was not meant for this line.
+        self.runtime.block_on(poll_fn(|context| {
+            while self.interrupts.poll_recv(context).is_ready() {}
+            Poll::Ready(())
+        }));
         for statement in parsed(text)? {
             if self.statement(&statement)? == Flow::Leave {
                 return Ok(Flow::Leave);
@@ -259,7 +274,7 @@ impl Shell {
             style: ground.style(globals),
         };
         let connections = self.connections.clone();
-        let sent = block_on(&self.runtime, async {
+        let sent = block_on(&self.runtime, &mut self.interrupts, async {
             let connection = connections.get(globals).await?;
             let session = run::equipped(connection.session, globals)?;
             let endpoint = &connection.endpoint;
@@ -362,7 +377,7 @@ impl Shell {
         let mut globals = self.settings.globals_of_shell();
         globals.endpoint = Some(endpoint.to_owned());
         let connections = self.connections.clone();
-        block_on(&self.runtime, async {
+        block_on(&self.runtime, &mut self.interrupts, async {
             connections.get(&globals).await.map(drop)
         })?;
         let set = self.settings.set("endpoint", endpoint);
@@ -431,8 +446,8 @@ impl Shell {
     ///
     /// # Errors
     /// When it did.
-    pub fn pause(&self, time: Duration) -> Result<(), Error> {
-        block_on(&self.runtime, async {
+    pub fn pause(&mut self, time: Duration) -> Result<(), Error> {
+        block_on(&self.runtime, &mut self.interrupts, async {
             tokio::time::sleep(time).await;
             Ok(())
         })
@@ -455,12 +470,13 @@ struct Said(String);
 /// Runs `work` until it is done or Ctrl-C is pressed; then it is dropped, which cancels its call.
 fn block_on<T>(
     runtime: &Runtime,
+    interrupts: &mut Signal,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     runtime.block_on(async {
         tokio::select! {
             result = work => result,
-            _ = tokio::signal::ctrl_c() => Err(Error::interrupted()),
+            _ = interrupts.recv() => Err(Error::interrupted()),
         }
     })
 }
