@@ -32,19 +32,31 @@ pub fn describe(name: &str) -> Result<String, Error> {
     } else if let Some(of) = enums().into_iter().find(|of| same(of.short_name(), name)) {
         page.enumeration(of);
     } else {
-        let wanted = name.to_lowercase();
-        let near: Vec<String> = names()
-            .into_iter()
-            .filter(|known| known.to_lowercase().contains(&wanted))
-            .collect();
-        return Err(Error::usage(match near.as_slice() {
-            [] => format!(
-                "there is no RPC, message or enum {name:?}: Tab lists them, for example CreateVolume or VolumeCapability"
-            ),
-            near => format!("there is no {name:?}; there is {}", near.join(", ")),
-        }));
+        return Err(Error::usage(unknown(name)));
     }
     Ok(page.text)
+}
+
+/// How many names an error offers.
+const OFFERED: usize = 8;
+
+/// What to say when there is nothing called `name`: what begins like it, or else holds it.
+fn unknown(name: &str) -> String {
+    let wanted = name.to_lowercase();
+    let mut near = names();
+    near.retain(|known| known.to_lowercase().contains(&wanted));
+    near.sort_by_key(|known| (!known.to_lowercase().starts_with(&wanted), known.len()));
+    let more = match near.len().saturating_sub(OFFERED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    near.truncate(OFFERED);
+    match near.as_slice() {
+        [] => format!(
+            "there is no RPC, message or enum {name:?}: Tab lists them, for example CreateVolume or VolumeCapability"
+        ),
+        near => format!("there is no {name:?}; there is {}{more}", near.join(", ")),
+    }
 }
 
 /// The RPC of that name: its own in either form, or a verb or alias behind its group, or of one group alone.

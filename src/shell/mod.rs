@@ -85,7 +85,11 @@ pub fn run(flags: &ShellFlags, mut globals: Globals) -> Result<(), Error> {
         (None, None) => script::lines(&mut shell, "stdin", io::stdin().lock(), flags.keep_going),
     };
     shell.settle();
-    ended.map(drop)
+    // Told here, in the words that the script has set.
+    ended.map(drop).map_err(|error| {
+        shell.report(&error);
+        error.reported()
+    })
 }
 
 fn interact(shell: Shell) -> Result<(), Error> {

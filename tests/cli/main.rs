@@ -13,5 +13,6 @@ mod misbehaving;
 mod readme;
 mod real_driver;
 mod requests;
+mod shell_scripts;
 mod shell_terminal;
 mod usage;
