@@ -154,6 +154,8 @@ fn plain(bytes: &[u8]) -> String {
                 Some('[') => while letters.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
                 // A command to the terminal ends with a bell or an escape.
                 Some(']') => while letters.next().is_some_and(|c| c != '\x07' && c != '\x1b') {},
+                // The choice of a character set has one letter more.
+                Some('(' | ')') => drop(letters.next()),
                 _ => {}
             },
             '\r' => {}
