@@ -11,18 +11,19 @@ mod exec;
 #[cfg(test)]
 mod live_tests;
 mod tls;
+mod watched;
 
 pub use connect::ConnectOptions;
 pub use error::{EndpointError, ExecOutcome};
 pub use tls::TlsOptions;
 
-use connect::LastError;
 use embedded::Driver;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
 pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND or embedded:[DIR]";

@@ -118,6 +118,14 @@ pub enum EndpointError {
         /// The endpoint as it was written.
         endpoint: String,
     },
+    /// The other side closed the connection before it said anything.
+    #[error("{endpoint} closed the connection without a word{}", tls_advice(.address.as_deref()))]
+    Silent {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
+    },
     /// The connection broke.
     #[error("the connection to {endpoint} broke")]
     Broken {
@@ -128,10 +136,12 @@ pub enum EndpointError {
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// What answers is not a gRPC server.
-    #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer))]
+    #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer, .address.as_deref()))]
     NotGrpc {
         /// The endpoint as it was written.
         endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
         /// The start of what came. Untrusted bytes.
         answer: Vec<u8>,
     },
@@ -174,10 +184,19 @@ fn quoted(stderr: &str) -> String {
     }
 }
 
-fn described(answer: &[u8]) -> String {
+/// Servers of TLS close at once when they are not greeted in TLS, mostly without an alert.
+fn tls_advice(address: Option<&str>) -> String {
+    address.map_or_else(String::new, |address| {
+        format!("; if it speaks TLS, write https://{address}")
+    })
+}
+
+fn described(answer: &[u8], address: Option<&str>) -> String {
     match answer {
-        // An alert or a handshake, and TLS's major version.
-        [0x15 | 0x16, 0x03, ..] => "in TLS; write https://HOST:PORT".to_owned(),
+        // An alert or a handshake, and TLS's major version, as far as they have come.
+        [0x15 | 0x16] | [0x15 | 0x16, 0x03, ..] => {
+            format!("in TLS; write https://{}", address.unwrap_or("HOST:PORT"))
+        }
         _ => format!("{:?}", String::from_utf8_lossy(answer)),
     }
 }
