@@ -167,7 +167,7 @@ impl Connector {
             }
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Embedded(folder) => {
-                let open = || Driver::open(folder.as_deref());
+                let open = || Driver::open(folder);
                 Box::new(
                     self.endpoint
                         .embedded

@@ -146,10 +146,10 @@ pub enum EndpointError {
         answer: Vec<u8>,
     },
     /// The driver in this process could not be opened.
-    #[error("cannot open the embedded driver{}", .folder.as_ref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default())]
+    #[error("cannot open the embedded driver in {}", .folder.display())]
     Embedded {
-        /// The folder of its state, where one is known.
-        folder: Option<PathBuf>,
+        /// The folder of its state.
+        folder: PathBuf,
         /// The reason.
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,

@@ -205,3 +205,26 @@ fn nonsense_is_refused_before_anything_is_tried() {
         output.exits(2).says(endpoint);
     }
 }
+
+#[test]
+fn the_embedded_driver_needs_no_home() {
+    let csi = Csi::new()
+        .env("HOME", "/dev/null")
+        .env("XDG_STATE_HOME", "");
+    csi.run("-e embedded: controller create-volume one")
+        .succeeds();
+    let user = rustix::process::geteuid().as_raw();
+    let folder = csi.home().join(format!("csi-embedded-{user}"));
+    assert!(folder.join("share/one").is_dir());
+    // The same folder again, also from within the namespace that a lifecycle enters.
+    csi.run("-e embedded: lifecycle").succeeds();
+    let listed = csi.run("-e embedded: controller list-volumes -o name");
+    assert_eq!(listed.succeeds().stdout.lines().count(), 1);
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
+    csi.run("-e embedded: lifecycle")
+        .exits(1)
+        .says("it is a symbolic link")
+        .says("embedded:DIR");
+}
