@@ -15,7 +15,7 @@ mod tls;
 mod watched;
 
 pub use connect::ConnectOptions;
-pub use error::{EndpointError, ExecOutcome};
+pub use error::{EndpointError, ExecOutcome, LastWords};
 pub use tls::TlsOptions;
 
 use embedded::Driver;

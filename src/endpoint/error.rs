@@ -103,14 +103,15 @@ pub enum EndpointError {
         cause: Arc<io::Error>,
     },
     /// The command ended, or closed its output.
-    #[error("the command {program} {outcome}{}", quoted(.stderr))]
+    #[error("the command {program} {outcome}{}", if .stderr.is_none() { " and wrote nothing to stderr" } else { "" })]
     ExecEnded {
         /// The program.
         program: String,
         /// How it ended.
         outcome: ExecOutcome,
-        /// The end of what it wrote to stderr, at most 8 KiB. Untrusted text.
-        stderr: String,
+        /// What it wrote to stderr, if anything.
+        #[source]
+        stderr: Option<LastWords>,
     },
     /// The other side closed the connection.
     #[error("{endpoint} closed the connection")]
@@ -177,12 +178,38 @@ impl fmt::Display for ExecOutcome {
     }
 }
 
-fn quoted(stderr: &str) -> String {
-    match stderr.trim() {
-        "" => " and wrote nothing to stderr".to_owned(),
-        text => format!(":\n{text}"),
+/// The end of what an `exec:` command wrote to stderr, at most 8 KiB: untrusted text of one line or many.
+///
+/// It stands in the chain of causes, where whoever words errors can find it by its type and show it line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords(String);
+
+impl LastWords {
+    /// Text without anything to see is none.
+    pub(super) fn new(text: String) -> Option<Self> {
+        (!text.trim().is_empty()).then_some(Self(text))
+    }
+
+    /// Its lines, in order, without those that are empty.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
     }
 }
+
+impl fmt::Display for LastWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LastWords {}
 
 /// Servers of TLS close at once when they are not greeted in TLS, mostly without an alert.
 fn tls_advice(address: Option<&str>) -> String {
