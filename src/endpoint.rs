@@ -8,6 +8,7 @@ mod connect;
 mod embedded;
 mod error;
 mod exec;
+mod handshake;
 #[cfg(test)]
 mod live_tests;
 mod state;

@@ -2,6 +2,7 @@
 //!
 //! Cloneable, because the reason of a lost connection is both kept and returned.
 
+use super::handshake::HandshakeError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -91,7 +92,7 @@ pub enum EndpointError {
         host: String,
         /// The reason.
         #[source]
-        cause: Arc<io::Error>,
+        cause: Arc<HandshakeError>,
     },
     /// The command could not be started.
     #[error("cannot start {program}")]

@@ -1,7 +1,7 @@
 //! A connection that knows why it ended: judging what greets it, and keeping the reason for the call that fails.
 
 use super::connect::ByteStream;
-use super::{Endpoint, EndpointError, Target};
+use super::{Endpoint, EndpointError, Target, handshake};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -172,6 +172,9 @@ fn is_loss(error: &io::Error) -> bool {
 
 /// The same error again, for the one who keeps it: `io::Error` cannot be cloned.
 fn repeat(error: &io::Error) -> io::Error {
+    if let Some(reason) = handshake::reason(error) {
+        return io::Error::other(reason);
+    }
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),
