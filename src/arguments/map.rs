@@ -224,7 +224,7 @@ mod tests {
         );
         assert!(message("k=@").contains("k=@FILE"));
         assert!(message("k=@-").contains("@/dev/stdin"));
-        assert!(message("k=\"a,b\"").contains("\"key=a,b\""));
+        assert!(message("k=\"a,b\"").contains("'\"key=a,b\"'"));
         assert!(message("\"k=a").contains("no closing one"));
     }
 

@@ -27,7 +27,7 @@ pub enum RecordError {
     AfterQuote(usize),
     /// An entry that was cut at a comma inside its quotes.
     #[error(
-        "entry {0} has a quote that ends after a comma; put the whole entry in quotes: \"key=a,b\""
+        "entry {0} has a quote that ends after a comma; put the whole entry in quotes, and those in quotes of the shell: '\"key=a,b\"'"
     )]
     Cut(usize),
     /// A line break that no quotes hold.
@@ -37,7 +37,7 @@ pub enum RecordError {
     LineBreak(usize),
     /// A quote in an entry that is not quoted.
     #[error(
-        "entry {0} holds a quote; put the whole entry in quotes and double those inside: \"key=a\"\"b\""
+        "entry {0} holds a quote; put the whole entry in quotes and double those inside: '\"key=a\"\"b\"'"
     )]
     BareQuote(usize),
 }
