@@ -187,9 +187,22 @@ fn metadata_is_sent() {
     assert_eq!(request.header("x-who"), Some("you"));
     let agent = request.header("user-agent").unwrap_or_default().to_owned();
     assert!(agent.starts_with("csi/"), "{agent}");
-    csi.run("identity plugin-info -m 'white space=1'")
-        .exits(2)
-        .says("white space");
+    csi.run("identity plugin-info -m X-Blob-Bin=/+8,authorization=@@me")
+        .succeeds();
+    let request = driver.requests().pop().unwrap();
+    assert_eq!(request.header("x-blob-bin"), Some("/+8"));
+    assert_eq!(request.header("authorization"), Some("@me"));
+    for (metadata, word) in [
+        ("white space=1", "white space"),
+        ("x-bin=%", "base64"),
+        ("foo=\u{fc}", "printable ASCII"),
+        ("te=trailers", "gRPC's own"),
+        (":path=/x", "HTTP/2"),
+    ] {
+        csi.run_args(["identity", "plugin-info", "-m", metadata])
+            .exits(2)
+            .says(word);
+    }
 }
 
 #[test]
