@@ -3,6 +3,7 @@
 //! This file owns where an entry ends. What an entry says is for its readers. Errors count entries and never repeat
 //! them, since a record may hold secrets.
 
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Where the three users of records differ.
@@ -95,11 +96,11 @@ fn check_unquoted(entry: &str, number: usize, dialect: Dialect) -> Result<(), Re
 }
 
 /// `entry` so that [`entries`] reads it back in every dialect, among others.
-pub fn quote(entry: &str) -> String {
+pub fn quote(entry: &str) -> Cow<'_, str> {
     if entry.contains([',', '"', '\n', '\r']) || entry.starts_with(char::is_whitespace) {
-        format!("\"{}\"", entry.replace('"', "\"\""))
+        Cow::Owned(format!("\"{}\"", entry.replace('"', "\"\"")))
     } else {
-        entry.to_owned()
+        Cow::Borrowed(entry)
     }
 }
 
