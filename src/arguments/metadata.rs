@@ -2,6 +2,7 @@
 //!
 //! The text form is that of maps. Errors name keys and never values, which may be tokens.
 
+use super::map::{self, Map, MapError};
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -25,6 +26,9 @@ const OF_CONNECTIONS: &[&str] = &[
 /// Metadata that cannot be sent.
 #[derive(Debug, Error)]
 pub enum MetadataError {
+    /// Not a map.
+    #[error("{0}")]
+    Map(MapError),
     /// Not the name of a header.
     #[error(
         "metadata key {0:?} cannot be sent: keys are letters, digits, '-', '_' and '.', and case does not count"
@@ -64,6 +68,18 @@ pub enum Value<'a> {
     Text(&'a str),
     /// The bytes of a `-bin` key, which travel as base64 again.
     Bytes(Vec<u8>),
+}
+
+/// The metadata that `text` says, all of which can be sent.
+///
+/// # Errors
+/// When it is no map, and for the first key or value that cannot be sent.
+pub fn parse(text: &str) -> Result<Map, MetadataError> {
+    let map = map::parse(text).map_err(MetadataError::Map)?;
+    for (key, text) in map.iter() {
+        value(key, text)?;
+    }
+    Ok(map)
 }
 
 /// What `text` means as the value of `key`, which may be in either case.
@@ -179,6 +195,19 @@ mod tests {
             let error = value(key, text).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
             assert!(text.len() < 2 || !error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_map_is_checked_as_a_whole() {
+        let map = parse("a=b,c-bin=YQ").expect("sendable");
+        assert_eq!(
+            map.iter().collect::<Vec<_>>(),
+            [("a", "b"), ("c-bin", "YQ")]
+        );
+        for (text, part) in [("a=b,te=c", "\"te\""), ("a=\"b,c", "entry 1")] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
         }
     }
 }
