@@ -205,6 +205,10 @@ async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Erro
 
 fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<(), Error> {
     let endpoint = endpoint(globals)?;
+    let controller = match &flags.controller_endpoint {
+        None => endpoint.clone(),
+        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
+    };
     // Before any thread starts: a private mount namespace, in which an ordinary user may mount.
     #[cfg(feature = "embedded")]
     if endpoint.kind() == EndpointKind::Embedded {
@@ -222,10 +226,6 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
     let context = Context {
         secrets,
         ..Context::default()
-    };
-    let controller = match &flags.controller_endpoint {
-        None => endpoint.clone(),
-        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
     };
     let steps = Steps::new(output::stdout(), style == Style::Json);
     runtime()?.block_on(async {
