@@ -5,7 +5,8 @@
 use crate::arguments::duration;
 use crate::arguments::map::Map;
 use crate::arguments::metadata;
-use crate::call::{Forgives, Log};
+use crate::call::Forgives;
+use crate::call_log::Log;
 use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
 use crate::output::{self, Format};
