@@ -6,8 +6,8 @@ use crate::call::Command;
 use crate::cli::{self, Globals, Task};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
-use crate::interrupt::{self, asked_to_stop};
-use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
+use crate::interrupt::{self, Signals, asked_to_stop};
+use crate::lifecycle::{self, Driver, Lifecycle, LifecycleFlags};
 use crate::output::steps::Steps;
 use crate::output::{self, Format};
 use crate::proxy::stdio::RelayError;
@@ -204,6 +204,16 @@ async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Erro
 }
 
 fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<(), Error> {
+    let output = globals.output(false);
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
+            return Err(Error::usage(problem).hint("-o json prints one object a step"));
+        }
+    }
     let endpoint = endpoint(globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
@@ -228,21 +238,41 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
         ..Context::default()
     };
     let steps = Steps::new(output::stdout(), style == Style::Json);
-    runtime()?.block_on(async {
-        let node = Driver {
-            session: session(&endpoint, globals).await?,
-            endpoint: endpoint.clone(),
+    let settings = lifecycle::Settings {
+        style,
+        checks: globals.checks(),
+        log: globals.log(),
+    };
+    let runtime = runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let connecting = async {
+            let node = Driver {
+                session: session(&endpoint, globals).await?,
+                endpoint: endpoint.clone(),
+            };
+            let controller = Driver {
+                session: session(&controller, globals).await?,
+                endpoint: controller,
+            };
+            Ok::<_, Error>((node, controller))
         };
-        let controller = Driver {
-            session: session(&controller, globals).await?,
-            endpoint: controller,
+        let (node, controller) = tokio::select! {
+            connected = connecting => connected?,
+            () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Lifecycle::new(flags, context, node, controller, steps, style)
-            .run()
+        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)
+            .run(&mut signals)
             .await;
-        endpoint.settled().await;
+        tokio::select! {
+            () = endpoint.settled() => {}
+            () = signals.next() => {}
+        }
         ran
-    })
+    });
+    // Threads that hang, for example in the resolver, hold nobody up.
+    runtime.shutdown_background();
+    ran
 }
 
 fn relay(socket: &str, globals: &Globals) -> Result<(), Error> {
