@@ -1,7 +1,9 @@
 //! What happens with one command: its requests are sent in order and the replies printed as they come.
 //!
-//! Owns paging, `--keep-going`, `--dry-run` and what `-v` says. Words of errors are in `error.rs`, formats in `output/`.
+//! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call_log.rs`, words of errors are in `error.rs`,
+//! formats in `output/`.
 
+use crate::call_log::Log;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, code_name, hint_for};
 use crate::output::{self, OutputError, Printer, Reply, json};
@@ -12,12 +14,11 @@ use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::{Kind, Message};
-use csi_proto::value::{MASK, Secrets, Value};
+use csi_proto::value::{Secrets, Value};
 use csi_proto::wire;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tonic::Code;
-use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
 /// A command that is ready to be sent.
 pub struct Command {
@@ -39,19 +40,6 @@ pub struct Command {
     pub dry_run: bool,
     /// What to say on stderr.
     pub log: Log,
-}
-
-/// What to say on stderr about calls.
-#[derive(Clone, Copy, Debug)]
-pub struct Log {
-    /// A line a call.
-    pub calls: bool,
-    /// Requests, secrets masked.
-    pub requests: bool,
-    /// Replies, secrets masked.
-    pub replies: bool,
-    /// Metadata of calls.
-    pub metadata: bool,
 }
 
 /// Codes that count as success, for scripts that create and delete without looking first.
@@ -165,7 +153,7 @@ impl Command {
         let mut bytes = request.bytes.clone();
         let mut token = String::new();
         loop {
-            self.log_request(session, &bytes);
+            self.log.request(session, self.rpc.method, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let answered = if self.rpc.method.server_streaming {
@@ -176,7 +164,8 @@ impl Command {
             };
             let reply = match answered {
                 Ok(reply) => {
-                    self.log_call(request, "OK", started.elapsed());
+                    self.log
+                        .call(&self.doing(&request.subject), "OK", started.elapsed());
                     reply
                 }
                 Err(Failure::Output(error)) => {
@@ -185,9 +174,10 @@ impl Command {
                 }
                 Err(Failure::Other(error)) => return Err(error),
                 Err(Failure::Call(error)) => {
-                    self.log_call(request, code_name(error.status.code()), started.elapsed());
+                    let code = code_name(error.status.code());
+                    self.log
+                        .call(&self.doing(&request.subject), code, started.elapsed());
                     if self.is_success(error.status.code()) {
-                        let code = code_name(error.status.code());
                         eprintln!(
                             "note: {}: {code} taken for success",
                             self.doing(&request.subject)
@@ -228,7 +218,7 @@ impl Command {
         follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.call(self.rpc.method, sent.clone()).await?;
-        self.log_metadata("reply metadata", answer.metadata());
+        self.log.reply_metadata(answer.metadata());
         let bytes = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
         self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
@@ -244,7 +234,7 @@ impl Command {
         follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.stream(self.rpc.method, sent.clone()).await?;
-        self.log_metadata("reply metadata", answer.metadata());
+        self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
         while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
@@ -262,9 +252,7 @@ impl Command {
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
     ) -> Result<(), Failure> {
-        if self.log.replies {
-            log_message("reply", self.rpc.method.response, bytes);
-        }
+        self.log.reply(self.rpc.method, bytes);
         let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
         let reply = Reply {
             subject: &request.subject,
@@ -294,44 +282,6 @@ impl Command {
         let name = self.rpc.method.name;
         (code == Code::AlreadyExists && self.forgives.existing && name.starts_with("Create"))
             || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
-    }
-
-    fn log_request(&self, session: &Session, bytes: &[u8]) {
-        if self.log.metadata {
-            // Values may be tokens: which keys are sent is enough to see what is missing.
-            for key in session.metadata_keys() {
-                eprintln!("request metadata: {key}: {MASK}");
-            }
-        }
-        if self.log.requests {
-            log_message("request", self.rpc.method.request, bytes);
-        }
-    }
-
-    fn log_call(&self, request: &Request, status: &str, took: Duration) {
-        if self.log.calls {
-            let doing = self.doing(&request.subject);
-            eprintln!(
-                "{}: {status} in {:.1} ms",
-                output::text::escaped(&doing),
-                took.as_secs_f64() * 1000.0
-            );
-        }
-    }
-
-    fn log_metadata(&self, what: &str, metadata: &MetadataMap) {
-        if !self.log.metadata {
-            return;
-        }
-        for entry in metadata.iter() {
-            match entry {
-                KeyAndValueRef::Ascii(key, value) => {
-                    let value = String::from_utf8_lossy(value.as_encoded_bytes()).into_owned();
-                    eprintln!("{what}: {key}: {}", output::text::escaped(&value));
-                }
-                KeyAndValueRef::Binary(key, _) => eprintln!("{what}: {key}: (binary)"),
-            }
-        }
     }
 }
 
@@ -388,18 +338,6 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     match hint_for(error.method, status.code(), error.timeout) {
         Some(hint) => out.hint(hint),
         None => out,
-    }
-}
-
-fn log_message(what: &str, message: &'static Message, bytes: &[u8]) {
-    let document = json::Document {
-        message,
-        bytes,
-        secrets: Secrets::Mask,
-    };
-    match serde_json::to_string(&document) {
-        Ok(text) => eprintln!("{what}: {text}"),
-        Err(error) => eprintln!("{what}: not valid: {error}"),
     }
 }
 

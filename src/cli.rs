@@ -3,8 +3,10 @@
 //! Owns names and help texts, and turns matches into plain data. Must not run anything.
 
 use crate::arguments::duration;
-use crate::arguments::map::{self, Map};
-use crate::call::{Forgives, Log};
+use crate::arguments::map::Map;
+use crate::arguments::metadata;
+use crate::call::Forgives;
+use crate::call_log::Log;
 use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
 use crate::output::{self, Format};
@@ -32,7 +34,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = CONNECTION)]
     pub wait: Option<Duration>,
     /// gRPC metadata to send along with every call
-    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = map::parse, help_heading = CONNECTION)]
+    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = metadata::parse, help_heading = CONNECTION)]
     metadata: Vec<Map>,
     /// Certificates of the authorities to trust for https:// (PEM); the system's without it
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]

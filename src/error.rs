@@ -3,7 +3,7 @@
 //!
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, HandshakeError, LastWords};
 use crate::output::json;
 use crate::output::text::escaped;
 use csi_proto::schema::Method;
@@ -42,6 +42,8 @@ struct Parts {
     /// Lines that follow the message for people, as they are.
     advice: String,
     causes: Vec<String>,
+    /// The last lines that a command behind an `exec:` endpoint wrote to its stderr.
+    stderr: Vec<String>,
     details: Vec<Json>,
     hints: Vec<String>,
     reported: bool,
@@ -113,6 +115,7 @@ impl Error {
             message,
             advice: String::new(),
             causes: Vec::new(),
+            stderr: Vec::new(),
             details: Vec::new(),
             hints: Vec::new(),
             reported: false,
@@ -141,6 +144,11 @@ impl Error {
     pub fn caused_by(mut self, source: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(source);
         while let Some(error) = next {
+            if let Some(words) = error.downcast_ref::<LastWords>() {
+                self.0.stderr.extend(words.lines().map(str::to_owned));
+                next = error.source();
+                continue;
+            }
             let text = error.to_string();
             let known = self.0.causes.last().unwrap_or(&self.0.message);
             if !known.contains(&text) {
@@ -243,6 +251,9 @@ impl Error {
         for cause in &self.0.causes {
             let _ = writeln!(out, "  caused by: {}", escaped(cause));
         }
+        for line in &self.0.stderr {
+            let _ = writeln!(out, "  stderr: {}", escaped(line));
+        }
         for detail in &self.0.details {
             let _ = writeln!(out, "  detail: {}", escaped(&detail.to_string()));
         }
@@ -271,7 +282,12 @@ impl Error {
                 error[name] = object!(text);
             }
         }
-        for (name, list) in [("causes", &self.0.causes), ("hints", &self.0.hints)] {
+        let lists = [
+            ("causes", &self.0.causes),
+            ("stderr", &self.0.stderr),
+            ("hints", &self.0.hints),
+        ];
+        for (name, list) in lists {
             if !list.is_empty() {
                 error[name] = object!(list);
             }
@@ -329,7 +345,7 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
             "a call that was under way may have taken effect: repeat it when the driver is back"
         }
-        EndpointError::Tls { .. } => {
+        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
         }
         EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
@@ -370,3 +386,11 @@ pub const CODE_NAMES: [&str; 17] = [
     "DATA_LOSS",
     "UNAUTHENTICATED",
 ];
+
+/// Whether a handshake failed for what `--cacert` and `--server-name` can mend; the other reasons say what to do.
+fn trusts_or_names(cause: &HandshakeError) -> bool {
+    matches!(
+        cause,
+        HandshakeError::UnknownIssuer | HandshakeError::OtherKey | HandshakeError::OtherName { .. }
+    )
+}

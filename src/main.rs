@@ -2,6 +2,7 @@
 
 mod arguments;
 mod call;
+mod call_log;
 mod cli;
 mod completion;
 mod endpoint;

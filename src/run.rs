@@ -9,8 +9,8 @@ use crate::cli::{self, Globals, Task};
 use crate::endpoint::EndpointKind;
 use crate::endpoint::{ConnectOptions, Endpoint, TlsOptions};
 use crate::error::{Error, Style};
-use crate::interrupt::{self, asked_to_stop};
-use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
+use crate::interrupt::{self, Signals, asked_to_stop};
+use crate::lifecycle::{self, Driver, Lifecycle, LifecycleFlags};
 use crate::output::steps::Steps;
 use crate::output::{self, Format, Reply};
 use crate::proxy::stdio::RelayError;
@@ -325,7 +325,21 @@ pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
 }
 
 fn lifecycle(flags: &LifecycleFlags, globals: &Globals, ground: &Ground) -> Result<(), Error> {
+    let output = globals.output(false);
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
+            return Err(Error::usage(problem).hint("-o json prints one object a step"));
+        }
+    }
     let endpoint = endpoint(globals)?;
+    let controller = match &flags.controller_endpoint {
+        None => endpoint.clone(),
+        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
+    };
     if !ground.in_shell {
         private_mounts(&endpoint)?;
     }
@@ -339,26 +353,42 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, ground: &Ground) -> Resu
         secrets,
         ..Context::default()
     };
-    let controller = match &flags.controller_endpoint {
-        None => endpoint.clone(),
-        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
-    };
     let steps = Steps::new(output::stdout(), style == Style::Json);
-    runtime()?.block_on(async {
-        let node = Driver {
-            session: session(&endpoint, globals).await?,
-            endpoint: endpoint.clone(),
+    let settings = lifecycle::Settings {
+        style,
+        checks: globals.checks(),
+        log: globals.log(),
+    };
+    let runtime = runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let connecting = async {
+            let node = Driver {
+                session: session(&endpoint, globals).await?,
+                endpoint: endpoint.clone(),
+            };
+            let controller = Driver {
+                session: session(&controller, globals).await?,
+                endpoint: controller,
+            };
+            Ok::<_, Error>((node, controller))
         };
-        let controller = Driver {
-            session: session(&controller, globals).await?,
-            endpoint: controller,
+        let (node, controller) = tokio::select! {
+            connected = connecting => connected?,
+            () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Lifecycle::new(flags, context, node, controller, steps, style)
-            .run()
+        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)
+            .run(&mut signals)
             .await;
-        endpoint.settled().await;
+        tokio::select! {
+            () = endpoint.settled() => {}
+            () = signals.next() => {}
+        }
         ran
-    })
+    });
+    // Threads that hang, for example in the resolver, hold nobody up.
+    runtime.shutdown_background();
+    ran
 }
 
 fn relay(socket: &str, globals: &Globals, ground: &Ground) -> Result<(), Error> {

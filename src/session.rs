@@ -2,6 +2,7 @@
 //!
 //! Owns deadlines and metadata. Must not know clap, print, or look into messages.
 
+use crate::arguments::metadata::{self, MetadataError, Value};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
@@ -38,13 +39,6 @@ pub struct CallError {
     pub timeout: Option<Duration>,
 }
 
-/// Metadata that cannot be sent.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "metadata {0:?} cannot be sent: keys are lower-case letters, digits, '-', '_' and '.', and values are printable ASCII"
-)]
-pub struct MetadataError(pub String);
-
 impl Session {
     /// A session over a connection to `endpoint`. When that is lost, the next call makes a new one.
     ///
@@ -68,17 +62,27 @@ impl Session {
         self
     }
 
-    /// The same session with this metadata sent along.
+    /// The same session with this metadata sent along. Values of `-bin` keys are base64.
     ///
     /// # Errors
     /// When a key or value is not one that gRPC can carry.
     pub fn with_metadata(mut self, entries: &[(String, String)]) -> Result<Self, MetadataError> {
-        for (key, value) in entries {
-            let wrong = || MetadataError(key.clone());
-            let name =
-                MetadataKey::from_bytes(key.to_lowercase().as_bytes()).map_err(|_| wrong())?;
-            let value: MetadataValue<_> = value.parse().map_err(|_| wrong())?;
-            self.metadata.append(name, value);
+        for (key, text) in entries {
+            let refused = || MetadataError::Key(key.clone());
+            let value = metadata::value(key, text)?;
+            let name = key.to_ascii_lowercase();
+            match value {
+                Value::Text(text) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = text.parse().map_err(|_| refused())?;
+                    self.metadata.append(name, value);
+                }
+                Value::Bytes(bytes) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = MetadataValue::from_bytes(&bytes);
+                    self.metadata.append_bin(name, value);
+                }
+            }
         }
         Ok(self)
     }

@@ -3,13 +3,11 @@
 //! Without the feature `embedded` such an endpoint is still understood, and refused with the reason.
 
 use super::EndpointError;
-use crate::state_folder;
+use super::state::Folder;
 #[cfg(not(feature = "embedded"))]
 use absent::Embedded;
 #[cfg(feature = "embedded")]
 use csi_driver_nfs::embedded::Embedded;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::io::DuplexStream;
 
@@ -17,13 +15,13 @@ use tokio::io::DuplexStream;
 pub(super) struct Driver(Embedded);
 
 impl Driver {
-    /// Opens the driver whose state is in `folder`, or in the default folder.
-    pub(super) async fn open(folder: Option<&Path>) -> Result<Self, EndpointError> {
-        let folder = chosen_folder(folder)?;
+    /// Opens the driver whose state is in `folder`.
+    pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
+        let folder = folder.prepare()?;
         match Embedded::open(&folder) {
             Ok(embedded) => Ok(Self(embedded)),
             Err(cause) => Err(EndpointError::Embedded {
-                folder: Some(folder),
+                folder,
                 cause: Arc::new(cause),
             }),
         }
@@ -67,18 +65,4 @@ mod absent {
             match self.0 {}
         }
     }
-}
-
-/// `folder` from the current folder, or the default: `csi/embedded` among the user's state.
-fn chosen_folder(folder: Option<&Path>) -> Result<PathBuf, EndpointError> {
-    let chosen = match folder {
-        Some(folder) => std::path::absolute(folder),
-        None => state_folder::current()
-            .map(|state| state.join("csi/embedded"))
-            .ok_or_else(|| io::Error::other("there is no home folder for it; write embedded:DIR")),
-    };
-    chosen.map_err(|cause| EndpointError::Embedded {
-        folder: folder.map(Path::to_owned),
-        cause: Arc::new(cause),
-    })
 }

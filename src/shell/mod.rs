@@ -66,6 +66,12 @@ pub fn run(flags: &ShellFlags, mut globals: Globals) -> Result<(), Error> {
     if globals.endpoint.is_none() {
         globals.endpoint = std::env::var("CSI_ENDPOINT").ok();
     }
+    let typed = flags.file.is_none() && flags.command.is_none() && io::stdin().is_terminal();
+    // In the namespace everyone is root, whose home this would be.
+    let history = match typed {
+        true => History::load(),
+        false => History::default(),
+    };
     // Before any thread starts.
     if globals
         .endpoint
@@ -74,11 +80,10 @@ pub fn run(flags: &ShellFlags, mut globals: Globals) -> Result<(), Error> {
     {
         run::private_mounts(&run::endpoint(&globals)?)?;
     }
-    let typed = flags.file.is_none() && flags.command.is_none() && io::stdin().is_terminal();
+    let mut shell = Shell::new(globals, history, typed)?;
     if typed {
-        return interact(Shell::new(globals, History::load(), true)?);
+        return interact(shell);
     }
-    let mut shell = Shell::new(globals, History::default(), false)?;
     let ended = match (&flags.file, &flags.command) {
         (Some(file), _) => script::file(&mut shell, file, flags.keep_going),
         (None, Some(text)) => script::lines(&mut shell, "-c", text.as_bytes(), flags.keep_going),
