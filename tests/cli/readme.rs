@@ -112,7 +112,10 @@ fn the_five_minutes_in_the_shell_run_as_recorded() {
 fn every_command_of_the_shell_is_named() {
     let readme = readme();
     let help = Csi::new().run_args(["shell", "-c", "help"]).succeeds();
-    let commands = help.stdout.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands = help
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     for command in commands.filter_map(|line| line.split_whitespace().next()) {
         let named = [' ', '`', ',']
             .iter()
