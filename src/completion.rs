@@ -28,6 +28,37 @@ pub struct Candidate {
     pub help: Option<String>,
 }
 
+/// What only a driver can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Its ids of a kind.
+    Ids(IdKind),
+    /// The keys of the parameters that it takes.
+    Parameters,
+}
+
+impl Wanted {
+    fn of_placeholder(name: &str) -> Option<Self> {
+        match name {
+            PARAMETERS => Some(Self::Parameters),
+            name => IdKind::of_field(name).map(Self::Ids),
+        }
+    }
+}
+
+/// The placeholder of parameters' keys.
+const PARAMETERS: &str = "parameters";
+
+/// The parameters of the driver of that name, where they are known.
+pub fn parameters_of(driver: &str) -> Vec<String> {
+    #[cfg(feature = "embedded")]
+    if driver == csi_driver_nfs::config::DEFAULT_NAME {
+        return csi_driver_nfs::parameters::KNOWN.map(str::to_owned).into();
+    }
+    let _ = driver;
+    Vec::new()
+}
+
 /// A tree of commands that can be asked again and again.
 pub struct Tree {
     command: Command,
@@ -50,12 +81,12 @@ impl Tree {
         }
     }
 
-    /// What could be the last of `words`, which is what was typed of it, possibly nothing. `ids` is asked for the ids of a
-    /// kind where one can stand.
+    /// What could be the last of `words`, which is what was typed of it, possibly nothing. `ask` is asked where
+    /// only the driver knows.
     pub fn candidates(
         &mut self,
         words: &[String],
-        ids: &mut dyn FnMut(IdKind) -> Vec<String>,
+        ask: &mut dyn FnMut(Wanted) -> Vec<String>,
     ) -> Vec<Candidate> {
         let Some((current, _)) = words.split_last() else {
             return Vec::new();
@@ -89,12 +120,17 @@ impl Tree {
                         help.lines().next().unwrap_or_default().to_owned()
                     }),
                 }),
-                Some((before, kind)) => {
+                Some((before, wanted)) => {
                     takes_id = true;
-                    let kind = IdKind::of_field(kind);
-                    let ids = kind.map(&mut *ids).unwrap_or_default();
-                    let whole = ids.into_iter().map(|id| format!("{before}{id}"));
-                    let whole = whole.filter(|id| id.starts_with(current.as_str()));
+                    let wanted = Wanted::of_placeholder(wanted);
+                    let answers = wanted.map(&mut *ask).unwrap_or_default();
+                    let typed = current.strip_prefix(before).unwrap_or_default();
+                    let values = match wanted {
+                        Some(Wanted::Parameters) => next_keys(typed, &answers),
+                        _ => answers,
+                    };
+                    let whole = values.into_iter().map(|value| format!("{before}{value}"));
+                    let whole = whole.filter(|value| value.starts_with(current.as_str()));
                     candidates.extend(whole.map(|value| Candidate { value, help: None }));
                 }
             }
@@ -108,6 +144,22 @@ impl Tree {
         candidates.sort_by_key(|one| self.globals.contains(&one.value));
         candidates
     }
+}
+
+/// A map `k=v,…` with one more key of those that it has not.
+fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
+    let (before, comma) = match typed.rsplit_once(',') {
+        Some((before, _)) => (before, ","),
+        None => ("", ""),
+    };
+    let given = |key: &&String| {
+        let mut given = before
+            .split(',')
+            .filter_map(|entry| entry.split('=').next());
+        given.any(|other| other == key.as_str())
+    };
+    let left = keys.iter().filter(|key| !given(key));
+    left.map(|key| format!("{before}{comma}{key}=")).collect()
 }
 
 /// The tree with completers at all arguments whose values can be known.
@@ -152,6 +204,9 @@ fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
     }
     if long == "cap" {
         return arg.add(ArgValueCompleter::new(capabilities));
+    }
+    if long == "params" {
+        return arg.add(placeholder(PARAMETERS.to_owned()));
     }
     if IdKind::of_field(&long).is_some() {
         return arg.add(placeholder(long));
@@ -243,7 +298,10 @@ mod tests {
     fn after(line: &str) -> Vec<String> {
         let mut tree = Tree::new(cli::command("csi"));
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = tree.candidates(&words, &mut |kind| vec![format!("{kind:?}#1")]);
+        let found = tree.candidates(&words, &mut |wanted| match wanted {
+            Wanted::Ids(kind) => vec![format!("{kind:?}#1")],
+            Wanted::Parameters => vec!["server".to_owned(), "share".to_owned()],
+        });
         found.into_iter().map(|one| one.value).collect()
     }
 
@@ -276,6 +334,18 @@ mod tests {
             ["--source-volume=Volume#1"]
         );
         assert!(after("csi controller delete-volume x").is_empty());
+    }
+
+    #[test]
+    fn parameters_complete_key_by_key() {
+        let params = |text: &str| after(&format!("csi controller create-volume {text}"));
+        assert_eq!(params("--params "), ["server=", "share="]);
+        assert_eq!(params("--params server=x,"), ["server=x,share="]);
+        assert_eq!(
+            params("--params=s"),
+            ["--params=server=", "--params=share="]
+        );
+        assert!(params("--params server=x").is_empty());
     }
 
     #[test]

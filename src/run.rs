@@ -306,7 +306,6 @@ pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, 
 ///
 /// # Errors
 /// When the namespace cannot be entered half-way.
-#[cfg_attr(not(feature = "embedded"), expect(clippy::unnecessary_wraps))]
 pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
     #[cfg(feature = "embedded")]
     if endpoint.kind() == EndpointKind::Embedded {

@@ -2,16 +2,15 @@
 //!
 //! Nothing here fails aloud: a completion that cannot be had must not disturb the line that is being typed.
 
-use super::{Candidate, Tree};
+use super::{Candidate, Tree, Wanted, parameters_of};
 use crate::cli::{self, Globals};
 use crate::endpoint::Endpoint;
-use crate::live_ids::{self, IdKind};
+use crate::live_ids;
 use crate::output;
 use crate::run;
 use crate::session::Session;
 use crate::shell::line::{Lexed, Piece, Token, Word, lex};
 use clap::FromArgMatches;
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -48,9 +47,9 @@ fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
     let mut driver = Driver {
         words,
         name,
-        known: HashMap::new(),
+        known: Vec::new(),
     };
-    Tree::new(cli::command(name)).candidates(words, &mut |kind| driver.ids(kind))
+    Tree::new(cli::command(name)).candidates(words, &mut |wanted| driver.asked(wanted))
 }
 
 /// A line a candidate, with what is known about it behind a tab.
@@ -154,22 +153,23 @@ fn unquoted(word: &str) -> String {
 struct Driver<'a> {
     words: &'a [String],
     name: &'static str,
-    known: HashMap<IdKind, Vec<String>>,
+    known: Vec<(Wanted, Vec<String>)>,
 }
 
 impl Driver<'_> {
-    /// The ids of a kind, or none when the driver does not tell in time.
-    fn ids(&mut self, kind: IdKind) -> Vec<String> {
-        if let Some(ids) = self.known.get(&kind) {
-            return ids.clone();
+    /// What it tells, or nothing when it does not in time. It is asked once.
+    fn asked(&mut self, wanted: Wanted) -> Vec<String> {
+        if let Some((_, known)) = self.known.iter().find(|(other, _)| *other == wanted) {
+            return known.clone();
         }
         let before = self
             .words
             .split_last()
             .map_or(&[][..], |(_, before)| before);
-        let ids = globals(before, self.name).map_or_else(Vec::new, |globals| fetch(&globals, kind));
-        self.known.insert(kind, ids.clone());
-        ids
+        let told = globals(before, self.name).map(|globals| ask(&globals, wanted));
+        let told = told.unwrap_or_default();
+        self.known.push((wanted, told.clone()));
+        told
     }
 }
 
@@ -180,7 +180,7 @@ fn globals(words: &[String], name: &'static str) -> Option<Globals> {
     Globals::from_arg_matches(&matches).ok()
 }
 
-fn fetch(globals: &Globals, kind: IdKind) -> Vec<String> {
+fn ask(globals: &Globals, wanted: Wanted) -> Vec<String> {
     let Ok(endpoint) = run::endpoint(globals) else {
         return Vec::new();
     };
@@ -193,16 +193,16 @@ fn fetch(globals: &Globals, kind: IdKind) -> Vec<String> {
     let limit = globals
         .timeout()
         .map_or(LIMIT, |timeout| timeout.min(LIMIT));
-    let ids = runtime.block_on(listed_ids(&endpoint, globals, kind, limit));
+    let told = runtime.block_on(told(&endpoint, globals, wanted, limit));
     // A command of an exec: endpoint that hangs must not hold up the answer.
     runtime.shutdown_background();
-    ids.unwrap_or_default()
+    told.unwrap_or_default()
 }
 
-async fn listed_ids(
+async fn told(
     endpoint: &Endpoint,
     globals: &Globals,
-    kind: IdKind,
+    wanted: Wanted,
     limit: Duration,
 ) -> Option<Vec<String>> {
     let end = Instant::now() + limit;
@@ -210,5 +210,8 @@ async fn listed_ids(
     let opened = timeout_at(end, Session::open(endpoint, &options)).await;
     let session = run::equipped(opened.ok()?.ok()?, globals).ok()?;
     let left = end.saturating_duration_since(Instant::now());
-    Some(live_ids::fetch(&session, kind, left).await)
+    Some(match wanted {
+        Wanted::Ids(kind) => live_ids::fetch(&session, kind, left).await,
+        Wanted::Parameters => parameters_of(&live_ids::driver_name(&session, left).await?),
+    })
 }

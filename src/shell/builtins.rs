@@ -2,7 +2,9 @@
 //! that help, errors and completion are the same for all.
 
 use crate::cli;
-use clap::{Command, Subcommand, ValueEnum};
+use crate::rpc::{GROUPS, Rpc};
+use clap::{Arg, ArgAction, Command, Subcommand, ValueEnum};
+use csi_proto::schema::{Cardinality, Kind};
 use std::path::PathBuf;
 
 /// A command of the shell.
@@ -175,39 +177,111 @@ const AFTER_HELP: &str = "\
 $_ is the last reply, `name = COMMAND` keeps one, $name.volume.volume_id is a part of it.
 Quotes, # comments, ; and a backslash at the end of a line are as in other shells. Ctrl-D leaves.";
 
-/// The arguments that the command of these words wants and has not, such as `ID…`, for a hint behind the line.
+/// What the command of these words wants and has not, such as `<ID…> --target-path <PATH>`, for a hint behind the line.
 pub fn wants(words: &[String]) -> Option<String> {
     let mut command = tree();
-    let mut given = 0;
-    let mut words = words.iter();
-    let mut depth = 0;
-    for word in words.by_ref() {
+    let mut given: Vec<&str> = Vec::new();
+    for word in words {
         match command.find_subcommand(word) {
-            Some(inner) => {
-                command = inner.clone();
-                depth += 1;
-            }
-            // Flags with their values cannot be told from arguments without parsing; then there is no hint.
-            None if word.starts_with('-') => return None,
-            None => given += 1,
+            Some(inner) if given.is_empty() => command = inner.clone(),
+            _ => given.push(word),
         }
     }
-    if depth == 0 || command.has_subcommands() {
+    command.build();
+    if command.has_subcommands() || command.get_name() == "csi" {
         return None;
     }
-    command.build();
-    let missing: Vec<String> = command
-        .get_positionals()
-        .skip(given)
-        .filter_map(|arg| {
-            let names = arg.get_value_names()?;
-            let name = names.first()?.as_str();
-            let many = arg
-                .get_num_args()
-                .is_some_and(|count| count.max_values() > 1)
-                || matches!(arg.get_action(), clap::ArgAction::Append);
-            Some(format!("<{name}{}>", if many { "…" } else { "" }))
-        })
-        .collect();
+    let has_flags = given.iter().any(|word| word.starts_with('-'));
+    let mut missing = Vec::new();
+    // Values of flags cannot be told from arguments without parsing; then nothing is said of these.
+    if !has_flags {
+        let positionals = command.get_positionals().skip(given.len());
+        missing.extend(positionals.filter_map(value_of));
+    }
+    let method = GROUPS
+        .iter()
+        .flat_map(|group| group.rpcs)
+        .find(|rpc| rpc.verb() == command.get_name() && words_name(words, rpc));
+    for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {
+        let is_plain = matches!(field.kind, Kind::String | Kind::Int64)
+            && field.cardinality == Cardinality::Singular;
+        if !is_plain || !field.doc.contains("Required.") {
+            continue;
+        }
+        let long = field.name.replace('_', "-");
+        let flag = command.get_arguments().find(|arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(&long) || aliases.contains(&long.as_str())
+        });
+        // A flag that says the same as an argument is hidden in the short help.
+        let Some(flag) = flag.filter(|flag| !flag.is_hide_short_help_set()) else {
+            continue;
+        };
+        let name = flag.get_long().unwrap_or_default();
+        let is_given = |word: &&str| {
+            let word = word.trim_start_matches("--");
+            let word = word.split('=').next().unwrap_or_default();
+            word == name || word == long
+        };
+        if !given.iter().any(is_given) {
+            let value = value_of(flag).unwrap_or_default();
+            missing.push(format!("--{name} {value}"));
+        }
+    }
     (!missing.is_empty()).then(|| missing.join(" "))
+}
+
+/// Whether the words name the RPC's group, too: verbs are the same in several.
+fn words_name(words: &[String], rpc: &Rpc) -> bool {
+    let group = GROUPS.iter().find(|group| {
+        group
+            .rpcs
+            .iter()
+            .any(|one| one.method.name == rpc.method.name)
+    });
+    group.is_some_and(|group| {
+        words
+            .first()
+            .is_some_and(|word| word == group.name || group.aliases.contains(&word.as_str()))
+    })
+}
+
+/// The name of an argument's value, as help writes it.
+fn value_of(arg: &Arg) -> Option<String> {
+    let name = arg.get_value_names()?.first()?.as_str();
+    let many = arg
+        .get_num_args()
+        .is_some_and(|count| count.max_values() > 1)
+        || (arg.is_positional() && matches!(arg.get_action(), ArgAction::Append));
+    Some(format!("<{name}{}>", if many { "…" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_hinted_at() {
+        let after = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            wants(&words)
+        };
+        for (line, hint) in [
+            ("controller create-volume", Some("<NAME…>")),
+            ("c new", Some("<NAME…>")),
+            ("node publish", Some("<ID…> --target-path <PATH>")),
+            ("node publish vol-1", Some("--target-path <PATH>")),
+            ("node mnt vol-1 --target-path", None),
+            (
+                "controller create-snapshot",
+                Some("<NAME…> --source-volume <ID>"),
+            ),
+            ("repeat", Some("<N> <COMMAND…>")),
+            ("controller", None),
+            ("", None),
+            ("nothing", None),
+        ] {
+            assert_eq!(after(line).as_deref(), hint, "{line}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::execute::Shell;
 use super::line::{self, Open, Token, Word, quoted};
 use super::settings;
 use crate::cli::Globals;
-use crate::completion::{Candidate, Tree};
+use crate::completion::{Candidate, Tree, Wanted, parameters_of};
 use crate::error::CODE_NAMES;
 use clap::FromArgMatches;
 use rustyline::completion::{Completer, Pair};
@@ -101,11 +101,14 @@ impl Assistant {
     fn asked(&self, words: &[String]) -> Vec<Candidate> {
         let mut tree = self.tree.borrow_mut();
         let tree = tree.get_or_insert_with(|| Tree::new(builtins::tree()));
-        tree.candidates(words, &mut |kind| {
+        tree.candidates(words, &mut |wanted| {
             let mut shell = self.shell.borrow_mut();
             let before = words.split_last().map_or(words, |(_, before)| before);
             let globals = line_globals(&shell, before);
-            shell.offered_ids(&globals, kind)
+            match wanted {
+                Wanted::Ids(kind) => shell.offered_ids(&globals, kind),
+                Wanted::Parameters => parameters_of(shell.driver_name()),
+            }
         })
     }
 }

@@ -93,6 +93,11 @@ pub struct Status {
 }
 
 impl Status {
+    /// The driver's name, as far as it is known.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
     /// Notes what a call has shown.
     pub fn note(&mut self, answers: bool) {
         if self.answers != Some(answers) || !answers {

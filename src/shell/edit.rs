@@ -14,6 +14,7 @@ use std::process::Command;
 /// A request that was edited. Its file goes away with it.
 pub struct Edited {
     file: PathBuf,
+    kept: bool,
     words: Option<Vec<String>>,
 }
 
@@ -22,11 +23,19 @@ impl Edited {
     pub fn words(&self) -> Option<Vec<String>> {
         self.words.clone()
     }
+
+    /// Lets the file stay, and tells where it is.
+    pub fn keep(&mut self) -> String {
+        self.kept = true;
+        self.file.display().to_string()
+    }
 }
 
 impl Drop for Edited {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.file);
+        if !self.kept {
+            let _ = fs::remove_file(&self.file);
+        }
     }
 }
 
@@ -47,7 +56,11 @@ pub fn edit(name: &str) -> Result<Edited, Error> {
         method.kebab_name,
         std::process::id()
     ));
-    let mut edited = Edited { file, words: None };
+    let mut edited = Edited {
+        file,
+        kept: false,
+        words: None,
+    };
     let skeleton = skeleton(method);
     write(&edited.file, &skeleton)?;
     open_editor(&edited.file)?;

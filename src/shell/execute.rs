@@ -104,6 +104,11 @@ impl Shell {
             .prompt(&globals, &self.connections, &self.runtime)
     }
 
+    /// The driver's name, as the prompt shows it.
+    pub fn driver_name(&self) -> &str {
+        self.status.name()
+    }
+
     /// How errors are worded.
     pub fn style(&self) -> Style {
         let globals = self.settings.globals_of_shell();
@@ -339,12 +344,21 @@ impl Shell {
             Builtin::Assert { expression } => assertion::check(&expression)?,
             Builtin::Desc { name } => run::print(describe::describe(&name)?.as_bytes())?,
             Builtin::Edit { rpc } => {
-                let edited = edit::edit(&rpc)?;
+                let mut edited = edit::edit(&rpc)?;
                 let Some(words) = edited.words() else {
                     eprintln!("note: nothing was changed, so nothing is sent");
                     return Ok(Flow::Continue);
                 };
-                return self.command(words);
+                let sent = self.command(words);
+                if matches!(&sent, Err(error) if error.kind() == Kind::Usage) {
+                    let kept = edited.keep();
+                    return sent.map_err(|error| {
+                        error.hint(format!(
+                            "what was written is kept: mend it and send it with --request {kept}"
+                        ))
+                    });
+                }
+                return sent;
             }
             Builtin::Source { file } => {
                 if self.depth >= MAX_DEPTH {
@@ -369,6 +383,17 @@ impl Shell {
                 "{error}; and no variable of that name"
             ))),
         }
+    }
+
+    /// Waits for the driver as `--wait` says.
+    ///
+    /// # Errors
+    /// When it is not ready in time.
+    pub fn wait(&mut self, globals: &Globals) -> Result<(), Error> {
+        let connections = self.connections.clone();
+        block_on(&self.runtime, &mut self.interrupts, async {
+            connections.get(globals).await.map(drop)
+        })
     }
 
     /// Another driver from now on, if it can be reached.

@@ -80,7 +80,13 @@ pub fn run(flags: &ShellFlags, mut globals: Globals) -> Result<(), Error> {
     {
         run::private_mounts(&run::endpoint(&globals)?)?;
     }
+    // Waiting is for the start: no line waits again.
+    let patient = globals.clone();
+    globals.wait = None;
     let mut shell = Shell::new(globals, history, typed)?;
+    if patient.wait.is_some() {
+        shell.wait(&patient)?;
+    }
     if typed {
         return interact(shell);
     }

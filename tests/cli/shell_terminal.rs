@@ -76,6 +76,10 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
     shell.expect("--req-bytes ");
     shell.press(CTRL_C);
     shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller create-volume --params server=x,sh\t");
+    shell.expect("server=x,share=");
+    shell.press(CTRL_C);
+    shell.expect("\nnfs.csi.internal> ");
     shell.press("controller create-volume --cap SINGLE_NODE_W\t");
     shell.expect("SINGLE_NODE_WRITER");
     shell.press(CTRL_C);
