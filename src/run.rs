@@ -5,9 +5,7 @@ use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::call::{Command, Follower};
 use crate::cli::{self, Globals, Task};
-#[cfg(feature = "embedded")]
-use crate::endpoint::EndpointKind;
-use crate::endpoint::{ConnectOptions, Endpoint, TlsOptions};
+use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
 use crate::interrupt::{self, Signals, asked_to_stop};
 use crate::lifecycle::{self, Driver, Lifecycle, LifecycleFlags};
@@ -307,19 +305,19 @@ pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, 
 /// # Errors
 /// When the namespace cannot be entered half-way.
 pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
-    #[cfg(feature = "embedded")]
-    if endpoint.kind() == EndpointKind::Embedded {
-        match csi_driver_nfs::namespace::enter_private() {
-            Ok(entered) if !entered.may_mount() => {
-                eprintln!(
-                    "note: this user may not mount here: the volume is shown through a symbolic link instead"
-                );
-            }
-            Ok(_) => {}
-            Err(error) => return Err(Error::because("no private mount namespace", &error)),
-        }
+    if endpoint.kind() != EndpointKind::Embedded {
+        return Ok(());
     }
-    let _ = endpoint;
+    #[cfg(feature = "embedded")]
+    match csi_driver_nfs::namespace::enter_private() {
+        Ok(entered) if !entered.may_mount() => {
+            eprintln!(
+                "note: this user may not mount here: the volume is shown through a symbolic link instead"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => return Err(Error::because("no private mount namespace", &error)),
+    }
     Ok(())
 }
 
