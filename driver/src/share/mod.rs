@@ -2,6 +2,7 @@
 
 mod beneath;
 mod claims;
+pub mod copy;
 mod crash;
 pub mod database;
 pub mod error;
