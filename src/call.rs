@@ -12,7 +12,7 @@ use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::{Kind, Message};
-use csi_proto::value::{Secrets, Value};
+use csi_proto::value::{MASK, Secrets, Value};
 use csi_proto::wire;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -106,7 +106,9 @@ impl Command<'_> {
         mut report: impl FnMut(&Error),
     ) -> Result<(), Error> {
         let usage = |error: OutputError| match error {
-            error @ OutputError::Column { .. } => Error::usage(error.to_string()),
+            error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
+                Error::usage(error.to_string())
+            }
             error => Error::local(error.to_string()),
         };
         let mut printer =
@@ -149,7 +151,7 @@ impl Command<'_> {
         let mut bytes = request.bytes.clone();
         let mut token = String::new();
         loop {
-            self.log_request(&bytes);
+            self.log_request(session, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let answered = if self.rpc.method.server_streaming {
@@ -228,7 +230,7 @@ impl Command<'_> {
         self.log_metadata("reply metadata", answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        while let Some(bytes) = session.next(&mut stream).await? {
+        while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer)?;
         }
         Ok(None)
@@ -245,9 +247,6 @@ impl Command<'_> {
         if self.log.replies {
             log_message("reply", self.rpc.method.response, bytes);
         }
-        replies
-            .check(bytes)
-            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
         let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
         printer.reply(&Reply {
             subject: &request.subject,
@@ -264,6 +263,10 @@ impl Command<'_> {
                 "note: there is more: --starting-token {next:?}, or --all for the whole list"
             );
         }
+        // After the reply is shown: a volume with a fault is there all the same.
+        replies
+            .check(bytes)
+            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
         Ok(())
     }
 
@@ -273,7 +276,13 @@ impl Command<'_> {
             || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
     }
 
-    fn log_request(&self, bytes: &[u8]) {
+    fn log_request(&self, session: &Session, bytes: &[u8]) {
+        if self.log.metadata {
+            // Values may be tokens: which keys are sent is enough to see what is missing.
+            for key in session.metadata_keys() {
+                eprintln!("request metadata: {key}: {MASK}");
+            }
+        }
         if self.log.requests {
             log_message("request", self.rpc.method.request, bytes);
         }
@@ -356,7 +365,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     for detail in status_details::decoded(status.details()) {
         out = out.detail(detail);
     }
-    match hint_for(status.code(), error.timeout) {
+    match hint_for(error.method, status.code(), error.timeout) {
         Some(hint) => out.hint(hint),
         None => out,
     }

@@ -3,7 +3,8 @@
 //! Owns names and help texts, and turns matches into plain data. Must not run anything.
 
 use crate::arguments::duration;
-use crate::arguments::map::{self, Map};
+use crate::arguments::map::Map;
+use crate::arguments::metadata;
 use crate::call::{Forgives, Log};
 use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
@@ -20,8 +21,9 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub struct Globals {
     /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
-    /// embedded:[DIR]
-    #[arg(short, long, global = true, env = "CSI_ENDPOINT", value_name = "ENDPOINT", help_heading = CONNECTION)]
+    /// embedded:[DIR]; without the flag what CSI_ENDPOINT names
+    // Not by clap's `env`: with the variable set, a command without its verb would no longer print its help.
+    #[arg(short, long, global = true, value_name = "ENDPOINT", help_heading = CONNECTION)]
     pub endpoint: Option<String>,
     /// How long a call may take, such as 90s or 1m30s; 0 for no limit
     #[arg(short, long, global = true, value_name = "DURATION", default_value = "1m", value_parser = duration::parse, help_heading = CONNECTION)]
@@ -30,7 +32,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = CONNECTION)]
     pub wait: Option<Duration>,
     /// gRPC metadata to send along with every call
-    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = map::parse, help_heading = CONNECTION)]
+    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = metadata::parse, help_heading = CONNECTION)]
     metadata: Vec<Map>,
     /// Certificates of the authorities to trust for https:// (PEM); the system's without it
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
@@ -233,7 +235,6 @@ impl Globals {
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
     let root = Command::new(name)
-        .about("Call any RPC of any CSI driver")
         .version(env!("CARGO_PKG_VERSION"))
         .long_version(concat!(
             env!("CARGO_PKG_VERSION"),
@@ -244,7 +245,8 @@ pub fn command(name: &'static str) -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(false)
         .after_help(AFTER_HELP);
-    let root = Globals::augment_args(root);
+    // The doc comments of the structs would become the commands' own descriptions.
+    let root = Globals::augment_args(root).about("Call any RPC of any CSI driver");
     let root = GROUPS.iter().fold(root, |root, group| {
         let command = Command::new(group.name)
             .about(group.about)
@@ -261,17 +263,17 @@ pub fn command(name: &'static str) -> Command {
     root.subcommand(
         Command::new("lifecycle")
             .about("Do what an orchestrator does with a volume, from create to delete")
-            .defer(LifecycleFlags::augment_args),
+            .defer(described::<LifecycleFlags>),
     )
     .subcommand(
         Command::new("proxy")
             .about("Carry a connection between stdin and stdout and a driver's socket")
-            .defer(RelayFlags::augment_args),
+            .defer(described::<RelayFlags>),
     )
     .subcommand(
         Command::new("completions")
             .about("Print a completion script")
-            .defer(CompletionFlags::augment_args),
+            .defer(described::<CompletionFlags>),
     )
 }
 
@@ -286,6 +288,16 @@ Examples:
   csi controller list-volumes -o json
 
 Exit codes: 0 success, 1 local error, 2 usage, 64 + gRPC code (69 NOT_FOUND, 78 UNAVAILABLE …), 130 interrupted.";
+
+/// The command with the flags of `T`, and with its own description, which those of `T` would replace.
+fn described<T: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned();
+    let command = T::augment_args(command).long_about(None::<&str>);
+    match about {
+        Some(about) => command.about(about),
+        None => command,
+    }
+}
 
 #[derive(Args)]
 struct RelayFlags {

@@ -8,21 +8,25 @@ mod connect;
 mod embedded;
 mod error;
 mod exec;
+mod handshake;
 #[cfg(test)]
 mod live_tests;
+mod state;
 mod tls;
+mod watched;
 
 pub use connect::ConnectOptions;
-pub use error::{EndpointError, ExecOutcome};
+pub use error::{EndpointError, ExecOutcome, LastWords};
 pub use tls::TlsOptions;
 
-use connect::LastError;
 use embedded::Driver;
+use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
+use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
 pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND or embedded:[DIR]";
@@ -70,8 +74,8 @@ enum Target {
     Https(Address),
     /// The program and its arguments; never empty.
     Exec(Vec<String>),
-    /// The folder of the state; absent for the default one.
-    Embedded(Option<PathBuf>),
+    /// The folder of the state.
+    Embedded(Folder),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +95,9 @@ enum Family {
 
 impl Endpoint {
     /// The endpoint that `text` names. Schemes are read in either case.
+    ///
+    /// Where `embedded:` keeps its state is chosen here for who runs this process now, so that a user namespace may be entered
+    /// between this and the connection.
     ///
     /// # Errors
     /// [`EndpointError::Syntax`], which says what is wrong and what would be right.
@@ -192,9 +199,10 @@ fn target(text: &str) -> Result<Target, String> {
         ("unix", after) => socket(after.unwrap_or(rest)),
         ("unix-abstract", _) => abstract_socket(rest),
         ("exec", _) => command(rest),
-        ("embedded", _) => Ok(Target::Embedded(
-            (!rest.is_empty()).then(|| PathBuf::from(rest)),
-        )),
+        ("embedded", _) => Ok(Target::Embedded(match rest {
+            "" => Folder::of_this_user(),
+            folder => Folder::Named(folder.into()),
+        })),
         ("tcp", Some(after)) => address(after, None, Family::Any).map(Target::Tcp),
         ("tcp4", Some(after)) => address(after, None, Family::V4).map(Target::Tcp),
         ("tcp6", Some(after)) => address(after, None, Family::V6).map(Target::Tcp),
@@ -399,8 +407,10 @@ mod tests {
         let words = ["ssh", "a b", "csi proxy"].map(str::to_owned).to_vec();
         assert_eq!(parsed("exec:ssh 'a b' \"csi proxy\""), Target::Exec(words));
         assert_eq!(parsed("EXEC:cat"), Target::Exec(vec!["cat".to_owned()]));
-        assert_eq!(parsed("embedded:"), Target::Embedded(None));
-        assert_eq!(parsed("embedded:/d"), Target::Embedded(Some("/d".into())));
+        let default = Target::Embedded(Folder::of_this_user());
+        assert_eq!(parsed("embedded:"), default);
+        let named = Target::Embedded(Folder::Named("/d".into()));
+        assert_eq!(parsed("embedded:/d"), named);
     }
 
     #[test]

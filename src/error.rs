@@ -4,8 +4,10 @@
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::output::json;
 use crate::output::text::escaped;
-use serde_json::{Value as Json, json};
+use csi_proto::schema::Method;
+use serde_json::{Value as Json, json as object};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -177,11 +179,22 @@ impl Error {
     pub fn render(&self, style: Style) -> String {
         match style {
             Style::Text => self.text(),
-            Style::Json => format!("{}\n", self.json()),
-            Style::Csc => format!(
-                "{}\n\nPlease use -h,--help for more information\n",
-                escaped(&self.0.message)
-            ),
+            Style::Json => {
+                let mut line = Vec::new();
+                // A vector takes every byte.
+                let _ = json::line(&self.json(), &mut line);
+                String::from_utf8_lossy(&line).into_owned()
+            }
+            Style::Csc => {
+                // csc's one line, with what it was missing: the cause.
+                let mut lines = vec![self.0.message.as_str()];
+                lines.extend(self.0.causes.iter().map(String::as_str));
+                let line = lines.join(": ");
+                format!(
+                    "{}\n\nPlease use -h,--help for more information\n",
+                    escaped(&line)
+                )
+            }
         }
     }
 
@@ -211,7 +224,7 @@ impl Error {
     }
 
     fn json(&self) -> Json {
-        let mut error = json!({
+        let mut error = object!({
             "kind": match self.0.kind {
                 Kind::Local => "local",
                 Kind::Usage => "usage",
@@ -221,44 +234,52 @@ impl Error {
             "message": self.0.message,
         });
         if let Kind::Rpc(code) = self.0.kind {
-            error["code"] = json!(code_name(code));
-            error["number"] = json!(code_number(code));
+            error["code"] = object!(code_name(code));
+            error["number"] = object!(code_number(code));
         }
         if let Some(doing) = &self.0.doing {
-            error["command"] = json!(doing);
+            error["command"] = object!(doing);
         }
         for (name, list) in [("causes", &self.0.causes), ("hints", &self.0.hints)] {
             if !list.is_empty() {
-                error[name] = json!(list);
+                error[name] = object!(list);
             }
         }
         if !self.0.details.is_empty() {
-            error["details"] = json!(self.0.details);
+            error["details"] = object!(self.0.details);
         }
-        json!({ "error": error })
+        object!({ "error": error })
     }
 }
 
-/// The advice that a code deserves whatever the driver said.
-pub fn hint_for(code: Code, timeout: Option<Duration>) -> Option<String> {
-    match code {
-        Code::Unimplemented => Some(
+/// The advice that a code of a method deserves whatever the driver said.
+pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
+    let hint = match code {
+        Code::Unimplemented if method.service == "Identity" => {
+            "every CSI driver serves Identity: is this endpoint one?"
+        }
+        Code::Unimplemented => {
             "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
              `get-capabilities` of each service list what it serves"
-                .to_owned(),
-        ),
-        Code::DeadlineExceeded => Some(match timeout {
-            Some(timeout) => format!(
-                "the call may still take effect; repeat it, perhaps with a longer --timeout (it was {timeout:?})"
-            ),
-            None => "the call may still take effect; repeat it".to_owned(),
-        }),
-        Code::Aborted => Some(
+        }
+        Code::DeadlineExceeded => {
+            let repeat = "the call may still take effect; repeat it";
+            return Some(match timeout {
+                Some(timeout) => {
+                    format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
+                }
+                None => repeat.to_owned(),
+            });
+        }
+        Code::Aborted if method.request.field("starting_token").is_some() => {
+            "the starting_token is not one that the driver takes, or takes any more: begin without it"
+        }
+        Code::Aborted => {
             "another operation on this volume is running; repeat the call when it is done"
-                .to_owned(),
-        ),
-        _ => None,
-    }
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 /// What to do about a connection that cannot be made.
@@ -273,6 +294,9 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
         EndpointError::Refused { .. } => {
             "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
+        }
+        EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
+            "a call that was under way may have taken effect: repeat it when the driver is back"
         }
         EndpointError::Tls { .. } => {
             "--cacert names the authority to trust, --server-name the name in the certificate"

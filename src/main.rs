@@ -6,6 +6,7 @@ mod cli;
 mod completion;
 mod endpoint;
 mod error;
+mod interrupt;
 mod lifecycle;
 mod output;
 mod proxy;
@@ -79,8 +80,9 @@ fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> E
     };
     let wrapped = Error::usage(error.to_string().trim_start_matches("error: ").trim_end());
     match style {
-        Style::Json => report(&wrapped, style),
-        _ => {
+        Style::Json | Style::Csc => report(&wrapped, style),
+        // clap's own words, with its colours and its usage line; when stderr is gone there is nobody to tell.
+        Style::Text => {
             let _ = error.print();
         }
     }

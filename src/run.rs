@@ -6,9 +6,11 @@ use crate::call::Command;
 use crate::cli::{self, Globals, Task};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
+use crate::interrupt::{self, asked_to_stop};
 use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
 use crate::output::steps::Steps;
 use crate::output::{self, Format};
+use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
@@ -17,8 +19,8 @@ use crate::{completion, proxy};
 use clap::{ArgMatches, FromArgMatches};
 use std::future::Future;
 use std::io::{self, Write};
+use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Runs what the command line asks for; also returns how its errors are worded.
 pub fn run(matches: &ArgMatches, called_as_csc: bool) -> (Result<(), Error>, Style) {
@@ -45,7 +47,7 @@ fn dispatch(task: Task, globals: &Globals, called_as_csc: bool, style: Style) ->
             matches,
         } => call(group, rpc, &matches, globals, called_as_csc, style),
         Task::Lifecycle(flags) => lifecycle(&flags, globals, style),
-        Task::Relay(socket) => relay(&socket),
+        Task::Relay(socket) => relay(&socket, globals),
         Task::Completions(shell) => {
             let script = completion::script(shell, "csi");
             let script =
@@ -141,7 +143,11 @@ fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
 
 /// The endpoint that was named.
 fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
-    let Some(text) = globals.endpoint.as_deref().filter(|text| !text.is_empty()) else {
+    let named = globals
+        .endpoint
+        .clone()
+        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
+    let Some(text) = named.as_deref().filter(|text| !text.is_empty()) else {
         return Err(
             Error::usage("no driver named: give --endpoint or set CSI_ENDPOINT")
                 .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"),
@@ -173,16 +179,28 @@ fn connect_options(globals: &Globals) -> ConnectOptions {
 /// A session with the driver, once it is ready where `--wait` asks for that.
 async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
     let options = connect_options(globals);
-    let session = match globals.wait {
-        Some(limit) => wait::until_ready(endpoint, &options, limit).await?,
-        None => Session::open(endpoint, &options)
-            .await
-            .map_err(|error| Error::connection(endpoint, &error))?,
+    let open = || async {
+        let started = Instant::now();
+        let opened = Session::open(endpoint, &options).await;
+        if globals.log().metadata {
+            let took = started.elapsed().as_secs_f64() * 1000.0;
+            let how = if opened.is_ok() {
+                "connected"
+            } else {
+                "not connected"
+            };
+            eprintln!("{how} to {endpoint} in {took:.1} ms");
+        }
+        opened
+            .map_err(|error| Error::connection(endpoint, &error))?
+            .with_timeout(globals.timeout())
+            .with_metadata(&globals.metadata())
+            .map_err(|error| Error::usage(error.to_string()))
     };
-    session
-        .with_timeout(globals.timeout())
-        .with_metadata(&globals.metadata())
-        .map_err(|error| Error::usage(error.to_string()))
+    match globals.wait {
+        Some(limit) => wait::until_ready(open, endpoint, limit).await,
+        None => open().await,
+    }
 }
 
 fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<(), Error> {
@@ -219,43 +237,37 @@ fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<
             session: session(&controller, globals).await?,
             endpoint: controller,
         };
-        Lifecycle::new(flags, context, node, controller, steps, style)
+        let ran = Lifecycle::new(flags, context, node, controller, steps, style)
             .run()
-            .await
+            .await;
+        endpoint.settled().await;
+        ran
     })
 }
 
-fn relay(socket: &str) -> Result<(), Error> {
+fn relay(socket: &str, globals: &Globals) -> Result<(), Error> {
     let endpoint = Endpoint::parse(socket).map_err(|error| Error::usage(error.to_string()))?;
+    let options = connect_options(globals);
     block_on(async {
-        let relayed = proxy::stdio::relay(&endpoint, &ConnectOptions::default()).await;
-        relayed.map_err(|error| Error::because(format!("no connection to {endpoint}"), &error))
+        let relayed = proxy::stdio::relay(&endpoint, &options).await;
+        relayed.map_err(|error| match error {
+            RelayError::Endpoint(error) => Error::connection(&endpoint, &error),
+            error => Error::because("the connection ended", &error),
+        })
     })
 }
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the
 /// command of an `exec:` endpoint.
 fn block_on(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    interrupt::second_signal_kills()
+        .map_err(|error| Error::because("signals cannot be watched", &error))?;
     runtime()?.block_on(async {
         tokio::select! {
             result = work => result,
             () = asked_to_stop() => Err(Error::interrupted()),
         }
     })
-}
-
-/// Returns at Ctrl-C or SIGTERM.
-pub async fn asked_to_stop() {
-    // Where a signal cannot be watched, its default ends the process.
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
-    }
 }
 
 /// One thread: starting more costs more than a call.

@@ -2,6 +2,7 @@
 //!
 //! Owns deadlines and metadata. Must not know clap, print, or look into messages.
 
+use crate::arguments::metadata::{self, MetadataError, Value};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
@@ -9,7 +10,7 @@ use http::uri::PathAndQuery;
 use std::future::Future;
 use std::time::Duration;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
-use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
+use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
@@ -30,18 +31,13 @@ pub type Answer = Response<Bytes>;
 /// A call that did not end with OK.
 #[derive(Clone, Debug)]
 pub struct CallError {
+    /// The method that was called.
+    pub method: &'static Method,
     /// The status, with the code that the person should see.
     pub status: Status,
     /// How long the call was allowed to take.
     pub timeout: Option<Duration>,
 }
-
-/// Metadata that cannot be sent.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "metadata {0:?} cannot be sent: keys are lower-case letters, digits, '-', '_' and '.', and values are printable ASCII"
-)]
-pub struct MetadataError(pub String);
 
 impl Session {
     /// A session over a connection to `endpoint`. When that is lost, the next call makes a new one.
@@ -66,19 +62,37 @@ impl Session {
         self
     }
 
-    /// The same session with this metadata sent along.
+    /// The same session with this metadata sent along. Values of `-bin` keys are base64.
     ///
     /// # Errors
     /// When a key or value is not one that gRPC can carry.
     pub fn with_metadata(mut self, entries: &[(String, String)]) -> Result<Self, MetadataError> {
-        for (key, value) in entries {
-            let wrong = || MetadataError(key.clone());
-            let name =
-                MetadataKey::from_bytes(key.to_lowercase().as_bytes()).map_err(|_| wrong())?;
-            let value: MetadataValue<_> = value.parse().map_err(|_| wrong())?;
-            self.metadata.append(name, value);
+        for (key, text) in entries {
+            let refused = || MetadataError::Key(key.clone());
+            let value = metadata::value(key, text)?;
+            let name = key.to_ascii_lowercase();
+            match value {
+                Value::Text(text) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = text.parse().map_err(|_| refused())?;
+                    self.metadata.append(name, value);
+                }
+                Value::Bytes(bytes) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = MetadataValue::from_bytes(&bytes);
+                    self.metadata.append_bin(name, value);
+                }
+            }
         }
         Ok(self)
+    }
+
+    /// The keys of the metadata that goes along with every call.
+    pub fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(|key| match key {
+            KeyRef::Ascii(key) => key.as_str(),
+            KeyRef::Binary(key) => key.as_str(),
+        })
     }
 
     /// The deadline of a call.
@@ -90,9 +104,9 @@ impl Session {
     ///
     /// # Errors
     /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
-    pub async fn call(&self, method: &Method, request: Bytes) -> Result<Answer, CallError> {
+    pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(async {
+        self.bounded(method, async {
             client.ready().await.map_err(not_ready)?;
             client.unary(request, path, RawCodec).await
         })
@@ -105,11 +119,11 @@ impl Session {
     /// As [`Session::call`].
     pub async fn stream(
         &self,
-        method: &Method,
+        method: &'static Method,
         request: Bytes,
     ) -> Result<Response<Streaming<Bytes>>, CallError> {
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(async {
+        self.bounded(method, async {
             client.ready().await.map_err(not_ready)?;
             client.server_streaming(request, path, RawCodec).await
         })
@@ -120,13 +134,17 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::call`].
-    pub async fn next(&self, stream: &mut Streaming<Bytes>) -> Result<Option<Bytes>, CallError> {
-        self.bounded(stream.message()).await
+    pub async fn next(
+        &self,
+        method: &'static Method,
+        stream: &mut Streaming<Bytes>,
+    ) -> Result<Option<Bytes>, CallError> {
+        self.bounded(method, stream.message()).await
     }
 
     fn prepare(
         &self,
-        method: &Method,
+        method: &'static Method,
         request: Bytes,
     ) -> (tonic::client::Grpc<Channel>, Request<Bytes>, PathAndQuery) {
         let client = tonic::client::Grpc::new(self.channel.clone())
@@ -142,6 +160,7 @@ impl Session {
 
     async fn bounded<T>(
         &self,
+        method: &'static Method,
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
         let result = match self.timeout {
@@ -152,6 +171,7 @@ impl Session {
             },
         };
         result.map_err(|status| CallError {
+            method,
             status: as_deadline(status),
             timeout: self.timeout,
         })

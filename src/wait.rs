@@ -1,61 +1,62 @@
 //! Waiting for a driver: until its endpoint answers and Probe says that it is ready.
 
-use crate::arguments::duration::human;
 use crate::call::call_error;
-use crate::endpoint::{ConnectOptions, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Kind};
 use crate::session::Session;
 use bytes::Bytes;
 use csi_proto::{tables, v1};
 use prost::Message;
+use std::future::Future;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
-/// How long to wait between two tries. A driver's socket cannot announce itself over every kind of endpoint.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait after the first try, and at most. A socket cannot announce itself over every kind of endpoint; a
+/// driver that takes its time should not be asked all the time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// A session with a driver that is ready.
+/// What `open` opens, once the driver behind it says that it is ready.
 ///
 /// # Errors
 /// When it is not within `limit`: the reason why it was not the last time.
-pub async fn until_ready(
+pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
+    open: impl Fn() -> O,
     endpoint: &Endpoint,
-    options: &ConnectOptions,
     limit: Duration,
 ) -> Result<Session, Error> {
     let end = Instant::now() + limit;
+    let mut pause = PAUSES.0;
+    let mut reason = None;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let error = match probe(endpoint, options, left).await {
-            Ok(session) => return Ok(session),
-            Err(error) => error,
-        };
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || !may_mend(&error) {
-            return Err(error.doing(format!("waiting {} for the driver", human(limit))));
+        let tried = timeout_at(end, async {
+            let session = open().await?;
+            probe(&session, endpoint).await?;
+            Ok(session)
+        });
+        match tried.await {
+            Ok(Ok(session)) => return Ok(session),
+            Ok(Err(error)) if !may_mend(&error) => return Err(error.doing(waiting(limit))),
+            Ok(Err(error)) => reason = Some(error),
+            // Cut off at the end: the reason of the try before says more.
+            Err(_) => {}
         }
-        sleep(PAUSE.min(left)).await;
+        if Instant::now() + pause >= end {
+            let silent =
+                || Error::rpc(Code::DeadlineExceeded, format!("no answer from {endpoint}"));
+            return Err(reason.unwrap_or_else(silent).doing(waiting(limit)));
+        }
+        sleep(pause).await;
+        pause = PAUSES.1.min(pause * 2);
     }
 }
 
-async fn probe(
-    endpoint: &Endpoint,
-    options: &ConnectOptions,
-    limit: Duration,
-) -> Result<Session, Error> {
-    let connecting = Session::open(endpoint, options);
-    let session = match timeout(limit, connecting).await {
-        Ok(session) => session.map_err(|error| Error::connection(endpoint, &error))?,
-        Err(_) => {
-            return Err(Error::rpc(
-                Code::DeadlineExceeded,
-                format!("no connection to {endpoint}"),
-            ));
-        }
-    };
-    let patient = session.clone().with_timeout(Some(limit));
-    let answer = patient.call(&tables::IDENTITY_PROBE, Bytes::new()).await;
+fn waiting(limit: Duration) -> String {
+    format!("waiting {limit:?} for the driver")
+}
+
+async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
+    let answer = session.call(&tables::IDENTITY_PROBE, Bytes::new()).await;
     let reply = answer
         .map_err(|error| call_error(&error, endpoint))?
         .into_inner();
@@ -67,7 +68,7 @@ async fn probe(
             "Probe says that the driver is not ready",
         )),
         // A driver that leaves `ready` out is ready.
-        _ => Ok(session),
+        _ => Ok(()),
     }
 }
 

@@ -51,6 +51,7 @@ fn node_code(error: &NodeError) -> Code {
         | NodeError::NoReadOnly => Code::FailedPrecondition,
         NodeError::Mount { cause, .. } => helper_code(cause),
         NodeError::NoAnswer { .. } => Code::Unavailable,
+        NodeError::Io { cause, .. } if cause.kind() == io::ErrorKind::TimedOut => Code::Unavailable,
         NodeError::Io { .. } | NodeError::NoUsage => Code::Internal,
     }
 }

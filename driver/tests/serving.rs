@@ -11,7 +11,6 @@ use csi_proto::v1::{
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, ProbeRequest, ProbeResponse};
 use rig::{Client, Driver, Rig, publish_request, run};
 use rustix::process::Signal;
-use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use tonic::Code;
@@ -133,74 +132,72 @@ async fn a_loopback_port_is_served() {
     assert_eq!(name(&Client::over(channel)).await, "nfs.csi.internal");
 }
 
-/// A port at which connections hang: its queue is full.
-fn deaf_port() -> (TcpListener, Vec<std::net::TcpStream>, u16) {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::STREAM,
-        None,
-    )
-    .unwrap();
-    let any: std::net::SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
-    rustix::net::bind(&socket, &any).unwrap();
-    rustix::net::listen(&socket, 0).unwrap();
-    let listener = TcpListener::from(socket);
-    let address = listener.local_addr().unwrap();
-    let patience = std::time::Duration::from_millis(50);
-    let mut queue = Vec::new();
-    while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, patience) {
-        queue.push(stream);
-    }
-    (listener, queue, address.port())
+/// Makes publishes wait, as another process with the same work folder would.
+fn hold_the_records(rig: &Rig) -> std::fs::File {
+    let file = std::fs::File::options()
+        .write(true)
+        .open(rig.path("work/publishes/.lock"))
+        .unwrap();
+    file.lock().unwrap();
+    file
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_call_in_progress_is_answered_before_the_end() {
     let rig = Rig::new();
-    let (_listener, _queue, port) = deaf_port();
-    let mut driver = rig.driver_with(&["--mount-timeout", "3s", "--verbose"]);
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    let mut driver = rig.driver_with(&["--verbose"]);
     let client = Client::connect(&rig).await;
-    let mut request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
-    request
-        .volume_context
-        .insert("server".into(), "127.0.0.1".into());
-    request
-        .volume_context
-        .insert("mountOptions".into(), format!("port={port},vers=4.2"));
+    let lock = hold_the_records(&rig);
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     let call = tokio::spawn(async move { client.publish(request).await });
-    driver.wait_for("connecting to 127.0.0.1");
+    driver.wait_for("publishing");
     driver.signal(Signal::TERM);
     driver.wait_for("draining");
-    let error = call.await.unwrap().unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable, "{error}");
-    assert!(error.message().contains("127.0.0.1:/v"), "{error}");
+    drop(lock);
+    call.await.unwrap().unwrap();
     assert!(driver.wait().success());
-    assert!(!rig.path("target").exists());
+    assert_eq!(rig.mounts("target").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_second_signal_ends_the_driver_at_once() {
+async fn what_a_client_gave_up_is_finished_before_the_end() {
     let rig = Rig::new();
-    let (_listener, _queue, port) = deaf_port();
-    let mut driver = rig.driver_with(&["--mount-timeout", "600s", "--verbose"]);
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    let mut driver = rig.driver_with(&["--verbose"]);
     let client = Client::connect(&rig).await;
-    let mut request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
-    request
-        .volume_context
-        .insert("server".into(), "127.0.0.1".into());
-    request
-        .volume_context
-        .insert("mountOptions".into(), format!("port={port},vers=4.2"));
+    let lock = hold_the_records(&rig);
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     let call = tokio::spawn(async move { client.publish(request).await });
-    driver.wait_for("connecting to 127.0.0.1");
+    driver.wait_for("publishing");
+    call.abort();
+    driver.wait_for("CANCELLED");
     driver.signal(Signal::TERM);
     driver.wait_for("draining");
-    let before = std::time::Instant::now();
-    driver.signal(Signal::TERM);
-    assert!(!driver.wait().success());
-    assert!(before.elapsed() < std::time::Duration::from_secs(5));
-    assert!(call.await.unwrap().is_err());
-    assert!(!rig.path("csi.sock").exists());
+    drop(lock);
+    assert!(driver.wait().success());
+    assert_eq!(rig.mounts("target").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_second_signal_or_the_bound_ends_the_driver_at_once() {
+    for bound in ["600s", "100ms"] {
+        let rig = Rig::new();
+        let mut driver = rig.driver_with(&["--verbose", "--drain-timeout", bound]);
+        let client = Client::connect(&rig).await;
+        let _lock = hold_the_records(&rig);
+        let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+        let call = tokio::spawn(async move { client.publish(request).await });
+        driver.wait_for("publishing");
+        driver.signal(Signal::TERM);
+        driver.wait_for("draining");
+        if bound == "600s" {
+            driver.signal(Signal::TERM);
+        }
+        assert!(!driver.wait().success());
+        assert!(call.await.unwrap().is_err());
+        assert!(!rig.path("csi.sock").exists());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

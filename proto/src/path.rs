@@ -14,7 +14,7 @@ pub struct Path {
 
 /// A path that the message does not have.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{message} has no field {name:?}; it has {}", .has.join(", "))]
+#[error("{message} has no field {name:?}{}", alternatives(.has))]
 pub struct PathError {
     /// The message in which the name was looked up.
     pub message: &'static str,
@@ -22,6 +22,13 @@ pub struct PathError {
     pub name: String,
     /// The names that it has.
     pub has: Vec<&'static str>,
+}
+
+fn alternatives(has: &[&str]) -> String {
+    match has {
+        [] => ": there are no fields in it".to_owned(),
+        has => format!("; it has {}", has.join(", ")),
+    }
 }
 
 impl Path {

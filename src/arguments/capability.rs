@@ -49,7 +49,7 @@ pub enum CapabilityError {
     NoneWith(&'static str),
     /// Not a key.
     #[error(
-        "key {0:?} is unknown: a capability has {KEYS}; a value with a comma is written flag=\"a,b\""
+        "key {0:?} is unknown: a capability has {KEYS}; quotes around a value with a comma need quotes of the shell around them: 'flag=\"a,b\"'"
     )]
     Key(String),
     /// A key that may stand once, twice.
@@ -57,7 +57,7 @@ pub enum CapabilityError {
     Twice(&'static str),
     /// An entry of the key=value form without `=`.
     #[error(
-        "{0:?} has no value: write key=value with the keys {KEYS}; a value with a comma is written flag=\"a,b\""
+        "{0:?} has no value: write key=value with the keys {KEYS}; quotes around a value with a comma need quotes of the shell around them: 'flag=\"a,b\"'"
     )]
     NoValue(String),
 }
@@ -328,7 +328,7 @@ mod tests {
             (
                 "mode=1,flag=a,b",
                 CapabilityError::NoValue("b".into()),
-                "flag=\"a,b\"",
+                "'flag=\"a,b\"'",
             ),
             ("mode=1,mode=2", CapabilityError::Twice("mode"), "twice"),
             (

@@ -7,6 +7,7 @@
 
 use super::record::{self, Dialect, RecordError};
 use super::text::{Origin, TextError};
+use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
@@ -132,13 +133,29 @@ impl IntoIterator for Map {
 /// As [`parse`] reads it back.
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (key, value)) in self.pairs.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            let at = if value.starts_with('@') { "@" } else { "" };
-            let entry = record::quote(&format!("{key}={at}{value}"));
-            write!(f, "{comma}{entry}")?;
+        let mut text = String::new();
+        for (key, value) in self.iter() {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            write_pair(key, value, &mut text);
         }
-        Ok(())
+        f.write_str(&text)
+    }
+}
+
+/// Appends one pair as [`parse`] reads it back, provided that its key holds no `=`, which no map can say.
+pub fn write_pair(key: &str, value: &str, out: &mut String) {
+    let start = out.len();
+    out.push_str(key);
+    out.push('=');
+    if value.starts_with('@') {
+        out.push('@');
+    }
+    out.push_str(value);
+    if let Cow::Owned(quoted) = record::quote(&out[start..]) {
+        out.truncate(start);
+        out.push_str(&quoted);
     }
 }
 
@@ -224,7 +241,7 @@ mod tests {
         );
         assert!(message("k=@").contains("k=@FILE"));
         assert!(message("k=@-").contains("@/dev/stdin"));
-        assert!(message("k=\"a,b\"").contains("\"key=a,b\""));
+        assert!(message("k=\"a,b\"").contains("'\"key=a,b\"'"));
         assert!(message("\"k=a").contains("no closing one"));
     }
 

@@ -1,4 +1,4 @@
-//! What people write after a flag, and what it means: sizes, durations, maps, capabilities, topologies, secrets, requests.
+//! What people write after a flag, and what it means: sizes, durations, maps, metadata, capabilities, topologies, secrets, requests.
 //!
 //! One file a syntax. Each offers `parse(&str)`, which a flag can use as its value parser, with errors that say what would
 //! be right. Nothing here knows of flags, connects or prints. The errors hold their cause in their own text and name no
@@ -7,6 +7,7 @@
 pub mod capability;
 pub mod duration;
 pub mod map;
+pub mod metadata;
 mod record;
 pub mod request;
 pub mod secrets;

@@ -3,6 +3,7 @@
 //! This file owns where an entry ends. What an entry says is for its readers. Errors count entries and never repeat
 //! them, since a record may hold secrets.
 
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Where the three users of records differ.
@@ -27,7 +28,7 @@ pub enum RecordError {
     AfterQuote(usize),
     /// An entry that was cut at a comma inside its quotes.
     #[error(
-        "entry {0} has a quote that ends after a comma; put the whole entry in quotes: \"key=a,b\""
+        "entry {0} has a quote that ends after a comma; put the whole entry in quotes, and those in quotes of the shell: '\"key=a,b\"'"
     )]
     Cut(usize),
     /// A line break that no quotes hold.
@@ -37,7 +38,7 @@ pub enum RecordError {
     LineBreak(usize),
     /// A quote in an entry that is not quoted.
     #[error(
-        "entry {0} holds a quote; put the whole entry in quotes and double those inside: \"key=a\"\"b\""
+        "entry {0} holds a quote; put the whole entry in quotes and double those inside: '\"key=a\"\"b\"'"
     )]
     BareQuote(usize),
 }
@@ -95,11 +96,11 @@ fn check_unquoted(entry: &str, number: usize, dialect: Dialect) -> Result<(), Re
 }
 
 /// `entry` so that [`entries`] reads it back in every dialect, among others.
-pub fn quote(entry: &str) -> String {
+pub fn quote(entry: &str) -> Cow<'_, str> {
     if entry.contains([',', '"', '\n', '\r']) || entry.starts_with(char::is_whitespace) {
-        format!("\"{}\"", entry.replace('"', "\"\""))
+        Cow::Owned(format!("\"{}\"", entry.replace('"', "\"\"")))
     } else {
-        entry.to_owned()
+        Cow::Borrowed(entry)
     }
 }
 

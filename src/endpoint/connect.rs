@@ -1,27 +1,23 @@
-//! From an endpoint to a channel: opening streams, again after each loss, and keeping the reason of the last failure.
+//! From an endpoint to a channel: opening streams, again after each loss.
 
 use super::embedded::Driver;
 use super::exec::ExecStream;
 use super::tls::{Tls, TlsOptions};
+use super::watched::{Greeting, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
 
 /// What a reply's headers may hold together. With the default of 16 KiB, longer error messages, which travel there, are lost.
 const HEADERS_MAX: u32 = 1 << 20;
-
-/// How much is shown of an answer that is not gRPC.
-const ANSWER_SHOWN: usize = 64;
 
 /// How often a unix socket is tried whose queue of connections is full.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -48,23 +44,6 @@ impl Default for ConnectOptions {
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
-
-/// The reason of the last failure, shared by an endpoint, its clones and their connections.
-#[derive(Clone, Default)]
-pub(super) struct LastError(Arc<Mutex<Option<EndpointError>>>);
-
-impl LastError {
-    pub(super) fn get(&self) -> Option<EndpointError> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn set(&self, error: Option<EndpointError>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
-    }
-}
 
 impl Endpoint {
     /// A channel whose first connection stands, and which makes a new one (a new socket, a new child) whenever a call finds
@@ -170,12 +149,7 @@ impl Connector {
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
-        Ok(Watched {
-            stream,
-            endpoint: self.endpoint.clone(),
-            greeting,
-            closing: false,
-        })
+        Ok(Watched::new(stream, &self.endpoint, greeting))
     }
 
     async fn open_stream(&self) -> Result<Box<dyn ByteStream>, EndpointError> {
@@ -193,7 +167,7 @@ impl Connector {
             }
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Embedded(folder) => {
-                let open = || Driver::open(folder.as_deref());
+                let open = || Driver::open(folder);
                 Box::new(
                     self.endpoint
                         .embedded
@@ -292,118 +266,5 @@ impl Connector {
             endpoint: self.endpoint.to_string(),
             cause: Arc::new(cause),
         }
-    }
-}
-
-/// Whether what comes first must be HTTP/2. The channel would report anything else as an opaque protocol error.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Greeting {
-    Awaited,
-    Ignored,
-}
-
-/// Whether a server of HTTP/2 can begin so: its first frame is SETTINGS (4), and shorter than 64 KiB.
-fn is_http2(answer: &[u8]) -> bool {
-    answer.first().is_none_or(|high| *high == 0) && answer.get(3).is_none_or(|kind| *kind == 4)
-}
-
-/// A stream that leaves the reason of its end in its endpoint, before anyone above learns of the end.
-struct Watched {
-    stream: Box<dyn ByteStream>,
-    endpoint: Endpoint,
-    greeting: Greeting,
-    /// Whether this side has closed the connection, so that its end is no news.
-    closing: bool,
-}
-
-impl Watched {
-    fn lost(&self, error: &io::Error) {
-        if self.closing {
-            return;
-        }
-        // A stream that knows better than the system says so inside the error.
-        let known = error
-            .get_ref()
-            .and_then(|inner| inner.downcast_ref::<EndpointError>());
-        let reason = known.cloned().unwrap_or_else(|| EndpointError::Broken {
-            endpoint: self.endpoint.to_string(),
-            cause: Arc::new(repeat(error)),
-        });
-        self.endpoint.last_error.set(Some(reason));
-    }
-
-    fn watch<T>(&self, result: io::Result<T>) -> Poll<io::Result<T>> {
-        Poll::Ready(result.inspect_err(|error| self.lost(error)))
-    }
-}
-
-/// The same error again, for the one who keeps it: `io::Error` cannot be cloned.
-fn repeat(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let room = buffer.remaining() > 0;
-        let result = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
-        let read = &buffer.filled()[before..];
-        if result.is_ok() && room && read.is_empty() && !self.closing {
-            let endpoint = self.endpoint.to_string();
-            let closed = EndpointError::Closed { endpoint };
-            self.endpoint.last_error.set(Some(closed));
-        }
-        if self.greeting == Greeting::Awaited && !read.is_empty() {
-            self.greeting = Greeting::Ignored;
-            if !is_http2(read) {
-                let stranger = EndpointError::NotGrpc {
-                    endpoint: self.endpoint.to_string(),
-                    answer: read[..read.len().min(ANSWER_SHOWN)].to_vec(),
-                };
-                return self.watch(Err(io::Error::other(stranger)));
-            }
-        }
-        self.watch(result)
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
-        self.watch(result)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let result = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
-        self.watch(result)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = ready!(Pin::new(&mut self.stream).poll_flush(cx));
-        self.watch(result)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.closing = true;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -3,14 +3,11 @@
 //! Without the feature `embedded` such an endpoint is still understood, and refused with the reason.
 
 use super::EndpointError;
+use super::state::Folder;
 #[cfg(not(feature = "embedded"))]
 use absent::Embedded;
 #[cfg(feature = "embedded")]
 use csi_driver_nfs::embedded::Embedded;
-use std::env;
-use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::io::DuplexStream;
 
@@ -18,13 +15,13 @@ use tokio::io::DuplexStream;
 pub(super) struct Driver(Embedded);
 
 impl Driver {
-    /// Opens the driver whose state is in `folder`, or in the default folder.
-    pub(super) async fn open(folder: Option<&Path>) -> Result<Self, EndpointError> {
-        let folder = chosen_folder(folder)?;
+    /// Opens the driver whose state is in `folder`.
+    pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
+        let folder = folder.prepare()?;
         match Embedded::open(&folder) {
             Ok(embedded) => Ok(Self(embedded)),
             Err(cause) => Err(EndpointError::Embedded {
-                folder: Some(folder),
+                folder,
                 cause: Arc::new(cause),
             }),
         }
@@ -66,51 +63,6 @@ mod absent {
 
         pub async fn settled(&self) {
             match self.0 {}
-        }
-    }
-}
-
-/// `folder` from the current folder, or the default: `csi/embedded` among the user's state.
-fn chosen_folder(folder: Option<&Path>) -> Result<PathBuf, EndpointError> {
-    let chosen = match folder {
-        Some(folder) => std::path::absolute(folder),
-        None => state_folder(env::var_os("XDG_STATE_HOME"), env::home_dir())
-            .map(|state| state.join("csi/embedded"))
-            .ok_or_else(|| io::Error::other("there is no home folder for it; write embedded:DIR")),
-    };
-    chosen.map_err(|cause| EndpointError::Embedded {
-        folder: folder.map(Path::to_owned),
-        cause: Arc::new(cause),
-    })
-}
-
-/// Where a user's state is kept. A relative `XDG_STATE_HOME` is ignored, as its specification says.
-fn state_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg.map(PathBuf::from)
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            home.filter(|home| home.is_absolute())
-                .map(|home| home.join(".local/state"))
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn state_is_kept_where_the_user_wants_it() {
-        let cases = [
-            (Some("/x"), Some("/home/u"), Some("/x")),
-            (None, Some("/home/u"), Some("/home/u/.local/state")),
-            (Some(""), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some(""), None),
-            (None, None, None),
-        ];
-        for (xdg, home, expected) in cases {
-            let found = state_folder(xdg.map(Into::into), home.map(PathBuf::from));
-            assert_eq!(found, expected.map(PathBuf::from), "{xdg:?} {home:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Cloneable, because the reason of a lost connection is both kept and returned.
 
+use super::handshake::HandshakeError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -91,7 +92,7 @@ pub enum EndpointError {
         host: String,
         /// The reason.
         #[source]
-        cause: Arc<io::Error>,
+        cause: Arc<HandshakeError>,
     },
     /// The command could not be started.
     #[error("cannot start {program}")]
@@ -103,20 +104,29 @@ pub enum EndpointError {
         cause: Arc<io::Error>,
     },
     /// The command ended, or closed its output.
-    #[error("the command {program} {outcome}{}", quoted(.stderr))]
+    #[error("the command {program} {outcome}{}", if .stderr.is_none() { " and wrote nothing to stderr" } else { "" })]
     ExecEnded {
         /// The program.
         program: String,
         /// How it ended.
         outcome: ExecOutcome,
-        /// The end of what it wrote to stderr, at most 8 KiB. Untrusted text.
-        stderr: String,
+        /// What it wrote to stderr, if anything.
+        #[source]
+        stderr: Option<LastWords>,
     },
     /// The other side closed the connection.
     #[error("{endpoint} closed the connection")]
     Closed {
         /// The endpoint as it was written.
         endpoint: String,
+    },
+    /// The other side closed the connection before it said anything.
+    #[error("{endpoint} closed the connection without a word{}", tls_advice(.address.as_deref()))]
+    Silent {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
     },
     /// The connection broke.
     #[error("the connection to {endpoint} broke")]
@@ -128,18 +138,20 @@ pub enum EndpointError {
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// What answers is not a gRPC server.
-    #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer))]
+    #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer, .address.as_deref()))]
     NotGrpc {
         /// The endpoint as it was written.
         endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
         /// The start of what came. Untrusted bytes.
         answer: Vec<u8>,
     },
     /// The driver in this process could not be opened.
-    #[error("cannot open the embedded driver{}", .folder.as_ref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default())]
+    #[error("cannot open the embedded driver in {}", .folder.display())]
     Embedded {
-        /// The folder of its state, where one is known.
-        folder: Option<PathBuf>,
+        /// The folder of its state.
+        folder: PathBuf,
         /// The reason.
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,
@@ -167,17 +179,52 @@ impl fmt::Display for ExecOutcome {
     }
 }
 
-fn quoted(stderr: &str) -> String {
-    match stderr.trim() {
-        "" => " and wrote nothing to stderr".to_owned(),
-        text => format!(":\n{text}"),
+/// The end of what an `exec:` command wrote to stderr, at most 8 KiB: untrusted text of one line or many.
+///
+/// It stands in the chain of causes, where whoever words errors can find it by its type and show it line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastWords(String);
+
+impl LastWords {
+    /// Text without anything to see is none.
+    pub(super) fn new(text: String) -> Option<Self> {
+        (!text.trim().is_empty()).then_some(Self(text))
+    }
+
+    /// Its lines, in order, without those that are empty.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
     }
 }
 
-fn described(answer: &[u8]) -> String {
+impl fmt::Display for LastWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for LastWords {}
+
+/// Servers of TLS close at once when they are not greeted in TLS, mostly without an alert.
+fn tls_advice(address: Option<&str>) -> String {
+    address.map_or_else(String::new, |address| {
+        format!("; if it speaks TLS, write https://{address}")
+    })
+}
+
+fn described(answer: &[u8], address: Option<&str>) -> String {
     match answer {
-        // An alert or a handshake, and TLS's major version.
-        [0x15 | 0x16, 0x03, ..] => "in TLS; write https://HOST:PORT".to_owned(),
+        // An alert or a handshake, and TLS's major version, as far as they have come.
+        [0x15 | 0x16] | [0x15 | 0x16, 0x03, ..] => {
+            format!("in TLS; write https://{}", address.unwrap_or("HOST:PORT"))
+        }
         _ => format!("{:?}", String::from_utf8_lossy(answer)),
     }
 }

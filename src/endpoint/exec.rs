@@ -3,7 +3,7 @@
 //! A command runs in a process group of its own, so that the terminal's Ctrl-C reaches only this program, which then
 //! ends the group in order. Its stderr is kept, and shown when it fails.
 
-use super::{EndpointError, ExecOutcome};
+use super::{EndpointError, ExecOutcome, LastWords};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
@@ -207,7 +207,7 @@ async fn post_mortem(program: String, pid: Option<Pid>, stderr: Stderr) -> Endpo
     EndpointError::ExecEnded {
         program,
         outcome,
-        stderr: stderr.text(deadline).await,
+        stderr: LastWords::new(stderr.text(deadline).await),
     }
 }
 

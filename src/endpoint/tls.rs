@@ -3,6 +3,7 @@
 //! It is done here and not by the channel, so that the reason of a failed handshake stays typed.
 
 use super::EndpointError;
+use super::handshake::HandshakeError;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ impl Tls {
             .await
             .map_err(|cause| EndpointError::Tls {
                 host: self.server_name.to_str().into_owned(),
-                cause: Arc::new(cause),
+                cause: Arc::new(HandshakeError::new(cause)),
             })
     }
 }

@@ -3,24 +3,21 @@
 //!
 //! Owns the order and the clean-up. Single calls are the session's, data is `data.rs`, printing is `output::steps`.
 
+mod calls;
 mod data;
 mod undo;
 
 use crate::arguments::capability;
-use crate::call::call_error;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Style};
+use crate::interrupt::asked_to_stop;
 use crate::output::steps::{Outcome, Steps};
 use crate::rpc::flags::{CapacityFlags, Context, Parameters, VolumeContext};
-use crate::run::asked_to_stop;
 use crate::session::Session;
-use bytes::Bytes;
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::{tables, v1};
-use prost::Message;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -28,9 +25,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tonic::Code;
 use undo::Undo;
-
-/// Metadata with which the NFS driver says that it did something in another way than usual.
-const NOTE: &str = "csi-nfs-note";
 
 /// The flags of `csi lifecycle`.
 #[derive(Args, Debug)]
@@ -108,9 +102,6 @@ struct Volume {
     context: BTreeMap<String, String>,
     publish_context: BTreeMap<String, String>,
 }
-
-/// A step that has been done: what to say about it.
-type Done<T> = Result<(T, String), Error>;
 
 impl<'a, W: Write> Lifecycle<'a, W> {
     /// A run against `node`, with controller calls to `controller`. Errors of the way down are worded in `style`.
@@ -548,100 +539,6 @@ impl<'a, W: Write> Lifecycle<'a, W> {
             }
         }
         first.map_or(Ok(()), Err)
-    }
-
-    async fn node<Q: Message, R: Message + Default>(
-        &mut self,
-        method: &'static Method,
-        request: Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let (session, endpoint) = (self.node.session.clone(), self.node.endpoint.clone());
-        self.call(&session, &endpoint, method, &request, say).await
-    }
-
-    async fn controller<Q: Message, R: Message + Default>(
-        &mut self,
-        method: &'static Method,
-        request: Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let (session, endpoint) = (
-            self.controller.session.clone(),
-            self.controller.endpoint.clone(),
-        );
-        self.call(&session, &endpoint, method, &request, say).await
-    }
-
-    /// One call, printed as a step.
-    async fn call<Q: Message, R: Message + Default>(
-        &mut self,
-        session: &Session,
-        endpoint: &Endpoint,
-        method: &'static Method,
-        request: &Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let name = step_name(method);
-        let started = Instant::now();
-        let answered = session
-            .call(method, Bytes::from(request.encode_to_vec()))
-            .await;
-        let took = started.elapsed();
-        let result: Done<R> = answered
-            .map_err(|error| call_error(&error, endpoint))
-            .and_then(|answer| {
-                if let Some(note) = answer
-                    .metadata()
-                    .get(NOTE)
-                    .and_then(|note| note.to_str().ok())
-                {
-                    eprintln!("note: {}", crate::output::text::escaped(note));
-                }
-                let reply = R::decode(answer.into_inner())
-                    .map_err(|error| Error::because("the reply is not valid", &error))?;
-                let text = say(&reply);
-                Ok((reply, text))
-            });
-        match result {
-            Ok((reply, text)) => {
-                self.print(&name, Outcome::Done, &text, took)?;
-                Ok(reply)
-            }
-            Err(error) => {
-                self.print(&name, Outcome::Failed, "", took)?;
-                Err(error.doing(name))
-            }
-        }
-    }
-
-    fn skipped(&mut self, name: &str, why: &str) -> Result<(), Error> {
-        self.print(name, Outcome::Skipped, why, Duration::ZERO)
-    }
-
-    fn print(
-        &mut self,
-        name: &str,
-        outcome: Outcome,
-        text: &str,
-        took: Duration,
-    ) -> Result<(), Error> {
-        let printed = self.steps.step(name, outcome, text, took);
-        // Nobody reads any more: the volume still has to go.
-        match printed {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Error::because("stdout cannot be written", &error))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The command that makes the same call.
-fn step_name(method: &Method) -> String {
-    match crate::rpc::of_method(method) {
-        Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
-        None => method.name.to_owned(),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::text::escaped;
 use super::view::{Column, Format};
-use crate::arguments::{duration, size};
+use crate::arguments::{duration, map, size};
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::Message;
 use csi_proto::value::{TimestampText, Value, ValueError, enum_text};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -198,8 +199,14 @@ fn plain(value: &Value<'_>, out: &mut String) {
             let separator = if scalars { "," } else { ";" };
             separated(list.iter(), separator, out, plain);
         }
-        Value::Map(map) => separated(map.iter(), ",", out, |(key, value), out| {
-            let _ = write!(out, "{}={}", escaped(key), escaped(value));
+        // As the flags for maps take it, so that what is shown can be given back.
+        Value::Map(entries) => separated(entries.iter(), ",", out, |(key, value), out| {
+            let start = out.len();
+            map::write_pair(key, value, out);
+            if let Cow::Owned(safe) = escaped(&out[start..]) {
+                out.truncate(start);
+                out.push_str(&safe);
+            }
         }),
         Value::Message(fields) => separated(fields.iter(), ",", out, |(key, value), out| {
             // A message of one field that says it all, such as a topology's segments, needs no name.
@@ -241,4 +248,41 @@ fn age(time: prost_types::Timestamp) -> String {
         return "<unknown>".to_owned();
     }
     duration::human(age.unwrap_or(Duration::ZERO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(pairs: &[(&str, &str)]) -> String {
+        let pairs = pairs
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()));
+        let mut out = String::new();
+        write(&Value::Map(pairs.collect()), Format::Plain, &mut out);
+        out
+    }
+
+    #[test]
+    fn a_map_can_be_given_back() {
+        let pairs: &[(&str, &str)] = &[
+            ("empty", ""),
+            ("hosts", "a,b"),
+            ("mail", "@home"),
+            ("said", "\"so\""),
+            ("share", "/exports/pvc 1=x"),
+        ];
+        let text = shown(pairs);
+        let expected =
+            "empty=,\"hosts=a,b\",mail=@@home,\"said=\"\"so\"\"\",share=/exports/pvc 1=x";
+        assert_eq!(text, expected);
+        let again = map::parse(&text).expect(&text);
+        assert_eq!(again.iter().collect::<Vec<_>>(), pairs);
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_stays_escaped_in_a_map() {
+        let text = shown(&[("a", "\x1b[2J"), ("b", "1\n2")]);
+        assert_eq!(text, "a=\\u{1b}[2J,\"b=1\\n2\"");
+    }
 }

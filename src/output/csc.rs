@@ -4,6 +4,7 @@ use super::cell;
 use super::cell::Row;
 use super::view::Format;
 use super::{Layout, OutputError, Reply};
+use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Kind};
 use csi_proto::v1;
 use csi_proto::value::{Key, Secrets, Value, decode, enum_name, enum_text};
@@ -111,13 +112,12 @@ pub fn created_volume(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result
 }
 
 /// A row a volume, then the token.
-pub fn volumes(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let list = v1::ListVolumesResponse::decode(reply.bytes)?;
-    for entry in list.entries {
+pub fn volumes(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    for row in layout.rows(reply.bytes)? {
+        let entry = v1::list_volumes_response::Entry::decode(row)?;
         volume_row(&entry.volume.unwrap_or_default(), out);
     }
-    token(&list.next_token, reply, out);
-    Ok(())
+    token(layout, reply, out)
 }
 
 /// The row of one snapshot.
@@ -133,13 +133,12 @@ pub fn created_snapshot(
 }
 
 /// A row a snapshot, then the token.
-pub fn snapshots(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let list = v1::ListSnapshotsResponse::decode(reply.bytes)?;
-    for entry in list.entries {
+pub fn snapshots(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    for row in layout.rows(reply.bytes)? {
+        let entry = v1::list_snapshots_response::Entry::decode(row)?;
         snapshot_row(&entry.snapshot.unwrap_or_default(), out);
     }
-    token(&list.next_token, reply, out);
-    Ok(())
+    token(layout, reply, out)
 }
 
 /// `"id"`, then the publish context.
@@ -259,10 +258,15 @@ fn snapshot_row(snapshot: &v1::Snapshot, out: &mut String) {
     );
 }
 
-fn token(next: &str, reply: &Reply<'_>, out: &mut String) {
-    if !next.is_empty() && !reply.more {
-        let _ = writeln!(out, "token={}", quoted(next));
+fn token(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    let path = Path::parse(layout.method.response, "next_token")?;
+    if let Value::Text(next) = path.read(reply.bytes)?
+        && !next.is_empty()
+        && !reply.more
+    {
+        let _ = writeln!(out, "token={}", quoted(&next));
     }
+    Ok(())
 }
 
 fn entries(map: &BTreeMap<String, String>, before: &str, after: &str, out: &mut String) {

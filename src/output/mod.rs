@@ -19,6 +19,7 @@ use csi_proto::value::{Secrets, Value, ValueError, decode};
 use csi_proto::wire::{Raw, fields};
 use std::cmp::Ordering;
 use std::io::{self, Write};
+use std::rc::Rc;
 use thiserror::Error;
 use view::View;
 
@@ -96,7 +97,7 @@ pub enum OutputError {
     #[error("the reply is not valid: {0}")]
     Json(serde_json::Error),
     /// A column that does not exist.
-    #[error("no column {name:?}: {source}; the columns are {}", .known.join(", "))]
+    #[error("no column {name:?}: {source}{}", heads(.known))]
     Column {
         /// What was asked for.
         name: String,
@@ -105,12 +106,22 @@ pub enum OutputError {
         /// The declared heads.
         known: Vec<&'static str>,
     },
+    /// A flag that would do nothing.
+    #[error("{0}")]
+    Useless(&'static str),
     /// A declaration that does not fit the protocol: a defect of this program.
     #[error("the declaration of the output is wrong: {0}")]
     Declaration(#[from] PathError),
     /// Stdout cannot be written.
     #[error("stdout cannot be written: {0}")]
     Io(#[from] io::Error),
+}
+
+fn heads(known: &[&str]) -> String {
+    match known {
+        [] => String::new(),
+        known => format!("; the columns are {}", known.join(", ")),
+    }
 }
 
 impl OutputError {
@@ -229,8 +240,10 @@ pub struct Printer<W: Write> {
 
 /// A row with its own copy of what its columns read.
 struct Held {
-    request: Vec<u8>,
-    reply: Vec<u8>,
+    /// Shared by all rows of one reply.
+    request: Rc<[u8]>,
+    /// The reply without its rows, shared too.
+    reply: Rc<[u8]>,
     row: Vec<u8>,
 }
 
@@ -256,6 +269,17 @@ impl<W: Write> Printer<W> {
         out: W,
     ) -> Result<Self, OutputError> {
         let layout = Layout::of(rpc)?;
+        let is_table = matches!(options.format, Format::Table | Format::Wide);
+        if !options.columns.is_empty() && !is_table {
+            return Err(OutputError::Useless(
+                "--columns is for tables: use it without -o, or with -o wide",
+            ));
+        }
+        if options.sort_by.is_some() && layout.rows.is_none() {
+            return Err(OutputError::Useless(
+                "--sort-by is for lists, and the reply of this RPC has no rows",
+            ));
+        }
         let columns = match options.columns.as_slice() {
             [] => layout.columns(options.format == Format::Wide)?,
             names => names
@@ -291,11 +315,13 @@ impl<W: Write> Printer<W> {
             (self.layout.view.csc)(&self.layout, reply, &mut text)?;
             self.out.write_all(text.as_bytes())?;
         } else if self.buffers() {
+            // What a row's columns read from the reply is small once the rows are taken out of it.
+            let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
+            let request: Rc<[u8]> = reply.request.into();
             for row in self.layout.rows(reply.bytes)? {
-                // What a row's columns read from the reply is small once the rows are taken out of it.
                 self.held.push(Held {
-                    request: reply.request.to_vec(),
-                    reply: self.without_rows(reply.bytes)?,
+                    request: Rc::clone(&request),
+                    reply: Rc::clone(&rest),
                     row: row.to_vec(),
                 });
             }

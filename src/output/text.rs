@@ -23,7 +23,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn is_hazardous(letter: char) -> bool {
+/// Whether a terminal would act on the character.
+pub fn is_hazardous(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
             // Directional marks, embeddings, overrides and isolates.

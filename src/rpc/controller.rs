@@ -4,7 +4,7 @@
 use super::flags::{
     CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
     RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeContext, VolumeIds,
-    fill_text,
+    fill_text, put,
 };
 use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
 use super::{Declare, Group, Rpc};
@@ -90,9 +90,7 @@ impl Declare for CreateVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.name);
-        }
+        put(subject, &mut request.name);
         self.capacity.fill(&mut request.capacity_range);
         self.capabilities
             .fill_all(context, &mut request.volume_capabilities);
@@ -145,9 +143,7 @@ impl Declare for DeleteVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         context.add_secrets(&mut request.secrets);
         Ok(())
     }
@@ -191,9 +187,7 @@ impl Declare for ControllerPublishVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         fill_text(self.node_id.as_ref(), &mut request.node_id);
         self.capability
             .fill_one(context, &mut request.volume_capability);
@@ -230,9 +224,7 @@ impl Declare for ControllerUnpublishVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         fill_text(self.node_id.as_ref(), &mut request.node_id);
         context.add_secrets(&mut request.secrets);
         Ok(())
@@ -283,9 +275,7 @@ impl Declare for ValidateVolumeCapabilities {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         self.capabilities
             .fill_all(context, &mut request.volume_capabilities);
         self.vol_context.fill(&mut request.volume_context);
@@ -375,9 +365,7 @@ impl Declare for ControllerGetVolume {
         _: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         Ok(())
     }
 }
@@ -408,9 +396,7 @@ impl Declare for ControllerModifyVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         self.mutable_parameters
             .fill(&mut request.mutable_parameters);
         context.add_secrets(&mut request.secrets);
@@ -453,9 +439,7 @@ impl Declare for ControllerExpandVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         self.capacity.fill(&mut request.capacity_range);
         self.capability.fill_one(&mut request.volume_capability);
         context.add_secrets(&mut request.secrets);
@@ -517,13 +501,4 @@ impl Declare for ControllerGetCapabilities {
         .rows("capabilities")
         .name("rpc.type")
         .csc(csc::capabilities);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }

@@ -168,7 +168,7 @@ Capability of the volume: MODE,TYPE[,FS[,FLAG…]] or key=value
 
 MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 MULTI_NODE_READER_ONLY,
 4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER.
-TYPE is mount or block. The keys are mode, type, fs, flag and group: mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000.";
+TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
 /// `--cap` where the request must have one.
 #[derive(Args, Debug)]
@@ -307,6 +307,13 @@ impl StagingTargetPath {
     /// Puts the path into `field` when it was given.
     pub fn fill(&self, field: &mut String) {
         fill_text(self.staging_target_path.as_ref(), field);
+    }
+}
+
+/// Puts what the command line named into `field`.
+pub fn put(subject: Option<&str>, field: &mut String) {
+    if let Some(subject) = subject {
+        subject.clone_into(field);
     }
 }
 

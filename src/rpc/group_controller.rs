@@ -1,6 +1,6 @@
 //! The GroupController service: snapshots of several volumes at one point in time.
 
-use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects};
+use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
 use super::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
@@ -34,15 +34,6 @@ impl Declare for GroupControllerGetCapabilities {
         .rows("capabilities")
         .name("rpc.type")
         .csc(csc::capabilities);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }
 
 /// The flags of `group-controller create-volume-group-snapshot`.
@@ -85,9 +76,7 @@ impl Declare for CreateVolumeGroupSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.name);
-        }
+        put(subject, &mut request.name);
         if !self.source_volume_ids.is_empty() {
             request
                 .source_volume_ids
@@ -126,9 +115,7 @@ impl Declare for DeleteVolumeGroupSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.group_snapshot_id);
-        }
+        put(subject, &mut request.group_snapshot_id);
         if !self.snapshot_ids.is_empty() {
             request.snapshot_ids.clone_from(&self.snapshot_ids);
         }
@@ -175,9 +162,7 @@ impl Declare for GetVolumeGroupSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.group_snapshot_id);
-        }
+        put(subject, &mut request.group_snapshot_id);
         if !self.snapshot_ids.is_empty() {
             request.snapshot_ids.clone_from(&self.snapshot_ids);
         }

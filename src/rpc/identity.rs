@@ -1,6 +1,5 @@
 //! The Identity service: who the driver is, what it offers, whether it is ready.
 
-use super::flags::{Context, RequestError};
 use super::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
@@ -36,15 +35,6 @@ impl Declare for GetPluginInfo {
     ])
     .name("name")
     .csc(csc::plugin_info);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }
 
 /// The flags of `identity plugin-capabilities`.
@@ -63,15 +53,6 @@ impl Declare for GetPluginCapabilities {
     .rows("capabilities")
     .name("service.type|volume_expansion.type")
     .csc(csc::plugin_capabilities);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }
 
 /// The flags of `identity probe`.
@@ -86,13 +67,4 @@ impl Declare for Probe {
     const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)])
         .name("ready")
         .csc(csc::probe);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }

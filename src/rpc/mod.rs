@@ -41,16 +41,18 @@ pub trait Declare: Args {
         false
     }
 
-    /// Puts what the flags say into `request`, over what a `--request` has put there.
+    /// Puts what the flags say into `request`, over what a `--request` has put there. Nothing, where the request is empty.
     ///
     /// # Errors
     /// When flags contradict each other or need something that is not there.
     fn fill(
         &self,
-        subject: Option<&str>,
-        context: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError>;
+        _subject: Option<&str>,
+        _context: &Context,
+        _request: &mut Self::Request,
+    ) -> Result<(), RequestError> {
+        Ok(())
+    }
 }
 
 /// A declaration as data.

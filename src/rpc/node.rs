@@ -2,7 +2,7 @@
 
 use super::flags::{
     CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
-    StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text,
+    StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
 use super::{Declare, Group, Rpc};
 use crate::output::csc;
@@ -62,9 +62,7 @@ impl Declare for NodeStageVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         self.staging.fill(&mut request.staging_target_path);
         self.capability
             .fill_one(context, &mut request.volume_capability);
@@ -102,9 +100,7 @@ impl Declare for NodeUnstageVolume {
         _: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         self.staging.fill(&mut request.staging_target_path);
         Ok(())
     }
@@ -149,9 +145,7 @@ impl Declare for NodePublishVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         fill_text(self.target_path.as_ref(), &mut request.target_path);
         self.staging.fill(&mut request.staging_target_path);
         self.capability
@@ -190,9 +184,7 @@ impl Declare for NodeUnpublishVolume {
         _: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         fill_text(self.target_path.as_ref(), &mut request.target_path);
         Ok(())
     }
@@ -342,9 +334,7 @@ impl Declare for NodeExpandVolume {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.volume_id);
-        }
+        put(subject, &mut request.volume_id);
         fill_text(
             self.path.as_ref().or(self.volume_path.as_ref()),
             &mut request.volume_path,
@@ -370,15 +360,6 @@ impl Declare for NodeGetCapabilities {
         .rows("capabilities")
         .name("rpc.type")
         .csc(csc::capabilities);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }
 
 /// The flags of `node get-info`.
@@ -397,13 +378,4 @@ impl Declare for NodeGetInfo {
     ])
     .name("node_id")
     .csc(csc::node_info);
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        _: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
 }

@@ -1,6 +1,6 @@
 //! The SnapshotMetadata service: which blocks a snapshot has, and which differ from another's. Replies are streams.
 
-use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text};
+use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
 use super::{Declare, Group, Rpc};
 use crate::output::view::{View, size, text};
 use clap::Args;
@@ -69,9 +69,7 @@ impl Declare for GetMetadataAllocated {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.snapshot_id);
-        }
+        put(subject, &mut request.snapshot_id);
         self.range
             .fill(&mut request.starting_offset, &mut request.max_results);
         context.add_secrets(&mut request.secrets);

@@ -2,7 +2,7 @@
 
 use super::Declare;
 use super::flags::{
-    Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text,
+    Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
 };
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
@@ -49,9 +49,7 @@ impl Declare for CreateSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.name);
-        }
+        put(subject, &mut request.name);
         fill_text(self.source_volume.as_ref(), &mut request.source_volume_id);
         self.parameters.fill(&mut request.parameters);
         context.add_secrets(&mut request.secrets);
@@ -83,9 +81,7 @@ impl Declare for DeleteSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.snapshot_id);
-        }
+        put(subject, &mut request.snapshot_id);
         context.add_secrets(&mut request.secrets);
         Ok(())
     }
@@ -179,9 +175,7 @@ impl Declare for GetSnapshot {
         context: &Context,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
-        if let Some(subject) = subject {
-            subject.clone_into(&mut request.snapshot_id);
-        }
+        put(subject, &mut request.snapshot_id);
         context.add_secrets(&mut request.secrets);
         Ok(())
     }

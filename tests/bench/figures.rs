@@ -48,7 +48,7 @@ fn main() {
     scripted.on("GetPluginInfo", Reply::message(&plugin_info()));
     scripted.on("ListVolumes", Reply::message(&many_volumes()));
     println!(
-        "{:<44} {:>12} {:>12} {:>9} {:>9}",
+        "{:<50} {:>12} {:>12} {:>9} {:>9}",
         "", "measured", "target", "× empty", "target"
     );
     for (name, line, runs, cpu_target, peak_target) in [
@@ -70,7 +70,7 @@ fn main() {
         let words: Vec<&str> = [BINARY].into_iter().chain(line.split(' ')).collect();
         let cost = cost(&words, scripted.endpoint(), runs);
         println!(
-            "{:<44} {:>9.2} ms {:>9.2} ms {:>8.1}× {:>8.1}×",
+            "{:<50} {:>9.2} ms {:>9.2} ms {:>8.1}× {:>8.1}×",
             format!("{name}: CPU"),
             cost.cpu_ms,
             cpu_target,
@@ -88,7 +88,7 @@ fn main() {
 }
 
 fn figure(name: &str, measured: f64, target: f64, unit: &str) {
-    println!("{name:<44} {measured:>8.2} {unit:<3} {target:>8.2} {unit:<3}");
+    println!("{name:<50} {measured:>8.2} {unit:<3} {target:>8.2} {unit:<3}");
 }
 
 /// What a command costs.

@@ -187,9 +187,22 @@ fn metadata_is_sent() {
     assert_eq!(request.header("x-who"), Some("you"));
     let agent = request.header("user-agent").unwrap_or_default().to_owned();
     assert!(agent.starts_with("csi/"), "{agent}");
-    csi.run("identity plugin-info -m 'white space=1'")
-        .exits(2)
-        .says("white space");
+    csi.run("identity plugin-info -m X-Blob-Bin=/+8,authorization=@@me")
+        .succeeds();
+    let request = driver.requests().pop().unwrap();
+    assert_eq!(request.header("x-blob-bin"), Some("/+8"));
+    assert_eq!(request.header("authorization"), Some("@me"));
+    for (metadata, word) in [
+        ("white space=1", "white space"),
+        ("x-bin=%", "base64"),
+        ("foo=\u{fc}", "printable ASCII"),
+        ("te=trailers", "gRPC's own"),
+        (":path=/x", "HTTP/2"),
+    ] {
+        csi.run_args(["identity", "plugin-info", "-m", metadata])
+            .exits(2)
+            .says(word);
+    }
 }
 
 #[test]
@@ -204,4 +217,27 @@ fn nonsense_is_refused_before_anything_is_tried() {
         let output = Csi::new().run_args(["-e", endpoint, "identity", "probe"]);
         output.exits(2).says(endpoint);
     }
+}
+
+#[test]
+fn the_embedded_driver_needs_no_home() {
+    let csi = Csi::new()
+        .env("HOME", "/dev/null")
+        .env("XDG_STATE_HOME", "");
+    csi.run("-e embedded: controller create-volume one")
+        .succeeds();
+    let user = rustix::process::geteuid().as_raw();
+    let folder = csi.home().join(format!("csi-embedded-{user}"));
+    assert!(folder.join("share/one").is_dir());
+    // The same folder again, also from within the namespace that a lifecycle enters.
+    csi.run("-e embedded: lifecycle").succeeds();
+    let listed = csi.run("-e embedded: controller list-volumes -o name");
+    assert_eq!(listed.succeeds().stdout.lines().count(), 1);
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
+    csi.run("-e embedded: lifecycle")
+        .exits(1)
+        .says("it is a symbolic link")
+        .says("embedded:DIR");
 }

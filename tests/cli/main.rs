@@ -13,3 +13,4 @@ mod misbehaving;
 mod readme;
 mod real_driver;
 mod requests;
+mod usage;

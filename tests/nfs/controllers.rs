@@ -83,7 +83,7 @@ fn see_each_others_work_at_once() {
 fn race_for_one_name_and_agree() {
     let share = Share::new("race", Version::V4_2);
     let controllers = two_controllers(&share);
-    for round in 0..6 {
+    for round in 0..4 {
         let name = format!("pvc-{round}");
         let volumes: Vec<_> = std::thread::scope(|threads| {
             let racing = [0, 1, 0, 1].map(|index: usize| {

@@ -116,7 +116,7 @@ fn killed_in_mid_call() {
     scene.share.wait_until_empty("kept.txt");
 }
 
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 5;
 
 fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let started = Instant::now();

@@ -26,6 +26,12 @@ pub(super) fn mount_nfs(
     place: &Place<'_>,
     say: Say<'_>,
 ) -> Result<(Version, Option<OwnedFd>), Failure> {
+    // Before the network is asked: without a client no answer would help.
+    if let Err(failure) = try_nfs_client()
+        && failure.kind == FailureKind::NoNfsClient
+    {
+        return Err(failure);
+    }
     say(format!("resolving {}", source.server));
     let addresses = address::resolve(&source.server).map_err(|error| Failure {
         kind: FailureKind::Resolve,

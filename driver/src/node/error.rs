@@ -44,7 +44,7 @@ pub enum NodeError {
     #[error("the folder {} does not exist: the caller makes the parent of the target path", .0.display())]
     NoParent(PathBuf),
     /// Something stands in the target's place.
-    #[error("{}: {problem}", .target.display())]
+    #[error("{} {problem}", .target.display())]
     TargetTaken {
         /// The target.
         target: PathBuf,

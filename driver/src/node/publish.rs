@@ -11,7 +11,7 @@ use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
 use crate::node::record::PublishRecord;
 use crate::node::request::{PublishRequest, allows_many_targets};
-use crate::node::target::{self, Bare};
+use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,6 +78,8 @@ impl Volumes {
     }
 
     async fn publish_at(&self, request: &PublishRequest, target: &Path) -> Result<Note, NodeError> {
+        let fields = [("target", target.display().to_string().into())];
+        self.log.event(Level::Detail, "publishing", &fields);
         let source = self.source(request)?;
         let made_folder = match self.compare_and_record(request, &source, target).await? {
             Found::Published(note) => return Ok(note),
@@ -127,7 +129,7 @@ impl Volumes {
         target: &Path,
     ) -> Result<Found, NodeError> {
         let _comparing = self.comparing.lock().await;
-        let _lock = self.records.lock().map_err(Self::record_error)?;
+        let _lock = self.records.lock().await.map_err(Self::record_error)?;
         self.check_other_targets(request, target)?;
         let record = self.records.get(target).map_err(Self::record_error)?;
         let mounted = target::mounted(target)?;
@@ -171,18 +173,19 @@ impl Volumes {
             }
             // A driver that was killed between the two steps of a bind.
             (Some(_), _) if record.as_ref().is_some_and(|record| record.unfinished) => {}
-            (Some(mount), _) => {
-                let difference = format!(
-                    "{} ({}) is mounted there{}, not by this publish; unpublish it first",
-                    mount.source.to_string_lossy(),
-                    mount.fs_type,
-                    if mount.read_only { " read-only" } else { "" }
-                );
+            (Some(mount), _) if record.is_some() || mount.is_nfs() => {
                 return Err(NodeError::Different {
                     target: target.to_owned(),
-                    difference,
+                    difference: format!(
+                        "its source is {}{}, and {}{} was asked for",
+                        mount.source.to_string_lossy(),
+                        read_only_words(mount.read_only),
+                        request.arguments.export()?,
+                        read_only_words(request.options.flags.read_only)
+                    ),
                 });
             }
+            (Some(mount), _) => return Err(taken(target, &foreign_mount(&mount))),
             (None, Bare::Symlink(to)) => {
                 let ours = record.and_then(|record| record.symlink);
                 if ours.as_deref() == Some(&*to) {
@@ -378,11 +381,8 @@ fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
     matches!(source, Source::Local { .. }) && request.options.flags != MountFlags::default()
 }
 
-fn taken(target: &Path, problem: &str) -> NodeError {
-    NodeError::TargetTaken {
-        target: target.to_owned(),
-        problem: problem.to_owned(),
-    }
+fn read_only_words(read_only: bool) -> &'static str {
+    if read_only { ", read-only" } else { "" }
 }
 
 fn symlink_note(folder: &Path) -> String {

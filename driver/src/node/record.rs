@@ -11,6 +11,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// One publish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct PublishRecords {
     log: Log,
 }
 
+/// How long another process may hold the lock: it is held for a few small files.
+const LOCK_BOUND: Duration = Duration::from_secs(30);
+
 /// Held while records are compared and written; other processes with the same work folder wait.
 #[derive(Debug)]
 pub struct RecordsLock(#[allow(dead_code)] File);
@@ -52,12 +56,19 @@ impl PublishRecords {
     /// Waits until no other process compares or writes records.
     ///
     /// # Errors
-    /// When the lock's file cannot be made.
-    pub fn lock(&self) -> io::Result<RecordsLock> {
-        let how = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(self.folder.join(".lock"), how, Mode::RUSR | Mode::WUSR)?;
-        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-        Ok(RecordsLock(file.into()))
+    /// When the lock's file cannot be made, or the other process does not let go in time (`TimedOut`).
+    pub async fn lock(&self) -> io::Result<RecordsLock> {
+        let path = self.lock_path();
+        let waiting =
+            tokio::task::spawn_blocking(move || lock(&path, FlockOperation::LockExclusive));
+        tokio::time::timeout(LOCK_BOUND, waiting)
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+            .map_err(io::Error::other)?
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.folder.join(".lock")
     }
 
     /// The record of a target.
@@ -106,7 +117,10 @@ impl PublishRecords {
     /// # Errors
     /// When the folder or mountinfo cannot be read.
     pub fn forget_gone(&self) -> io::Result<()> {
-        let _lock = self.lock()?;
+        // Another process that is at work has done the same when it started.
+        let Ok(_lock) = lock(&self.lock_path(), FlockOperation::NonBlockingLockExclusive) else {
+            return Ok(());
+        };
         let mounts = mountinfo::read()?;
         for record in self.all()? {
             let target = &record.target;
@@ -154,6 +168,13 @@ impl PublishRecords {
     }
 }
 
+fn lock(path: &Path, how: FlockOperation) -> io::Result<RecordsLock> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+    rustix::fs::flock(&file, how)?;
+    Ok(RecordsLock(file.into()))
+}
+
 fn read(path: &Path) -> io::Result<Option<PublishRecord>> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -199,13 +220,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn records_outlive_their_writer() {
+    #[tokio::test]
+    async fn records_outlive_their_writer() {
         let dir = tempfile::tempdir().unwrap();
         let long = format!("/{}", "a/".repeat(400));
         let records = PublishRecords::open(dir.path(), Log::off()).unwrap();
         for target in ["/a", "/a/b", long.as_str()] {
-            let _lock = records.lock().unwrap();
+            let _lock = records.lock().await.unwrap();
             records.put(&record("v", target)).unwrap();
         }
         records.put(&record("w", "/c")).unwrap();

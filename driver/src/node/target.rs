@@ -127,6 +127,23 @@ pub fn remove_symlink(target: &Path) -> Result<(), NodeError> {
     }
 }
 
+/// The refusal of a target in whose place something stands.
+pub fn taken(target: &Path, problem: &str) -> NodeError {
+    NodeError::TargetTaken {
+        target: target.to_owned(),
+        problem: problem.to_owned(),
+    }
+}
+
+/// What is wrong with a target on which somebody else has mounted something.
+pub fn foreign_mount(mount: &Mount) -> String {
+    format!(
+        "is a mount of {} ({}) that this driver did not make; unmount it by hand",
+        mount.source.to_string_lossy(),
+        mount.fs_type
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, Task};
 use crate::node::error::NodeError;
 use crate::node::record::PublishRecord;
-use crate::node::target::{self, Bare};
+use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -114,12 +114,7 @@ impl Volumes {
         if record.is_some() || mount.is_nfs() || bound() {
             return Ok(());
         }
-        let problem = format!(
-            "is a mount of {} ({}) that this driver did not make; unmount it by hand",
-            mount.source.to_string_lossy(),
-            mount.fs_type
-        );
-        Err(taken(&mount.target, &problem))
+        Err(taken(&mount.target, &foreign_mount(mount)))
     }
 
     async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
@@ -218,11 +213,4 @@ fn device_name(device: u64) -> String {
         rustix::fs::major(device),
         rustix::fs::minor(device)
     )
-}
-
-fn taken(target: &Path, problem: &str) -> NodeError {
-    NodeError::TargetTaken {
-        target: target.to_owned(),
-        problem: problem.to_owned(),
-    }
 }

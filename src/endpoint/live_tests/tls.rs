@@ -1,7 +1,10 @@
 //! TLS with an authority of its own, in both roles.
 
 use super::*;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -21,6 +24,11 @@ async fn options_of_tls_need_tls() {
             "{text}"
         );
     }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).expect("parameters")
 }
 
 /// An authority, and files of what it has issued.
@@ -45,11 +53,27 @@ impl Certificates {
     }
 
     fn issue(&self, name: &str) {
+        self.issue_as(name, params(&[name]));
+    }
+
+    fn issue_as(&self, file: &str, params: CertificateParams) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
         let certificate = params.signed_by(&key, &self.authority).expect("signed");
-        std::fs::write(self.file(&format!("{name}.pem")), certificate.pem()).expect("written");
-        std::fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).expect("written");
+        self.write(file, &certificate, &key);
+    }
+
+    fn self_sign(&self, file: &str, is_ca: IsCa) {
+        let mut params = params(&["localhost"]);
+        params.is_ca = is_ca;
+        params.distinguished_name.push(DnType::CommonName, file);
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("signed");
+        self.write(file, &certificate, &key);
+    }
+
+    fn write(&self, file: &str, certificate: &Certificate, key: &KeyPair) {
+        std::fs::write(self.file(&format!("{file}.pem")), certificate.pem()).expect("written");
+        std::fs::write(self.file(&format!("{file}.key")), key.serialize_pem()).expect("written");
     }
 
     fn trusted(&self) -> TlsOptions {
@@ -62,6 +86,11 @@ impl Certificates {
     /// A port where the server named `localhost` speaks TLS, and asks clients for certificates if `strict`.
     async fn serve(&self, strict: bool) -> u16 {
         self.issue("localhost");
+        self.serve_as("localhost", strict).await
+    }
+
+    /// The same with the certificate of these files.
+    async fn serve_as(&self, file: &str, strict: bool) -> u16 {
         let provider = || std::sync::Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -74,8 +103,8 @@ impl Certificates {
         } else {
             builder.with_no_client_auth()
         };
-        let certificate = CertificateDer::from_pem_file(self.file("localhost.pem"));
-        let key = PrivateKeyDer::from_pem_file(self.file("localhost.key"));
+        let certificate = CertificateDer::from_pem_file(self.file(&format!("{file}.pem")));
+        let key = PrivateKeyDer::from_pem_file(self.file(&format!("{file}.key")));
         let mut config = builder
             .with_single_cert(vec![certificate.expect("PEM")], key.expect("PEM"))
             .expect("a certificate");
@@ -121,7 +150,8 @@ async fn tls_answers_to_who_trusts_it() {
         panic!("{error}");
     };
     assert_eq!(host, "127.0.0.1");
-    assert!(cause.to_string().contains("not valid for name"), "{cause}");
+    let expected = "the server's certificate is not for 127.0.0.1 but for localhost: give one of its names as --server-name";
+    assert!(cause.to_string().starts_with(expected), "{cause}");
     let renamed = TlsOptions {
         server_name: Some("localhost".to_owned()),
         ..trusted
@@ -136,10 +166,71 @@ async fn tls_answers_to_who_trusts_it() {
     let EndpointError::Tls { cause, .. } = error else {
         panic!("{error}");
     };
-    assert!(
-        cause.to_string().contains("invalid peer certificate"),
-        "{cause}"
+    assert_eq!(
+        cause.to_string(),
+        "the server's certificate is not signed by the authority that is trusted here, only by one of the same name"
     );
+}
+
+/// Why a client that trusts the certificates in `cacert` refuses a server that shows those in `file`.
+async fn refusal(certificates: &Certificates, file: &str, cacert: &str) -> String {
+    let port = certificates.serve_as(file, false).await;
+    let tls = TlsOptions {
+        cacert: Some(certificates.file(cacert)),
+        ..Default::default()
+    };
+    match connect_with(&endpoint(&format!("https://localhost:{port}")), tls).await {
+        Ok(_) => "none".to_owned(),
+        Err(EndpointError::Tls { cause, .. }) => cause.to_string(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn refused_certificates_are_explained() {
+    let certificates = Certificates::new();
+    let mut expired = params(&["localhost"]);
+    expired.not_after = rcgen::date_time_ymd(2001, 2, 3);
+    let mut future = params(&["localhost"]);
+    future.not_before = rcgen::date_time_ymd(3001, 2, 3);
+    future.not_after = rcgen::date_time_ymd(3002, 2, 3);
+    let mut for_clients = params(&["localhost"]);
+    for_clients.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let cases = [
+        (
+            expired,
+            "has expired: it was valid until 2001-02-03T00:00:00Z",
+        ),
+        (future, "is not valid yet, but from 3001-02-03T00:00:00Z"),
+        (for_clients, "may not be used for servers"),
+        (
+            params(&["a.example", "10.0.0.4"]),
+            "is not for localhost but for a.example, 10.0.0.4:",
+        ),
+        (params(&[]), "but for no name at all"),
+    ];
+    for (number, (params, part)) in cases.into_iter().enumerate() {
+        let file = number.to_string();
+        certificates.issue_as(&file, params);
+        let refusal = refusal(&certificates, &file, "ca.pem").await;
+        assert!(refusal.contains(part), "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_signs_itself_must_not_be_an_authority() {
+    let certificates = Certificates::new();
+    // What `openssl req -x509` makes.
+    certificates.self_sign("authority", IsCa::Ca(BasicConstraints::Unconstrained));
+    let refused = refusal(&certificates, "authority", "authority.pem").await;
+    assert!(
+        refused.contains("an authority's own (CA:TRUE)"),
+        "{refused}"
+    );
+    certificates.self_sign("server", IsCa::ExplicitNoCa);
+    let refused = refusal(&certificates, "server", "authority.pem").await;
+    assert!(refused.contains("signed by no authority"), "{refused}");
+    assert_eq!(refusal(&certificates, "server", "server.pem").await, "none");
 }
 
 #[tokio::test]
@@ -221,5 +312,11 @@ async fn a_server_without_tls_is_told_from_one_that_is_not_there() {
         tls: certificates.trusted(),
     };
     let error = endpoint.connect(&options).await.expect_err("no TLS");
-    assert!(matches!(error, EndpointError::Tls { .. }), "{error}");
+    let cause = std::error::Error::source(&error).expect("a cause");
+    assert!(
+        cause
+            .to_string()
+            .ends_with("for gRPC without TLS write tcp://HOST:PORT"),
+        "{cause}"
+    );
 }

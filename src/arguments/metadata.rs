@@ -1,0 +1,213 @@
+//! gRPC metadata: which keys and values can be sent, and what the value of a `-bin` key means.
+//!
+//! The text form is that of maps. Errors name keys and never values, which may be tokens.
+
+use super::map::{self, Map, MapError};
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use thiserror::Error;
+
+/// Base64 as gRPC takes it: padded or not.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Headers that HTTP/2 forbids, because they speak of one connection.
+const OF_CONNECTIONS: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Metadata that cannot be sent.
+#[derive(Debug, Error)]
+pub enum MetadataError {
+    /// Not a map.
+    #[error("{0}")]
+    Map(MapError),
+    /// Not the name of a header.
+    #[error(
+        "metadata key {0:?} cannot be sent: keys are letters, digits, '-', '_' and '.', and case does not count"
+    )]
+    Key(String),
+    /// `:authority` and its like.
+    #[error("metadata key {0:?} cannot be sent: what begins with ':' belongs to HTTP/2 itself")]
+    Pseudo(String),
+    /// A header that says what the call is.
+    #[error("metadata key {0:?} cannot be sent: it is gRPC's own{advice}", advice = advice(.0))]
+    Reserved(String),
+    /// A header of the connection.
+    #[error("metadata key {0:?} cannot be sent: HTTP/2 has no such header, it is of connections")]
+    Connection(String),
+    /// This client's name.
+    #[error("metadata key {0:?} cannot be sent: it names this program, csi")]
+    UserAgent(String),
+    /// A value that no header can hold.
+    #[error(
+        "the value of metadata {key:?} cannot be sent: character {position} is not printable ASCII; binary values have keys that end in -bin, and are written in base64"
+    )]
+    Value {
+        /// The key.
+        key: String,
+        /// Which character it is, counted from 1.
+        position: usize,
+    },
+    /// A `-bin` key with something else.
+    #[error("the value of metadata {0:?} is not base64, which keys that end in -bin need")]
+    Base64(String),
+}
+
+/// A value as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Printable ASCII.
+    Text(&'a str),
+    /// The bytes of a `-bin` key, which travel as base64 again.
+    Bytes(Vec<u8>),
+}
+
+/// The metadata that `text` says, all of which can be sent.
+///
+/// # Errors
+/// When it is no map, and for the first key or value that cannot be sent.
+pub fn parse(text: &str) -> Result<Map, MetadataError> {
+    let map = map::parse(text).map_err(MetadataError::Map)?;
+    for (key, text) in map.iter() {
+        value(key, text)?;
+    }
+    Ok(map)
+}
+
+/// What `text` means as the value of `key`, which may be in either case.
+///
+/// # Errors
+/// When gRPC carries no such key or value, or the key is not the caller's to set.
+pub fn value<'a>(key: &str, text: &'a str) -> Result<Value<'a>, MetadataError> {
+    let lower = key.to_ascii_lowercase();
+    check_key(key, &lower)?;
+    if lower.ends_with("-bin") {
+        return match BASE64.decode(text) {
+            Ok(bytes) => Ok(Value::Bytes(bytes)),
+            Err(_) => Err(MetadataError::Base64(key.to_owned())),
+        };
+    }
+    match text
+        .chars()
+        .position(|letter| !(' '..='~').contains(&letter))
+    {
+        None => Ok(Value::Text(text)),
+        Some(before) => Err(MetadataError::Value {
+            key: key.to_owned(),
+            position: before + 1,
+        }),
+    }
+}
+
+fn check_key(key: &str, lower: &str) -> Result<(), MetadataError> {
+    let own = || key.to_owned();
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if key.starts_with(':') {
+        Err(MetadataError::Pseudo(own()))
+    } else if key.is_empty() || !key.chars().all(is_name) {
+        Err(MetadataError::Key(own()))
+    } else if lower == "user-agent" {
+        Err(MetadataError::UserAgent(own()))
+    } else if OF_CONNECTIONS.contains(&lower) {
+        Err(MetadataError::Connection(own()))
+    } else if lower.starts_with("grpc-")
+        || matches!(lower, "te" | "content-type" | "content-length" | "host")
+    {
+        Err(MetadataError::Reserved(own()))
+    } else {
+        Ok(())
+    }
+}
+
+fn advice(key: &str) -> &'static str {
+    match key.to_ascii_lowercase().as_str() {
+        "grpc-timeout" => "; --timeout sets it",
+        "host" => "; --server-name sets the host for https://",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grpc_carries_is_taken() {
+        let cases: &[(&str, &str, &[u8])] = &[
+            ("x-trace-bin", "", b""),
+            ("x-trace-bin", "/+8=", b"\xff\xef"),
+            ("X-Trace-Bin", "/+8", b"\xff\xef"),
+        ];
+        for (key, text, bytes) in cases {
+            let value = value(key, text).expect(text);
+            assert_eq!(value, Value::Bytes(bytes.to_vec()), "{text}");
+        }
+        for (key, text) in [
+            ("authorization", "Bearer a.b~ c"),
+            ("X-Who", ""),
+            ("a_b.c-1", "ends in -bin"),
+            ("bin", "\u{7e}"),
+        ] {
+            assert_eq!(value(key, text).expect(key), Value::Text(text));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_the_reason() {
+        let cases = [
+            ("", "v", "keys are letters"),
+            (
+                "white space",
+                "v",
+                "\"white space\" cannot be sent: keys are letters",
+            ),
+            ("schl\u{fc}ssel", "v", "keys are letters"),
+            (":authority", "v", "belongs to HTTP/2"),
+            ("te", "v", "it is gRPC's own"),
+            ("Content-Type", "v", "it is gRPC's own"),
+            ("grpc-timeout", "v", "it is gRPC's own; --timeout sets it"),
+            ("grpc-trace-bin", "", "it is gRPC's own"),
+            ("host", "v", "--server-name"),
+            ("connection", "v", "it is of connections"),
+            ("user-agent", "v", "it names this program"),
+            (
+                "foo",
+                "\u{fc}",
+                "\"foo\" cannot be sent: character 1 is not",
+            ),
+            ("foo", "a\nb", "character 2 is not"),
+            ("foo", "a\tb", "character 2 is not"),
+            (
+                "x-bin",
+                "secret!",
+                "the value of metadata \"x-bin\" is not base64",
+            ),
+        ];
+        for (key, text, part) in cases {
+            let error = value(key, text).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+            assert!(text.len() < 2 || !error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_map_is_checked_as_a_whole() {
+        let map = parse("a=b,c-bin=YQ").expect("sendable");
+        assert_eq!(
+            map.iter().collect::<Vec<_>>(),
+            [("a", "b"), ("c-bin", "YQ")]
+        );
+        for (text, part) in [("a=b,te=c", "\"te\""), ("a=\"b,c", "entry 1")] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

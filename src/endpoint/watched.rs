@@ -1,0 +1,298 @@
+//! A connection that knows why it ended: judging what greets it, and keeping the reason for the call that fails.
+
+use super::connect::ByteStream;
+use super::{Endpoint, EndpointError, Target, handshake};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How much is shown of an answer that is not gRPC.
+const ANSWER_SHOWN: usize = 64;
+
+/// The reason of the last failure, shared by an endpoint, its clones and their connections.
+#[derive(Clone, Default)]
+pub(super) struct LastError(Arc<Mutex<Option<EndpointError>>>);
+
+impl LastError {
+    pub(super) fn get(&self) -> Option<EndpointError> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn set(&self, error: Option<EndpointError>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+/// Whether what comes first must be HTTP/2. The channel would report anything else as an opaque protocol error.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Awaited,
+    Ignored,
+}
+
+/// Whether a server of HTTP/2 can begin so: its first frame is SETTINGS (4), and shorter than 64 KiB.
+fn is_http2(answer: &[u8]) -> bool {
+    answer.first().is_none_or(|high| *high == 0) && answer.get(3).is_none_or(|kind| *kind == 4)
+}
+
+/// A stream that leaves the reason of its end in its endpoint, before anyone above learns of the end.
+pub(super) struct Watched {
+    stream: Box<dyn ByteStream>,
+    endpoint: Endpoint,
+    greeting: Greeting,
+    /// Whether this side has closed the connection, so that its end is no news.
+    closing: bool,
+    /// Whether the reason of its end is known: what fails after that is only a consequence.
+    lost: bool,
+}
+
+impl Watched {
+    /// Watches a stream that was opened for `endpoint`.
+    pub(super) fn new(
+        stream: Box<dyn ByteStream>,
+        endpoint: &Endpoint,
+        greeting: Greeting,
+    ) -> Self {
+        Self {
+            stream,
+            endpoint: endpoint.clone(),
+            greeting,
+            closing: false,
+            lost: false,
+        }
+    }
+
+    fn lost(&mut self, error: &io::Error) {
+        // A stream that knows better than the system says so inside the error.
+        let known = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<EndpointError>());
+        let reason = known.cloned().unwrap_or_else(|| EndpointError::Broken {
+            endpoint: self.endpoint.to_string(),
+            cause: Arc::new(repeat(error)),
+        });
+        self.ended(reason);
+    }
+
+    fn ended(&mut self, reason: EndpointError) {
+        if !self.closing && !self.lost {
+            self.lost = true;
+            self.endpoint.last_error.set(Some(reason));
+        }
+    }
+
+    /// What it means that the other side has closed the connection.
+    fn closed(&self) -> EndpointError {
+        let endpoint = self.endpoint.to_string();
+        match self.greeting {
+            Greeting::Ignored => EndpointError::Closed { endpoint },
+            Greeting::Awaited => EndpointError::Silent {
+                endpoint,
+                address: self.address(),
+            },
+        }
+    }
+
+    /// Where TLS could be spoken instead.
+    fn address(&self) -> Option<String> {
+        match &self.endpoint.target {
+            Target::Tcp(address) | Target::Dns(address) => Some(address.authority(None)),
+            _ => None,
+        }
+    }
+
+    fn watch<T>(&mut self, result: io::Result<T>) -> Poll<io::Result<T>> {
+        Poll::Ready(result.inspect_err(|error| self.lost(error)))
+    }
+
+    /// Judges the first bytes that come, once.
+    fn greeted(&mut self, answer: &[u8]) -> Result<(), EndpointError> {
+        if self.greeting == Greeting::Ignored || answer.is_empty() {
+            return Ok(());
+        }
+        self.greeting = Greeting::Ignored;
+        if is_http2(answer) {
+            return Ok(());
+        }
+        Err(EndpointError::NotGrpc {
+            endpoint: self.endpoint.to_string(),
+            address: self.address(),
+            answer: answer[..answer.len().min(ANSWER_SHOWN)].to_vec(),
+        })
+    }
+
+    /// What a write that failed with `error` means. A server that is none of gRPC answers and closes while this side
+    /// still writes: its answer, which is there or on its way, says more than that nobody reads any more.
+    fn poll_write_failure(&mut self, cx: &mut Context<'_>, error: io::Error) -> Poll<io::Error> {
+        if !is_loss(&error) || self.lost || self.greeting == Greeting::Ignored {
+            return Poll::Ready(error);
+        }
+        let mut answer = [0; ANSWER_SHOWN];
+        let mut buffer = ReadBuf::new(&mut answer);
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+        Poll::Ready(match read {
+            Ok(()) if buffer.filled().is_empty() => io::Error::other(self.closed()),
+            Ok(()) => match self.greeted(buffer.filled()) {
+                Ok(()) => error,
+                Err(stranger) => io::Error::other(stranger),
+            },
+            Err(reason) if is_loss(&reason) => io::Error::other(self.closed()),
+            // Such as the alert with which TLS refuses.
+            Err(reason) => reason,
+        })
+    }
+
+    fn poll_written<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        match result {
+            Ok(done) => Poll::Ready(Ok(done)),
+            Err(error) => {
+                let reason = ready!(self.poll_write_failure(cx, error));
+                self.watch(Err(reason))
+            }
+        }
+    }
+}
+
+/// Whether it says no more than that the other side is gone.
+fn is_loss(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// The same error again, for the one who keeps it: `io::Error` cannot be cloned.
+fn repeat(error: &io::Error) -> io::Error {
+    if let Some(reason) = handshake::reason(error) {
+        return io::Error::other(reason);
+    }
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let room = buffer.remaining() > 0;
+        let result = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
+        let result = result.map_err(|error| match self.greeting {
+            Greeting::Awaited if is_loss(&error) => io::Error::other(self.closed()),
+            _ => error,
+        });
+        let read = &buffer.filled()[before..];
+        if result.is_ok() && room && read.is_empty() {
+            let closed = self.closed();
+            self.ended(closed);
+        }
+        if let Err(stranger) = self.greeted(read) {
+            return self.watch(Err(io::Error::other(stranger)));
+        }
+        self.watch(result)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        self.poll_written(cx, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        self.poll_written(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_flush(cx));
+        self.poll_written(cx, result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.closing = true;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::UnixStream;
+
+    /// Why a connection ends whose other side answered and closed before this side has written.
+    async fn slammed(endpoint: &str, answer: &[u8]) -> String {
+        let endpoint = Endpoint::parse(endpoint).expect("an endpoint");
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        far.write_all(answer).await.expect("answered");
+        drop(far);
+        let mut near = Watched::new(Box::new(near), &endpoint, Greeting::Awaited);
+        near.write_all(b"PRI").await.expect_err("nobody reads");
+        // What fails afterwards does not hide the reason.
+        near.write_all(b"more").await.expect_err("still nobody");
+        endpoint.last_error().expect("a reason").to_string()
+    }
+
+    #[tokio::test]
+    async fn the_answer_of_a_stranger_that_has_closed_is_read() {
+        let cases: [(&str, &[u8], &str); 7] = [
+            (
+                "/p",
+                b"HTTP/1.0 505 No\r\n",
+                "/p does not speak gRPC: it answers \"HTTP/1.0 505 No\\r\\n\"",
+            ),
+            (
+                "h:1",
+                b"\x15\x03\x01\0\x02\x02\x46",
+                "h:1 does not speak gRPC: it answers in TLS; write https://h:1",
+            ),
+            (
+                "dns:///h:1",
+                b"\x16",
+                "dns:///h:1 does not speak gRPC: it answers in TLS; write https://h:1",
+            ),
+            (
+                "/p",
+                b"\x15\x03",
+                "/p does not speak gRPC: it answers in TLS; write https://HOST:PORT",
+            ),
+            ("/p", b"", "/p closed the connection without a word"),
+            (
+                "h:1",
+                b"",
+                "h:1 closed the connection without a word; if it speaks TLS, write https://h:1",
+            ),
+            // A driver that ended right after its greeting.
+            ("/p", b"\0\0\0\x04\0\0\0\0\0", "the connection to /p broke"),
+        ];
+        for (endpoint, answer, reason) in cases {
+            assert_eq!(slammed(endpoint, answer).await, reason);
+        }
+    }
+}

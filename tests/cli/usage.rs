@@ -1,0 +1,146 @@
+//! Words and manners: helps, waiting, useless flags, and how a stuck program ends.
+
+use crate::support::PATIENCE;
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::list_volumes_response::Entry;
+use csi_proto::v1::{GetPluginInfoResponse, ListVolumesResponse, ProbeResponse, Volume};
+use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+#[test]
+fn commands_say_what_they_are_for_also_with_an_endpoint_in_the_environment() {
+    let csi = Csi::at("/nowhere/csi.sock");
+    for line in ["", "controller"] {
+        csi.run(line).exits(2).says("Commands:");
+    }
+    for (line, about) in [
+        ("--help", "Call any RPC of any CSI driver"),
+        (
+            "lifecycle --help",
+            "Do what an orchestrator does with a volume",
+        ),
+        ("proxy --help", "Carry a connection"),
+        ("completions --help", "Print a completion script"),
+        ("identity probe --help", "Ask whether the driver is ready"),
+    ] {
+        let help = csi.run(line).succeeds().stdout;
+        assert!(help.starts_with(about), "{line}: {help}");
+    }
+}
+
+#[test]
+fn waiting_in_vain_tells_why() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "Probe",
+        Reply::message(&ProbeResponse { ready: Some(false) }),
+    );
+    let csi = Csi::at(driver.endpoint());
+    csi.run("--wait 300ms identity plugin-info -m authorization=me")
+        .exits(64 + 14)
+        .says("waiting 300ms for the driver")
+        .says("Probe says that the driver is not ready");
+    // What lets the driver answer is sent from the first call on.
+    for request in driver.requests() {
+        assert_eq!(request.header("authorization"), Some("me"));
+    }
+    let missing = csi.home().join("csi.sock");
+    csi.run(&format!(
+        "--wait 100ms identity probe -e {}",
+        missing.display()
+    ))
+    .exits(64 + 14)
+    .says("does not exist");
+}
+
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let driver = ScriptedDriver::unix();
+    let csi = Csi::at(driver.endpoint());
+    csi.run("controller list-volumes -o json --columns CAPACITY")
+        .exits(2)
+        .says("--columns is for tables");
+    csi.run("identity plugin-info --sort-by NAME")
+        .exits(2)
+        .says("has no rows");
+    csi.run("controller list-volumes --columns volume.volume_context.server")
+        .exits(2)
+        .says("there are no fields in it");
+    assert!(driver.requests().is_empty());
+}
+
+#[test]
+fn a_reply_that_breaks_the_specification_is_shown_all_the_same() {
+    let driver = ScriptedDriver::unix();
+    let info = GetPluginInfoResponse {
+        name: "no good name!".into(),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    Csi::at(driver.endpoint())
+        .run("identity plugin-info -o name --with-spec-validation")
+        .exits(1)
+        .prints("no good name!\n")
+        .says("vendor_version");
+}
+
+#[test]
+fn json_carries_nothing_that_a_terminal_acts_on() {
+    let driver = ScriptedDriver::unix();
+    let info = GetPluginInfoResponse {
+        name: "a\u{9b}31m\u{202e}z".into(),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    let csi = Csi::at(driver.endpoint());
+    for format in ["json", "jsonl"] {
+        let output = csi
+            .run(&format!("identity plugin-info -o {format}"))
+            .succeeds();
+        assert!(output.stdout.contains("a\\u009b31m\\u202ez"), "{output}");
+        assert_eq!(output.json()["name"], info.name);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_program_that_nobody_reads_from() {
+    let driver = ScriptedDriver::unix();
+    let entry = |number: usize| Entry {
+        volume: Some(Volume {
+            volume_id: format!("volume-{number:0>100}"),
+            ..Default::default()
+        }),
+        status: None,
+    };
+    let list = ListVolumesResponse {
+        entries: (0..10_000).map(entry).collect(),
+        ..Default::default()
+    };
+    driver.on("ListVolumes", Reply::message(&list));
+    let csi = Csi::at(driver.endpoint());
+    let mut command = csi.command();
+    command
+        .args(["controller", "list-volumes", "--no-headers"])
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    // One line has come, the pipe is full, and more is not read: the program sits in its write.
+    let mut out = BufReader::with_capacity(64, child.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    for signal in [Signal::TERM, Signal::INT] {
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait()));
+    let status = match receiver.recv_timeout(PATIENCE) {
+        Ok(status) => status.unwrap(),
+        Err(_) => {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            panic!("two signals did not end it");
+        }
+    };
+    assert!(matches!(status.signal(), Some(2 | 15)), "{status}");
+}
