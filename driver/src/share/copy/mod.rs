@@ -240,8 +240,6 @@ struct Means {
     threads: usize,
 }
 
-/// statfs(2): the type of NFS.
-const NFS: i64 = 0x6969;
 /// How many entries are worked on at a time over NFS, where most of the time is spent waiting.
 const THREADS_REMOTE: usize = 32;
 /// The same where the kernel answers at once.
@@ -249,8 +247,8 @@ const THREADS_LOCAL: usize = 8;
 
 impl Means {
     fn of(source: &OwnedFd, target: &OwnedFd) -> io::Result<Self> {
-        let remote = i64::from(rustix::fs::fstatfs(target)?.f_type) == NFS;
-        let from_server = i64::from(rustix::fs::fstatfs(source)?.f_type) == NFS;
+        let remote = rustix::fs::fstatfs(target)?.f_type == rustix::fs::NFS_SUPER_MAGIC;
+        let from_server = rustix::fs::fstatfs(source)?.f_type == rustix::fs::NFS_SUPER_MAGIC;
         let flags = rustix::fs::fstatvfs(source)?.f_flag;
         Ok(Self {
             clone: AtomicBool::new(true),
