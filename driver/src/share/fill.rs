@@ -13,6 +13,7 @@ use super::copy::{self, CopyError, Progress};
 use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
+use super::process;
 use super::source::Source;
 use super::store::{self, COPYING, Claimed, Found, Keep, PREPARED};
 use super::token::Nonce;
@@ -21,7 +22,7 @@ use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often a claim is renewed.
@@ -35,7 +36,7 @@ pub struct Copying {
     /// This attempt.
     pub attempt: Nonce,
     /// The process that makes it.
-    pub process: Nonce,
+    pub process: String,
     /// Entries that are copied.
     pub files: u64,
     /// Their sizes in bytes.
@@ -52,16 +53,8 @@ pub trait Fill: Keep {
     fn filled(&self, inode: u64, left_out: Option<String>) -> Self;
 }
 
-/// What this process copies now, and what the process is called.
-struct Own {
-    process: Option<Nonce>,
-    attempts: Mutex<Vec<Nonce>>,
-}
-
-static OWN: LazyLock<Own> = LazyLock::new(|| Own {
-    process: Nonce::random().ok(),
-    attempts: Mutex::default(),
-});
+/// What this process copies now.
+static ATTEMPTS: Mutex<Vec<Nonce>> = Mutex::new(Vec::new());
 
 /// An attempt of this process, for as long as it lives.
 struct Attempt(Nonce);
@@ -71,24 +64,24 @@ impl Attempt {
         let attempt = Nonce::random()?;
         let copying = Copying {
             attempt,
-            process: OWN.process.map_or_else(Nonce::random, Ok)?,
+            process: process::own().to_owned(),
             files: 0,
             bytes: 0,
         };
-        let mut attempts = OWN.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
         attempts.push(attempt);
         Ok((Self(attempt), copying))
     }
 
     fn lives(copying: &Copying) -> bool {
-        let attempts = OWN.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
         attempts.contains(&copying.attempt)
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let mut attempts = OWN.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
         attempts.retain(|attempt| *attempt != self.0);
     }
 }
@@ -293,8 +286,11 @@ fn is_alive<R: Fill>(
     found: &Found<R>,
     copying: &Copying,
 ) -> Result<bool, ShareError> {
-    if Some(copying.process) == OWN.process {
+    if copying.process == process::own() {
         return Ok(Attempt::lives(copying));
+    }
+    if process::is_dead(&copying.process) {
+        return Ok(false);
     }
     let doing = || "looking how old the claim on the copy is".to_owned();
     let now = trash::server_now(share)?;

@@ -10,6 +10,7 @@ pub mod fill;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;
+mod process;
 pub mod record;
 pub mod recovery;
 pub mod roots;

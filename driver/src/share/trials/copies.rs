@@ -254,7 +254,7 @@ fn begun_elsewhere(trial: &Trial, volume: &Record) -> Copying {
     let found = store::find::<Snapshot>(&share, key).unwrap().unwrap();
     let copying = Copying {
         attempt: Nonce::random().unwrap(),
-        process: Nonce::random().unwrap(),
+        process: "another-machine/1/1/1".to_owned(),
         files: 1,
         bytes: 1,
     };
