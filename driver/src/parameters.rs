@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Every parameter, as it is spelled in answers. Requests may use any case.
-pub const KNOWN: [&str; 8] = [
+pub const KNOWN: [&str; 9] = [
     SERVER,
     SHARE,
     SUB_DIR,
@@ -16,7 +16,12 @@ pub const KNOWN: [&str; 8] = [
     "uid",
     "gid",
     MOUNT_OPTIONS,
+    "adopt",
 ];
+/// The parameters of a VolumeAttributesClass, which can be changed later.
+pub const MUTABLE: [&str; 4] = ["onDelete", "mountPermissions", "uid", "gid"];
+/// The parameters of a VolumeSnapshotClass.
+pub const OF_SNAPSHOTS: [&str; 3] = [SERVER, SHARE, MOUNT_OPTIONS];
 /// The NFS server. Also a key of volume_context.
 pub const SERVER: &str = "server";
 /// The export's path, or the name of a configured share. Also a key of volume_context.
@@ -47,7 +52,7 @@ pub struct Parameters {
     /// `subDir`, templates expanded.
     pub sub_dir: Option<SubPath>,
     /// `onDelete`.
-    pub on_delete: OnDelete,
+    pub on_delete: Option<OnDelete>,
     /// `mountPermissions`; unset for none and for 0.
     pub mode: Option<u32>,
     /// `uid`.
@@ -56,20 +61,35 @@ pub struct Parameters {
     pub gid: Option<u32>,
     /// `mountOptions`, one each.
     pub mount_options: Vec<String>,
+    /// `adopt`.
+    pub adopt: bool,
 }
 
 /// A parameter that cannot be used: INVALID_ARGUMENT.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ParameterError {
     /// It has no meaning here.
-    #[error("the parameter {0:?} is not known; known are {known}", known = KNOWN.join(", "))]
-    Unknown(String),
+    #[error("the parameter {parameter:?} is not known here; known are {known}")]
+    Unknown {
+        /// Its key.
+        parameter: String,
+        /// What there is instead.
+        known: String,
+    },
     /// It is there twice, in different cases.
     #[error("the parameter {0} is given more than once")]
     Twice(&'static str),
     /// onDelete is something else.
     #[error("the parameter onDelete is {0:?}: say delete, retain or archive")]
     OnDelete(String),
+    /// adopt is something else.
+    #[error("the parameter adopt is {0:?}: say true or false")]
+    Adopt(String),
+    /// A parameter that means nothing for a folder that exists.
+    #[error(
+        "the parameter {0} cannot be given with adopt: an adopted folder stays as it is, also when its volume is deleted"
+    )]
+    NotWithAdopt(&'static str),
     /// mountPermissions is no mode.
     #[error(
         "the parameter mountPermissions is {0:?}: say an octal mode such as 0770, at most 7777"
@@ -117,16 +137,31 @@ impl Parameters {
     /// # Errors
     /// When a parameter is unknown or has a value that cannot be used.
     pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, ParameterError> {
+        Self::parse_known(given, &KNOWN)
+    }
+
+    /// Checks `given`, of which only the `known` are allowed.
+    ///
+    /// # Errors
+    /// As for [`Parameters::parse`].
+    pub fn parse_known(
+        given: &BTreeMap<String, String>,
+        known_here: &[&'static str],
+    ) -> Result<Self, ParameterError> {
         let mut values: BTreeMap<&'static str, &str> = BTreeMap::new();
         for (key, value) in given {
             if key.starts_with(ORCHESTRATOR) {
                 continue;
             }
-            let Some(known) = KNOWN
-                .into_iter()
+            let Some(known) = known_here
+                .iter()
+                .copied()
                 .find(|known| known.eq_ignore_ascii_case(key))
             else {
-                return Err(ParameterError::Unknown(key.chars().take(128).collect()));
+                return Err(ParameterError::Unknown {
+                    parameter: key.chars().take(128).collect(),
+                    known: known_here.join(", "),
+                });
             };
             if values.insert(known, value).is_some() {
                 return Err(ParameterError::Twice(known));
@@ -134,7 +169,13 @@ impl Parameters {
         }
         // An empty value says nothing, as an unset variable of a Helm chart does.
         let value = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
-        Ok(Self {
+        let adopt = match value("adopt") {
+            None => false,
+            Some(text) if text.eq_ignore_ascii_case("true") => true,
+            Some(text) if text.eq_ignore_ascii_case("false") => false,
+            Some(text) => return Err(ParameterError::Adopt(text.to_owned())),
+        };
+        let parsed = Self {
             server: value(SERVER).map(str::to_owned),
             share: value(SHARE).map(str::to_owned),
             sub_dir: match value(SUB_DIR) {
@@ -142,10 +183,11 @@ impl Parameters {
                 None => None,
             },
             on_delete: match value("onDelete") {
-                None => OnDelete::default(),
+                None => None,
                 Some(text) => [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive]
                     .into_iter()
                     .find(|policy| policy.to_string().eq_ignore_ascii_case(text))
+                    .map(Some)
                     .ok_or_else(|| ParameterError::OnDelete(text.to_owned()))?,
             },
             mode: value("mountPermissions")
@@ -155,7 +197,49 @@ impl Parameters {
             uid: value("uid").map(|text| number("uid", text)).transpose()?,
             gid: value("gid").map(|text| number("gid", text)).transpose()?,
             mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
-        })
+            adopt,
+        };
+        parsed.check_adoption()?;
+        Ok(parsed)
+    }
+
+    fn check_adoption(&self) -> Result<(), ParameterError> {
+        let refused = [
+            (
+                "onDelete",
+                self.on_delete
+                    .is_some_and(|policy| policy != OnDelete::Retain),
+            ),
+            ("mountPermissions", self.mode.is_some()),
+            ("uid", self.uid.is_some()),
+            ("gid", self.gid.is_some()),
+        ];
+        match refused.into_iter().find(|(_, given)| self.adopt && *given) {
+            Some((parameter, _)) => Err(ParameterError::NotWithAdopt(parameter)),
+            None => Ok(()),
+        }
+    }
+
+    /// These, with what `mutable` ones say instead.
+    ///
+    /// # Errors
+    /// When the folder is adopted and they would change it.
+    pub fn with(mut self, mutable: Self) -> Result<Self, ParameterError> {
+        self.on_delete = mutable.on_delete.or(self.on_delete);
+        self.mode = mutable.mode.or(self.mode);
+        self.uid = mutable.uid.or(self.uid);
+        self.gid = mutable.gid.or(self.gid);
+        self.check_adoption()?;
+        Ok(self)
+    }
+
+    /// What becomes of the folder when its volume is deleted.
+    pub fn policy(&self) -> OnDelete {
+        match self.on_delete {
+            Some(policy) => policy,
+            None if self.adopt => OnDelete::Retain,
+            None => OnDelete::default(),
+        }
     }
 }
 
@@ -258,7 +342,7 @@ mod tests {
         .unwrap();
         assert_eq!(parsed.server.as_deref(), Some("s"));
         assert_eq!(parsed.sub_dir.unwrap().to_string(), "x/y");
-        assert_eq!(parsed.on_delete, OnDelete::Retain);
+        assert_eq!(parsed.on_delete, Some(OnDelete::Retain));
         assert_eq!(parsed.mode, Some(0o770));
         assert_eq!((parsed.uid, parsed.gid), (Some(1000), Some(0)));
         assert_eq!(parsed.mount_options, ["nfsvers=4.1", "hard"]);
@@ -281,6 +365,7 @@ mod tests {
     fn wrong_values_are_refused() {
         for (key, value) in [
             ("onDelete", "destroy"),
+            ("adopt", "yes"),
             ("mountPermissions", "0888"),
             ("mountPermissions", "+7"),
             ("mountPermissions", "10000"),
@@ -297,6 +382,23 @@ mod tests {
             assert!(parse(&[(key, value)]).is_err(), "{key}={value}");
         }
         assert_eq!(parse(&[("mountPermissions", "0")]).unwrap().mode, None);
+    }
+
+    #[test]
+    fn an_adopted_folder_stays_as_it_is() {
+        let adopted = parse(&[("adopt", "True")]).unwrap();
+        assert_eq!(adopted.policy(), OnDelete::Retain);
+        assert!(parse(&[("adopt", "true"), ("onDelete", "retain")]).is_ok());
+        for (key, value) in [
+            ("onDelete", "delete"),
+            ("uid", "1"),
+            ("mountPermissions", "0700"),
+        ] {
+            let error = parse(&[("adopt", "true"), (key, value)]).unwrap_err();
+            assert!(matches!(error, ParameterError::NotWithAdopt(_)), "{error}");
+            let mutable = parse(&[(key, value)]).unwrap();
+            assert!(adopted.clone().with(mutable).is_err(), "{key}");
+        }
     }
 
     #[test]

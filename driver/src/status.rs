@@ -13,6 +13,7 @@ use crate::controller::error::ControllerError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
+use crate::share::copy::CopyError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
 use rustix::io::Errno;
@@ -84,7 +85,7 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::Invalid(_)
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
-        ControllerError::ForeignId(_) => Code::NotFound,
+        ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
         ControllerError::UnknownShare(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
@@ -115,13 +116,26 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::NewerFormat { .. }
         | ShareError::Damaged { .. }
         | ShareError::Foreign { .. }
+        | ShareError::NothingToAdopt { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
-        ShareError::Overlap { .. } => Code::InvalidArgument,
+        ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
+            Code::InvalidArgument
+        }
         ShareError::Different { .. } | ShareError::KeyTaken { .. } => Code::AlreadyExists,
-        ShareError::NoVolume => Code::NotFound,
-        ShareError::TooLarge { .. } => Code::OutOfRange,
-        ShareError::Contended { .. } | ShareError::Vanished { .. } => Code::Aborted,
+        ShareError::NoVolume | ShareError::NoSnapshot | ShareError::NoSource(_) => Code::NotFound,
+        ShareError::TooLarge { .. } | ShareError::SmallerThanSource { .. } => Code::OutOfRange,
+        ShareError::Contended { .. }
+        | ShareError::Vanished { .. }
+        | ShareError::SourceNotReady(_)
+        | ShareError::CopiedElsewhere { .. } => Code::Aborted,
+        ShareError::Copy(error) => match error {
+            CopyError::Stopped | CopyError::Changing { .. } => Code::Aborted,
+            CopyError::NoRoom { .. } => Code::ResourceExhausted,
+            CopyError::Io { source, .. } => io_code(source),
+            #[cfg(test)]
+            CopyError::Crash(_) => Code::Unavailable,
+        },
         ShareError::Unfinished { .. } => Code::Unavailable,
         ShareError::Io { source, .. } => io_code(source),
         #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The syntax of volume ids: `<share>#<share's UUID>.<name key>.<nonce>`, at most 128 bytes, where the share is a name or
-//! `server/path`. Must not do I/O.
+//! The syntax of ids: `<share>#<share's UUID>.<name key>.<nonce>` for a volume, the same with `@` instead of `#` for a
+//! snapshot, at most 128 bytes, where the share is a name or `server/path`. Must not do I/O.
 
 use crate::export::Export;
 use crate::limits::MAX_STRING;
@@ -34,6 +34,27 @@ pub struct VolumeId {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("the volume id {0:?} is not one of this driver's: they are SHARE#UUID.KEY.NONCE")]
 pub struct ForeignId(pub String);
+
+/// The id of one snapshot, with the same parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotId {
+    /// Where the share is.
+    pub location: Location,
+    /// Which share it is.
+    pub uuid: ShareUuid,
+    /// Where the record is kept.
+    pub key: NameKey,
+    /// Which of the snapshots that had this name.
+    pub nonce: Nonce,
+}
+
+/// Text that is no snapshot's id of this driver.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the snapshot id {0:?} is not one of this driver's: they are SHARE@UUID.KEY.NONCE")]
+pub struct ForeignSnapshotId(pub String);
+
+const VOLUME: char = '#';
+const SNAPSHOT: char = '@';
 
 /// A name or an address for which ids would be too long.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -104,9 +125,34 @@ impl fmt::Display for VolumeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}#{}.{}.{}",
+            "{}{VOLUME}{}.{}.{}",
             self.location, self.uuid, self.key, self.nonce
         )
+    }
+}
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}{SNAPSHOT}{}.{}.{}",
+            self.location, self.uuid, self.key, self.nonce
+        )
+    }
+}
+
+impl FromStr for SnapshotId {
+    type Err = ForeignSnapshotId;
+
+    fn from_str(text: &str) -> Result<Self, ForeignSnapshotId> {
+        let (location, uuid, key, nonce) = parse(text, SNAPSHOT)
+            .ok_or_else(|| ForeignSnapshotId(text.chars().take(MAX_STRING).collect()))?;
+        Ok(Self {
+            location,
+            uuid,
+            key,
+            nonce,
+        })
     }
 }
 
@@ -114,23 +160,30 @@ impl FromStr for VolumeId {
     type Err = ForeignId;
 
     fn from_str(text: &str) -> Result<Self, ForeignId> {
-        parse(text).ok_or_else(|| ForeignId(text.chars().take(MAX_STRING).collect()))
+        let (location, uuid, key, nonce) = parse(text, VOLUME)
+            .ok_or_else(|| ForeignId(text.chars().take(MAX_STRING).collect()))?;
+        Ok(Self {
+            location,
+            uuid,
+            key,
+            nonce,
+        })
     }
 }
 
-fn parse(text: &str) -> Option<VolumeId> {
+fn parse(text: &str, mark: char) -> Option<(Location, ShareUuid, NameKey, Nonce)> {
     if text.len() > MAX_STRING {
         return None;
     }
-    // A path may hold a '#', the tokens cannot.
-    let (location, tokens) = text.rsplit_once('#')?;
+    // A path may hold the mark, the tokens cannot.
+    let (location, tokens) = text.rsplit_once(mark)?;
     let mut tokens = tokens.split('.');
-    let id = VolumeId {
-        location: location.parse().ok()?,
-        uuid: tokens.next()?.parse().ok()?,
-        key: tokens.next()?.parse().ok()?,
-        nonce: tokens.next()?.parse().ok()?,
-    };
+    let id = (
+        location.parse().ok()?,
+        tokens.next()?.parse().ok()?,
+        tokens.next()?.parse().ok()?,
+        tokens.next()?.parse().ok()?,
+    );
     tokens.next().is_none().then_some(id)
 }
 
@@ -162,6 +215,24 @@ mod tests {
         }
         let id = id(Location::Named("a.b-C_1".to_owned()));
         assert_eq!(id.to_string().parse::<VolumeId>().unwrap(), id);
+    }
+
+    #[test]
+    fn a_snapshot_is_no_volume() {
+        for (server, path) in [("s", "/a@b"), ("s", "/a#b"), ("fe80::1", "/@#")] {
+            let volume = id(Location::Export(Export::parse(server, path).unwrap()));
+            let text = volume.to_string();
+            assert!(text.parse::<SnapshotId>().is_err(), "{text}");
+            let snapshot = SnapshotId {
+                location: volume.location,
+                uuid: volume.uuid,
+                key: volume.key,
+                nonce: volume.nonce,
+            };
+            let text = snapshot.to_string();
+            assert_eq!(text.parse::<SnapshotId>().unwrap(), snapshot, "{text}");
+            assert!(text.parse::<VolumeId>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,15 +1,19 @@
-//! Answers made from records: volumes, their contexts, and lists of them.
+//! Answers made from records: volumes, their contexts, snapshots, and lists of them.
 
 use super::error::ControllerError;
 use super::shares::Shares;
 use crate::export::Export;
 use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
-use crate::share::database::{Expect, Share};
+use crate::share::database::Expect;
 use crate::share::error::ShareError;
-use crate::share::listing::{self, Listed};
-use crate::share::record::Record;
+use crate::share::listing::{self, List, Listed};
+use crate::share::record::{Record, State};
+use crate::share::snapshot::Snapshot;
+use crate::share::source::Source;
 use crate::share::token::{NameKey, Nonce, ShareUuid};
-use crate::volume_id::{Location, VolumeId};
+use crate::volume_id::{Location, SnapshotId, VolumeId};
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::{self as csi, VolumeContentSource};
 use csi_proto::v1::{ListVolumesResponse, Volume, VolumeCondition, list_volumes_response};
 use prost::Message;
 use std::collections::BTreeMap;
@@ -25,8 +29,44 @@ pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record) -> Volum
         capacity_bytes: record.capacity_bytes,
         volume_id: id(export, uuid, record).to_string(),
         volume_context: context(export, record),
-        content_source: None,
+        content_source: record.wanted.source.as_ref().map(content_source),
         accessible_topology: Vec::new(),
+    }
+}
+
+fn content_source(source: &Source) -> VolumeContentSource {
+    let kind = match source {
+        Source::Volume(origin) => Type::Volume(VolumeSource {
+            volume_id: origin.id.clone(),
+        }),
+        Source::Snapshot(origin) => Type::Snapshot(SnapshotSource {
+            snapshot_id: origin.id.clone(),
+        }),
+    };
+    VolumeContentSource { r#type: Some(kind) }
+}
+
+/// A snapshot as it is told to an orchestrator.
+pub(super) fn snapshot(export: &Export, uuid: ShareUuid, record: &Snapshot) -> csi::Snapshot {
+    let id = SnapshotId {
+        location: record
+            .location
+            .parse()
+            .unwrap_or_else(|()| Location::Export(export.clone())),
+        uuid,
+        key: NameKey::of(&record.name),
+        nonce: record.nonce,
+    };
+    csi::Snapshot {
+        size_bytes: record.size_bytes,
+        snapshot_id: id.to_string(),
+        source_volume_id: record.source.id.clone(),
+        creation_time: Some(prost_types::Timestamp {
+            seconds: i64::try_from(record.created).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+        ready_to_use: record.state == State::Ready,
+        group_snapshot_id: String::new(),
     }
 }
 
@@ -90,14 +130,42 @@ fn share_key(export: &Export) -> NameKey {
     NameKey::of(&export.to_string())
 }
 
-/// A page of the list of all volumes on all known shares, in the order of shares and keys.
-///
-/// A share that cannot be listed fails the call: a list without its volumes would say that they are gone.
+/// The greatest number of entries of a page.
+pub(super) fn max_entries(asked: i32) -> Result<usize, ControllerError> {
+    match usize::try_from(asked) {
+        Ok(0) => Ok(usize::MAX),
+        Ok(max) => Ok(max),
+        Err(_) => Err(ControllerError::Invalid(format!(
+            "max_entries is {asked}: it must not be negative"
+        ))),
+    }
+}
+
+/// A page of the list of all volumes on all known shares.
 pub(super) async fn list(
     shares: &Arc<Shares>,
     max_entries: usize,
     token: &str,
 ) -> Result<ListVolumesResponse, ControllerError> {
+    let shown = |export: &Export, uuid, key, listed| Some(entry(export, uuid, key, listed));
+    let (entries, next_token) = pages::<Record, _>(shares, max_entries, token, shown).await?;
+    Ok(ListVolumesResponse {
+        entries,
+        next_token,
+    })
+}
+
+/// A page of a list over all known shares, in the order of shares and keys, and the token of the next one. `show` makes an
+/// entry, or leaves it out.
+///
+/// A share that cannot be listed fails the call: a list without what is on it would say that it is gone.
+pub(super) async fn pages<R: List, E: Message + Send + 'static>(
+    shares: &Arc<Shares>,
+    max_entries: usize,
+    token: &str,
+    show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Send + Sync + 'static,
+) -> Result<(Vec<E>, String), ControllerError> {
+    let show = Arc::new(show);
     let mut exports = shares.known().into_iter();
     let mut after = None;
     let mut next = exports.next();
@@ -125,9 +193,15 @@ pub(super) async fn list(
             ..Page::default()
         };
         let room = max_entries - page.entries.len();
+        let show = Arc::clone(&show);
         let walked = shares
             .with_share(&export, &[], expect, move |share| {
-                let full = part.fill(&address, share, from, room)?;
+                let full = listing::walk::<R>(share, from, |key, item| {
+                    match show(&address, share.uuid(), key, item) {
+                        Some(entry) => part.add(&address, key, entry, room),
+                        None => ControlFlow::Continue(()),
+                    }
+                })?;
                 Ok((part, full))
             })
             .await;
@@ -137,60 +211,55 @@ pub(super) async fn list(
                 page.entries.extend(part.entries);
                 page.last = part.last.or(page.last);
                 if full {
-                    return Ok(ListVolumesResponse {
-                        next_token: page.last.map(|place| place.token()).unwrap_or_default(),
-                        entries: page.entries,
-                    });
+                    let token = page.last.map(|place| place.token()).unwrap_or_default();
+                    return Ok((page.entries, token));
                 }
             }
-            // Named at the start and not used yet: it holds no volumes.
+            // Named at the start and not used yet: there is nothing on it.
             Err(ControllerError::Share { source, .. })
                 if matches!(*source, ShareError::NotInitialised) => {}
             Err(other) => return Err(other),
         }
         next = exports.next();
     }
-    Ok(ListVolumesResponse {
-        entries: page.entries,
-        next_token: String::new(),
-    })
+    Ok((page.entries, String::new()))
 }
 
 /// A page, or one share's part of it.
-#[derive(Default)]
-struct Page {
-    entries: Vec<list_volumes_response::Entry>,
+struct Page<E> {
+    entries: Vec<E>,
     bytes: usize,
     last: Option<Place>,
 }
 
-impl Page {
-    /// Adds the volumes of a share after `from`, at most `room` of them. Returns whether there are more.
-    fn fill(
-        &mut self,
-        export: &Export,
-        share: &Share,
-        from: Option<NameKey>,
-        room: usize,
-    ) -> Result<bool, ShareError> {
-        listing::walk(share, from, |key, listed| {
-            if self.entries.len() == room {
-                return ControlFlow::Break(());
-            }
-            let entry = entry(export, share.uuid(), key, listed);
-            // The tag and the length before each entry.
-            let bytes = entry.encoded_len() + 6;
-            if self.bytes + bytes > MAX_PAGE {
-                return ControlFlow::Break(());
-            }
-            self.bytes += bytes;
-            self.entries.push(entry);
-            self.last = Some(Place {
-                share: share_key(export),
-                after: key,
-            });
-            ControlFlow::Continue(())
-        })
+impl<E> Default for Page<E> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            bytes: 0,
+            last: None,
+        }
+    }
+}
+
+impl<E: Message> Page<E> {
+    /// Adds an entry, of at most `room`, or says that the page is full.
+    fn add(&mut self, export: &Export, key: NameKey, entry: E, room: usize) -> ControlFlow<()> {
+        if self.entries.len() == room {
+            return ControlFlow::Break(());
+        }
+        // The tag and the length before each entry.
+        let bytes = entry.encoded_len() + 6;
+        if self.bytes + bytes > MAX_PAGE {
+            return ControlFlow::Break(());
+        }
+        self.bytes += bytes;
+        self.entries.push(entry);
+        self.last = Some(Place {
+            share: share_key(export),
+            after: key,
+        });
+        ControlFlow::Continue(())
     }
 }
 

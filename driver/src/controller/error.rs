@@ -7,7 +7,7 @@ use crate::operations::Busy;
 use crate::parameters::ParameterError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
-use crate::volume_id::{ForeignId, IdTooLong};
+use crate::volume_id::{ForeignId, ForeignSnapshotId, IdTooLong};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -36,6 +36,9 @@ pub enum ControllerError {
     /// The id is not one of ours.
     #[error(transparent)]
     ForeignId(#[from] ForeignId),
+    /// The snapshot's id is not one of ours.
+    #[error(transparent)]
+    ForeignSnapshotId(#[from] ForeignSnapshotId),
     /// The id names a share that this driver was not told of.
     #[error(
         "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"

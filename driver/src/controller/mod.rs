@@ -3,9 +3,11 @@
 
 mod answer;
 pub mod config;
+mod copies;
 mod deadline;
 pub mod error;
 mod shares;
+mod snapshots;
 mod volumes;
 
 pub use config::{ControllerConfig, NamedShare};
@@ -13,10 +15,11 @@ pub use config::{ControllerConfig, NamedShare};
 use crate::capability::{self, CapabilityError};
 use crate::limits;
 use crate::operations::Operation;
-use crate::parameters::{Parameters, secret_options};
+use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
-use crate::share::token::NameKey;
+use crate::share::record::Changes;
 use crate::volume_id::VolumeId;
+use copies::Purpose;
 use csi_proto::v1::controller_server;
 use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::v1::{self as csi, ControllerServiceCapability};
@@ -29,7 +32,7 @@ use tonic::{Request, Response, Status};
 use volumes::{Creation, check_range};
 
 /// What this controller can do, and no more.
-const CAPABILITIES: [rpc::Type; 7] = [
+const CAPABILITIES: [rpc::Type; 12] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::ListVolumes,
     rpc::Type::GetCapacity,
@@ -37,6 +40,11 @@ const CAPABILITIES: [rpc::Type; 7] = [
     rpc::Type::VolumeCondition,
     rpc::Type::GetVolume,
     rpc::Type::SingleNodeMultiWriter,
+    rpc::Type::CreateDeleteSnapshot,
+    rpc::Type::ListSnapshots,
+    rpc::Type::GetSnapshot,
+    rpc::Type::CloneVolume,
+    rpc::Type::ModifyVolume,
 ];
 
 /// The Controller service. Cheap to clone; the clones are one controller.
@@ -75,7 +83,7 @@ impl Controller {
         request: csi::CreateVolumeRequest,
     ) -> Result<csi::CreateVolumeResponse, ControllerError> {
         let creation = Creation::check(&self.shares, &request)?;
-        let key = (creation.export.clone(), NameKey::of(&creation.wanted.name));
+        let key = creation.key();
         let operation = Operation {
             rpc: "CreateVolume",
             arguments: csi::CreateVolumeRequest {
@@ -86,11 +94,23 @@ impl Controller {
         };
         let export = creation.export.clone();
         let shares = Arc::clone(&self.shares);
-        let outcome = self
+        let copies = &self.shares.copies;
+        if let Some(error) = copies.take_failure(Purpose::Volume, &key, &operation) {
+            return Err(error);
+        }
+        let own = operation.clone();
+        let ended = self
             .shares
             .operations
-            .run(key, operation, patience, || creation.run(shares))
-            .await??;
+            .run(key.clone(), operation.clone(), patience, || {
+                creation.run(shares, own)
+            })
+            .await?;
+        if ended.is_err() {
+            // It is heard now.
+            copies.take_failure(Purpose::Volume, &key, &operation);
+        }
+        let outcome = ended?;
         let uuid = self.shares.expect_or(&export, Expect::Any);
         match (outcome, uuid) {
             (Some(record), Expect::Known(uuid)) => Ok(csi::CreateVolumeResponse {
@@ -163,16 +183,7 @@ impl Controller {
         &self,
         request: csi::ListVolumesRequest,
     ) -> Result<csi::ListVolumesResponse, ControllerError> {
-        let max_entries = match usize::try_from(request.max_entries) {
-            Ok(0) => usize::MAX,
-            Ok(max) => max,
-            Err(_) => {
-                return Err(ControllerError::Invalid(format!(
-                    "max_entries is {}: it must not be negative",
-                    request.max_entries
-                )));
-            }
-        };
+        let max_entries = answer::max_entries(request.max_entries)?;
         // A token that is too long is not one of ours, and that has a code of its own.
         answer::list(&self.shares, max_entries, &request.starting_token).await
     }
@@ -247,6 +258,47 @@ impl Controller {
             capacity_bytes: record.capacity_bytes,
             node_expansion_required: false,
         })
+    }
+}
+
+impl Controller {
+    async fn modify(
+        &self,
+        patience: Duration,
+        request: csi::ControllerModifyVolumeRequest,
+    ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
+        limits::required("volume_id", &request.volume_id)?;
+        limits::map("secrets", &request.secrets)?;
+        limits::map("mutable_parameters", &request.mutable_parameters)?;
+        if request.mutable_parameters.is_empty() {
+            return Err(limits::LimitError::Missing("mutable_parameters").into());
+        }
+        let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
+        let options = secret_options(&request.secrets);
+        (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        let id: VolumeId = request.volume_id.parse()?;
+        let export = self.shares.locate(&id.location)?;
+        let operation = Operation {
+            rpc: "ControllerModifyVolume",
+            arguments: csi::ControllerModifyVolumeRequest {
+                secrets: Default::default(),
+                ..request
+            }
+            .encode_to_vec(),
+        };
+        let changes = Changes {
+            on_delete: asked.on_delete,
+            mode: asked.mode,
+            uid: asked.uid,
+            gid: asked.gid,
+        };
+        let shares = Arc::clone(&self.shares);
+        let work = || volumes::modify(shares, export.clone(), id.clone(), options, changes);
+        self.shares
+            .operations
+            .run((export.clone(), id.key), operation, patience, work)
+            .await??;
+        Ok(csi::ControllerModifyVolumeResponse {})
     }
 }
 
@@ -357,36 +409,47 @@ impl controller_server::Controller for Controller {
 
     async fn create_snapshot(
         &self,
-        _request: Request<csi::CreateSnapshotRequest>,
+        request: Request<csi::CreateSnapshotRequest>,
     ) -> Answer<csi::CreateSnapshotResponse> {
-        unimplemented("CreateSnapshot")
+        let patience = self.patience(&request);
+        answer_with(snapshots::create(&self.shares, patience, request.into_inner()).await)
     }
 
     async fn delete_snapshot(
         &self,
-        _request: Request<csi::DeleteSnapshotRequest>,
+        request: Request<csi::DeleteSnapshotRequest>,
     ) -> Answer<csi::DeleteSnapshotResponse> {
-        unimplemented("DeleteSnapshot")
+        let patience = self.patience(&request);
+        answer_with(snapshots::delete(&self.shares, patience, request.into_inner()).await)
     }
 
     async fn list_snapshots(
         &self,
-        _request: Request<csi::ListSnapshotsRequest>,
+        request: Request<csi::ListSnapshotsRequest>,
     ) -> Answer<csi::ListSnapshotsResponse> {
-        unimplemented("ListSnapshots")
+        let patience = self.patience(&request);
+        answer_with(
+            bounded(
+                patience,
+                snapshots::list(&self.shares, request.into_inner()),
+            )
+            .await,
+        )
     }
 
     async fn get_snapshot(
         &self,
-        _request: Request<csi::GetSnapshotRequest>,
+        request: Request<csi::GetSnapshotRequest>,
     ) -> Answer<csi::GetSnapshotResponse> {
-        unimplemented("GetSnapshot")
+        let patience = self.patience(&request);
+        answer_with(bounded(patience, snapshots::get(&self.shares, request.into_inner())).await)
     }
 
     async fn controller_modify_volume(
         &self,
-        _request: Request<csi::ControllerModifyVolumeRequest>,
+        request: Request<csi::ControllerModifyVolumeRequest>,
     ) -> Answer<csi::ControllerModifyVolumeResponse> {
-        unimplemented("ControllerModifyVolume")
+        let patience = self.patience(&request);
+        answer_with(self.modify(patience, request.into_inner()).await)
     }
 }

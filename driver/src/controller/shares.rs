@@ -3,14 +3,16 @@
 //! share's first use, and the purge of its trash.
 
 use super::config::ControllerConfig;
+use super::copies::{Copies, Purpose};
 use super::error::ControllerError;
+use super::snapshots;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::record::Record;
-use crate::share::recovery;
+use crate::share::recovery::{self, Unfinished};
 use crate::share::roots::Root;
 use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
@@ -57,6 +59,8 @@ pub(super) struct Shares {
     known: Mutex<BTreeMap<Export, Known>>,
     background: Mutex<JoinSet<()>>,
     pub(super) operations: Operations<VolumeKey, Outcome>,
+    pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
+    pub(super) copies: Copies,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,6 +73,8 @@ impl Shares {
             known: Mutex::default(),
             background: Mutex::default(),
             operations: Operations::default(),
+            snapshot_operations: Operations::default(),
+            copies: Copies::default(),
             config,
         };
         for named in &shares.config.named_shares {
@@ -348,7 +354,7 @@ impl Shares {
         let recovered = self
             .with_root(&export, &[], move |root| {
                 let share = match Share::open(root, expect) {
-                    Err(ShareError::NotInitialised) => return Ok(Vec::new()),
+                    Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
                 };
                 recovery::recover(&share, |key| {
@@ -356,11 +362,19 @@ impl Shares {
                         .operations
                         .hold((address.clone(), key), "the recovery after a restart")
                 })
+                .map(Some)
             })
             .await;
         match recovered {
-            Ok(failures) => {
-                for failure in failures {
+            Ok(None) => {}
+            Ok(Some(recovered)) => {
+                for copy in recovered.copies {
+                    match copy {
+                        Unfinished::Volume(key) => self.resume_volume(&export, key),
+                        Unfinished::Snapshot(key) => self.resume_snapshot(&export, key),
+                    }
+                }
+                for failure in recovered.failures {
                     (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
                 }
             }
@@ -372,6 +386,60 @@ impl Shares {
             }
         }
         self.purge_soon(&export);
+    }
+
+    /// Goes on in the background with a volume whose source was being copied.
+    fn resume_volume(self: &Arc<Self>, export: &Export, key: NameKey) {
+        let shares = Arc::clone(self);
+        let key = (export.clone(), key);
+        self.spawn(async move {
+            let owner = "the recovery after a restart";
+            let Some(_guard) = shares.operations.hold(key.clone(), owner) else {
+                return;
+            };
+            let expect = shares.expect_or(&key.0, Expect::Initialised);
+            let what = format!("the volume with the key {}", key.1);
+            let name_key = key.1;
+            // Its failure is told as a notice, and met again by the retry.
+            let _ = shares
+                .copy(
+                    Purpose::Volume,
+                    &key,
+                    (&[], expect),
+                    what,
+                    move |share, progress| recovery::resume_volume(share, name_key, progress),
+                )
+                .await;
+            shares.purge_soon(&key.0);
+        });
+    }
+
+    /// Goes on in the background with a snapshot that was being made, unless this process does so already.
+    pub(super) fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
+        let shares = Arc::clone(self);
+        let key = (export.clone(), key);
+        if self.snapshot_operations.is_running(&key) {
+            return;
+        }
+        self.spawn(async move {
+            let owner = "the recovery after a restart";
+            let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {
+                return;
+            };
+            let expect = shares.expect_or(&key.0, Expect::Initialised);
+            let what = format!("the snapshot with the key {}", key.1);
+            let name_key = key.1;
+            let _ = shares
+                .copy(
+                    Purpose::Snapshot,
+                    &key,
+                    (&[], expect),
+                    what,
+                    move |share, progress| recovery::resume_snapshot(share, name_key, progress),
+                )
+                .await;
+            shares.purge_soon(&key.0);
+        });
     }
 
     /// Purges the share's trash in the background. One purge a share runs at a time.

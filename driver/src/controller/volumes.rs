@@ -1,21 +1,27 @@
 //! Requests about one volume, from their checks to the work on the share.
 
 use super::answer;
+use super::copies::Purpose;
 use super::error::ControllerError;
-use super::shares::{Outcome, Shares};
+use super::shares::{Outcome, Shares, VolumeKey};
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
-use crate::parameters::{DEFAULT_MODE, Parameters, SERVER, SHARE, secret_options};
+use crate::operations::Operation;
+use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
+use crate::share::copy::Progress;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
-use crate::share::listing::{self, Listed};
-use crate::share::record::{Record, State, Wanted};
+use crate::share::listing::{List, Listed};
+use crate::share::record::{Changes, Record, State, Wanted};
+use crate::share::source::{Origin, Source};
 use crate::share::sub_path::SubPath;
+use crate::share::token::NameKey;
 use crate::share::token::ShareUuid;
-use crate::volume_id::{Location, VolumeId};
+use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
+use csi_proto::v1::volume_content_source::Type;
 use std::sync::Arc;
 
 /// Checks a range of sizes in bytes.
@@ -45,6 +51,8 @@ pub(super) struct Creation {
     pub wanted: Wanted,
     location: Location,
     control_options: Vec<String>,
+    /// The share of the source, where there is one.
+    source_uuid: Option<ShareUuid>,
 }
 
 impl Creation {
@@ -60,18 +68,22 @@ impl Creation {
             (shares.config.check_mount_options)(&access.mount.mount_flags)
                 .map_err(ControllerError::MountOption)?;
         }
-        if request.volume_content_source.is_some() {
+        limits::map("mutable_parameters", &request.mutable_parameters)?;
+        let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
+        let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
+        let (source, source_uuid) = match &request.volume_content_source {
+            None => (None, None),
+            Some(source) => {
+                let (source, uuid) = check_source(source)?;
+                (Some(source), Some(uuid))
+            }
+        };
+        if parameters.adopt && source.is_some() {
             return Err(ControllerError::Invalid(
-                "volume_content_source is not supported: this driver makes empty volumes only"
+                "volume_content_source cannot be given with the parameter adopt: an adopted folder stays as it is"
                     .to_owned(),
             ));
         }
-        if let Some(key) = request.mutable_parameters.keys().next() {
-            return Err(ControllerError::Invalid(format!(
-                "the mutable parameter {key:?} is not known: this driver has none"
-            )));
-        }
-        let parameters = Parameters::parse(&request.parameters)?;
         let chosen = shares.choose(&parameters)?;
         let secret = secret_options(&request.secrets);
         for options in [&parameters.mount_options, &secret] {
@@ -85,32 +97,131 @@ impl Creation {
             export: chosen.export,
             location: chosen.location,
             control_options,
+            source_uuid,
             wanted: Wanted {
                 required_bytes,
                 limit_bytes,
                 sub_dir: parameters
                     .sub_dir
+                    .clone()
                     .unwrap_or_else(|| SubPath::of_name(&request.name)),
-                on_delete: parameters.on_delete,
-                mode: parameters.mode.unwrap_or(DEFAULT_MODE),
+                on_delete: parameters.policy(),
+                mode: mode(&parameters, source.as_ref()),
                 uid: parameters.uid,
                 gid: parameters.gid,
                 mount_options: parameters.mount_options,
+                adopt: parameters.adopt,
+                source,
                 name: request.name.clone(),
             },
         })
     }
 
-    pub(super) async fn run(self, shares: Arc<Shares>) -> Outcome {
+    /// The volume, for the table of running operations.
+    pub(super) fn key(&self) -> VolumeKey {
+        (self.export.clone(), NameKey::of(&self.wanted.name))
+    }
+
+    pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+        let key = self.key();
         let expect = shares.expect_or(&self.export, Expect::Any);
         let (wanted, location) = (self.wanted, self.location.to_string());
-        shares
+        let Some(source_uuid) = self.source_uuid else {
+            return shares
+                .with_share(&self.export, &self.control_options, expect, move |share| {
+                    lifecycle::create(share, &wanted, &location, &Progress::default())
+                })
+                .await
+                .map(Some);
+        };
+        // One that is there need not wait for its turn to copy.
+        let again = wanted.clone();
+        let existing = shares
             .with_share(&self.export, &self.control_options, expect, move |share| {
-                lifecycle::create(share, &wanted, &location)
+                lifecycle::existing(share, &again)
             })
-            .await
-            .map(Some)
+            .await?;
+        if existing.is_some() {
+            return Ok(existing);
+        }
+        let what = format!("volume {:?}", wanted.name);
+        let copied = shares
+            .copy(
+                Purpose::Volume,
+                &key,
+                (&self.control_options, expect),
+                what,
+                move |share, progress| {
+                    if share.uuid() != source_uuid {
+                        return Err(ShareError::SourceElsewhere);
+                    }
+                    lifecycle::create(share, &wanted, &location, progress)
+                },
+            )
+            .await;
+        if let Err(error) = &copied {
+            shares
+                .copies
+                .keep_failure(Purpose::Volume, &key, &operation, error);
+            // Room that a failed copy took is wanted back.
+            shares.purge_soon(&key.0);
+        }
+        copied.map(Some)
     }
+}
+
+/// The mode of a volume's folder. A copy has its source's unless another is asked for.
+fn mode(parameters: &Parameters, source: Option<&Source>) -> Option<u32> {
+    match (parameters.mode, source) {
+        (Some(mode), _) => Some(mode),
+        (None, None) => Some(DEFAULT_MODE),
+        (None, Some(_)) => None,
+    }
+}
+
+/// Checks a volume_content_source. Returns it with the UUID of its share.
+fn check_source(source: &csi::VolumeContentSource) -> Result<(Source, ShareUuid), ControllerError> {
+    match &source.r#type {
+        None => Err(crate::limits::LimitError::Missing("volume_content_source.type").into()),
+        Some(Type::Volume(volume)) => {
+            limits::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
+            let id: VolumeId = volume.volume_id.parse()?;
+            let origin = Origin {
+                id: volume.volume_id.clone(),
+                key: id.key,
+                nonce: id.nonce,
+            };
+            Ok((Source::Volume(origin), id.uuid))
+        }
+        Some(Type::Snapshot(snapshot)) => {
+            let text = &snapshot.snapshot_id;
+            limits::required("volume_content_source.snapshot.snapshot_id", text)?;
+            let id: SnapshotId = text.parse()?;
+            let origin = Origin {
+                id: text.clone(),
+                key: id.key,
+                nonce: id.nonce,
+            };
+            Ok((Source::Snapshot(origin), id.uuid))
+        }
+    }
+}
+
+/// Changes a volume's folder and policy.
+pub(super) async fn modify(
+    shares: Arc<Shares>,
+    export: Export,
+    id: VolumeId,
+    options: Vec<String>,
+    changes: Changes,
+) -> Outcome {
+    let (key, nonce) = (id.key, id.nonce);
+    shares
+        .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
+            lifecycle::modify(share, key, nonce, &changes)
+        })
+        .await
+        .map(Some)
 }
 
 /// Deletes a volume and starts the purge of what it was.
@@ -160,7 +271,7 @@ pub(super) async fn get(
             &export,
             &[],
             Expect::Known(id.uuid),
-            move |share| match listing::read(share, key)? {
+            move |share| match Record::read(share, key)? {
                 Some(Listed::Volume(record, trouble)) if record.nonce == nonce => {
                     Ok((*record, trouble))
                 }
@@ -188,10 +299,31 @@ pub(super) fn objection(
     if let Err(error) = capability::check_all(&request.volume_capabilities) {
         return Some(error.to_string());
     }
-    if let Some(key) = request.mutable_parameters.keys().next() {
-        return Some(format!(
-            "the mutable parameter {key:?} is not known: this driver has none"
-        ));
+    let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
+        Ok(mutable) => mutable,
+        Err(error) => return Some(error.to_string()),
+    };
+    let changes = &record.changes;
+    let now = [
+        (
+            "mountPermissions",
+            mutable.mode,
+            changes.mode.or(record.wanted.mode),
+        ),
+        ("uid", mutable.uid, changes.uid.or(record.wanted.uid)),
+        ("gid", mutable.gid, changes.gid.or(record.wanted.gid)),
+    ];
+    if let Some((parameter, ..)) = now
+        .into_iter()
+        .find(|(_, asked, is)| asked.is_some() && asked != is)
+    {
+        return Some(format!("the mutable parameter {parameter} differs"));
+    }
+    if mutable
+        .on_delete
+        .is_some_and(|policy| policy != record.on_delete())
+    {
+        return Some(format!("onDelete is {}", record.on_delete()));
     }
     if !request.volume_context.is_empty() {
         let mut own = answer::context(export, record);
@@ -231,9 +363,11 @@ pub(super) fn objection(
     let wanted = Wanted {
         sub_dir: parameters
             .sub_dir
+            .clone()
             .unwrap_or_else(|| SubPath::of_name(&record.wanted.name)),
-        on_delete: parameters.on_delete,
-        mode: parameters.mode.unwrap_or(DEFAULT_MODE),
+        on_delete: parameters.policy(),
+        mode: mode(&parameters, record.wanted.source.as_ref()),
+        adopt: parameters.adopt,
         uid: parameters.uid,
         gid: parameters.gid,
         mount_options: parameters.mount_options,

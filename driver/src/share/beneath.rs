@@ -37,6 +37,15 @@ pub fn file(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
     open(at, path.as_ref(), flags)
 }
 
+/// A handle of whatever is at `path` below `at`, with which nothing can be done but to look at it, or to open it after that.
+///
+/// # Errors
+/// As for [`folder`].
+pub fn handle(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(at, path.as_ref(), flags)
+}
+
 fn open(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     patiently(|| open_once(&at, path, flags))
 }

@@ -11,6 +11,7 @@ use super::beneath;
 use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
+use super::record::Record;
 use super::store::{self, ATTEMPTS, Kept, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
@@ -297,7 +298,7 @@ fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, 
 /// The name of the volume that `owner` is; nothing when there is none. A claim is made after its record and released
 /// before it, so one without a record is a leftover.
 fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError> {
-    Ok(match store::look(share, owner.key)? {
+    Ok(match store::look::<Record>(share, owner.key)? {
         Kept::Found(found) if found.record.nonce == owner.nonce => Some(found.record.wanted.name),
         Kept::Unreadable(record) if record.nonce == owner.nonce => Some(owner.nonce.to_string()),
         _ => None,

@@ -20,6 +20,7 @@ const VOLUMES: &str = "volumes";
 const CLAIMS: &str = "folders";
 const TRASH: &str = "trash";
 const DRAFTS: &str = "drafts";
+const SNAPSHOTS: &str = "snapshots";
 
 /// What a call expects of the share that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Share {
     uuid: ShareUuid,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
+    /// `snapshots/`: one folder a name key, with the record and the data in it.
+    pub(super) snapshots: OwnedFd,
     /// `folders/`: the tree of claimed folders.
     pub(super) claims: OwnedFd,
     /// `trash/`: what is to be purged.
@@ -106,6 +109,7 @@ impl Share {
         };
         Ok(Self {
             volumes: part(VOLUMES)?,
+            snapshots: part(SNAPSHOTS)?,
             claims: part(CLAIMS)?,
             trash: part(TRASH)?,
             drafts: part(DRAFTS)?,
@@ -156,17 +160,23 @@ fn initialise(root: &Root) -> Result<Label, ShareError> {
     // Some servers give new folders a mode of their own; the records are nobody else's.
     fs::fchmod(&records, Mode::from_raw_mode(0o700)).doing(doing)?;
     step("the records folder is made")?;
-    for part in [VOLUMES, CLAIMS, TRASH, DRAFTS] {
+    for part in [VOLUMES, SNAPSHOTS, CLAIMS, TRASH, DRAFTS] {
         beneath::make_folder(&records, part, 0o700).doing(doing)?;
         step("a part is made")?;
     }
     // Under a new UUID the ids of these volumes would be refused for ever.
-    let volumes = beneath::folder(&records, VOLUMES).doing(doing)?;
-    if !beneath::names(&volumes).doing(doing)?.is_empty() {
+    let mut kept = false;
+    for shelf in [VOLUMES, SNAPSHOTS] {
+        let shelf = beneath::folder(&records, shelf).doing(doing)?;
+        kept |= !beneath::names(&shelf).doing(doing)?.is_empty();
+    }
+    if kept {
         // Another controller may have made the label, and the first volume, in this very moment.
         return read_label(root)?.ok_or_else(|| ShareError::Damaged {
             what: format!("{RECORDS_FOLDER}/{LABEL}"),
-            detail: "it is missing though there are volumes; put it back from a backup".to_owned(),
+            detail:
+                "it is missing though there are volumes or snapshots; put it back from a backup"
+                    .to_owned(),
         });
     }
     let label = Label {

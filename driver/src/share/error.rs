@@ -1,5 +1,6 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
+use super::copy::CopyError;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
 use std::io;
@@ -48,15 +49,13 @@ pub enum ShareError {
         detail: String,
     },
     /// Another name has the same key.
-    #[error(
-        "the name cannot be used: its key is that of the volume {other:?}; choose another name"
-    )]
+    #[error("the name cannot be used: its key is that of {other:?}; choose another name")]
     KeyTaken {
         /// The name that has the key.
         other: String,
     },
-    /// The name is taken by a volume that does not fit.
-    #[error("a volume of that name exists and differs: {difference}")]
+    /// The name is taken by one that does not fit.
+    #[error("one of that name exists and differs: {difference}")]
     Different {
         /// What differs, with both values.
         difference: String,
@@ -92,6 +91,51 @@ pub enum ShareError {
     Vanished {
         /// The volume's folder.
         path: SubPath,
+    },
+    /// There is no such snapshot.
+    #[error("there is no such snapshot on the share")]
+    NoSnapshot,
+    /// What is to be copied does not exist, or has been deleted while it was copied.
+    #[error("the source {0} does not exist (any more)")]
+    NoSource(String),
+    /// What is to be copied is on another share.
+    #[error(
+        "the source is on another share: a copy is made on the source's own share, so name that one in the parameters"
+    )]
+    SourceElsewhere,
+    /// What is to be copied is not finished.
+    #[error("the source {0} is not ready yet: try again when it is")]
+    SourceNotReady(String),
+    /// What is to be copied is larger than the copy may be.
+    #[error("the source has {source_bytes} bytes, more than the {allowed} that were asked for")]
+    SmallerThanSource {
+        /// The source's recorded size.
+        source_bytes: i64,
+        /// The largest size that the request allows.
+        allowed: i64,
+    },
+    /// Another controller does it.
+    #[error("{what} is being copied by another controller: try again when it has ended")]
+    CopiedElsewhere {
+        /// Which volume or snapshot.
+        what: String,
+    },
+    /// The copy was given up.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// There is no folder to adopt.
+    #[error(
+        "there is no folder {path} on the share to adopt: make it first, or leave out the parameter adopt"
+    )]
+    NothingToAdopt {
+        /// The folder asked for.
+        path: SubPath,
+    },
+    /// The volume's folder is not the driver's.
+    #[error("the volume's folder was adopted and is not the driver's: {what} cannot be changed")]
+    Adopted {
+        /// What was to be changed.
+        what: &'static str,
     },
     /// There is no such volume.
     #[error("there is no such volume on the share")]
@@ -133,6 +177,16 @@ pub enum ShareError {
 }
 
 impl ShareError {
+    /// Whether a test let the process die here; then nothing may be cleaned up.
+    pub(crate) fn is_crash(&self) -> bool {
+        match self {
+            #[cfg(test)]
+            Self::Crash(_) | Self::Copy(CopyError::Crash(_)) => true,
+            Self::Unfinished { source } => source.is_crash(),
+            _ => false,
+        }
+    }
+
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
     pub(crate) fn unfinished(self) -> Self {
         match self {

@@ -8,32 +8,46 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
+use super::copy::Progress;
 use super::crash::step;
 use super::database::{FORMAT, Share, now};
 use super::error::{Doing, ShareError};
-use super::record::{OnDelete, Record, State, Wanted};
+use super::fill;
+use super::record::{Changes, OnDelete, Record, State, Wanted};
+use super::snapshots::is_final;
 use super::store::{self, ATTEMPTS, Claimed, Found, PREPARED, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use super::trash;
-use rustix::fs::{self, Mode};
+use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
 /// Makes the volume that `wanted` describes, or returns the one that answers it. `location` is the share as it is to
-/// stand in a new volume's id.
+/// stand in a new volume's id, `progress` that of copying the source, where there is one.
 ///
 /// # Errors
 /// [`ShareError::Different`], [`ShareError::Overlap`], [`ShareError::Foreign`] and the like leave nothing behind;
 /// [`ShareError::Unfinished`] says that a retry is needed.
-pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, ShareError> {
+pub fn create(
+    share: &Share,
+    wanted: &Wanted,
+    location: &str,
+    progress: &Progress,
+) -> Result<Record, ShareError> {
     let key = NameKey::of(&wanted.name);
     let mut refusals = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let Some(found) = store::find(share, key)? else {
-            if let Err(refusal) = refuse_foreign(share, &wanted.sub_dir) {
+        let Some(found) = store::find::<Record>(share, key)? else {
+            let capacity_bytes = capacity(share, wanted)?;
+            let refused = if wanted.adopt {
+                refuse_to_adopt(share, &wanted.sub_dir)
+            } else {
+                refuse_foreign(share, &wanted.sub_dir)
+            };
+            if let Err(refusal) = refused {
                 // What lies there may be this very volume, made by another call since the look.
                 let own = matches!(&refusal, ShareError::Overlap { volume, .. } if *volume == wanted.name);
                 refusals += usize::from(!own);
@@ -49,12 +63,17 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
                 state: State::Creating,
                 location: location.to_owned(),
                 wanted: wanted.clone(),
-                capacity_bytes: wanted.capacity(),
+                capacity_bytes,
                 inode: 0,
                 created: now(),
+                copying: None,
+                copied: false,
+                changes: Changes::default(),
             };
             // Won or lost, the next look finds a record.
-            store::publish(share, &mut record)?;
+            store::publish(share, &mut record, |draft, record| {
+                prepare(share, draft, record)
+            })?;
             continue;
         };
         let record = &found.record;
@@ -75,6 +94,10 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
                 if record.state == State::Ready {
                     return Ok(found.record);
                 }
+                if record.needs_copy() {
+                    copy_source(share, &found, progress)?;
+                    continue;
+                }
                 match finish_create(share, &found) {
                     Ok(Some(record)) => return Ok(record),
                     Err(error) if !is_overtaken(&error) => return Err(error),
@@ -84,6 +107,125 @@ pub fn create(share: &Share, wanted: &Wanted, location: &str) -> Result<Record, 
         }
     }
     Err(contended(key))
+}
+
+/// The volume that answers `wanted`, if it is ready.
+///
+/// # Errors
+/// I/O errors. What is in the way of a creation is said by [`create`].
+pub fn existing(share: &Share, wanted: &Wanted) -> Result<Option<Record>, ShareError> {
+    Ok(store::find::<Record>(share, NameKey::of(&wanted.name))?
+        .map(|found| found.record)
+        .filter(|record| {
+            record.state == State::Ready
+                && record.wanted.name == wanted.name
+                && record.difference(wanted).is_none()
+        }))
+}
+
+/// The capacity of a new volume. One that is a copy is not smaller than its source.
+fn capacity(share: &Share, wanted: &Wanted) -> Result<i64, ShareError> {
+    let Some(source) = &wanted.source else {
+        return Ok(wanted.capacity());
+    };
+    let source_bytes = source.size(share)?;
+    for allowed in [wanted.required_bytes, wanted.limit_bytes] {
+        if allowed > 0 && allowed < source_bytes {
+            return Err(ShareError::SmallerThanSource {
+                source_bytes,
+                allowed,
+            });
+        }
+    }
+    Ok(wanted.required_bytes.max(source_bytes))
+}
+
+/// Makes ready what is published with the record: an empty volume's folder. A source is copied when the record is there.
+fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), ShareError> {
+    let wanted = &record.wanted;
+    if wanted.source.is_some() {
+        return Ok(());
+    }
+    let doing = || "making the volume's folder".to_owned();
+    let folder = if wanted.adopt {
+        let path = wanted.sub_dir.to_path();
+        beneath::folder(&share.root, path).map_err(blocked(&wanted.sub_dir, || {
+            format!("opening {}", wanted.sub_dir)
+        }))?
+    } else {
+        beneath::make_folder(draft, PREPARED, 0o700).doing(doing)?;
+        let folder = beneath::folder(draft, PREPARED).doing(doing)?;
+        dress(&folder, wanted.mode, wanted.uid, wanted.gid)?;
+        beneath::sync(&folder).doing(doing)?;
+        folder
+    };
+    record.inode = fs::fstat(&folder).doing(doing)?.st_ino;
+    Ok(())
+}
+
+/// Gives a volume's folder its owner and mode, as far as they are said.
+fn dress(
+    folder: &OwnedFd,
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), ShareError> {
+    let mut mode = mode;
+    if uid.is_some() || gid.is_some() {
+        if mode.is_none() {
+            // A change of owner clears the set-id bits.
+            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
+            mode = Some(stat.st_mode & 0o7777);
+        }
+        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
+            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
+                .to_owned()
+        })?;
+    }
+    match mode {
+        Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
+            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// Copies the source of `found`, a record that says creating. The record is to be looked at again.
+///
+/// # Errors
+/// Those of copying; a volume whose source cannot be copied is withdrawn.
+pub(super) fn copy_source(
+    share: &Share,
+    found: &Found,
+    progress: &Progress,
+) -> Result<(), ShareError> {
+    let wanted = &found.record.wanted;
+    let Some(source) = &wanted.source else {
+        return Ok(());
+    };
+    let filled = fill::fill(share, found, source, progress, |folder| {
+        dress(folder, wanted.mode, wanted.uid, wanted.gid)
+    });
+    match filled {
+        Err(error) if is_overtaken(&error) => Ok(()),
+        Err(error) if is_final(&error) => {
+            // By now the record has other generations.
+            for attempt in 0..ATTEMPTS {
+                pause(attempt);
+                match store::find::<Record>(share, found.record.key())? {
+                    Some(now)
+                        if now.record.nonce == found.record.nonce && now.record.needs_copy() =>
+                    {
+                        if let Claimed::Won = withdraw(share, &now)? {
+                            break;
+                        }
+                    }
+                    _ => break,
+                }
+            }
+            Err(error)
+        }
+        other => other,
+    }
 }
 
 /// Finishes what `found`, a record that says creating, has begun. Nothing when somebody else has changed it meanwhile.
@@ -99,7 +241,8 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
         Err(
             refusal @ (ShareError::Overlap { .. }
             | ShareError::Foreign { .. }
-            | ShareError::Blocked { .. }),
+            | ShareError::Blocked { .. }
+            | ShareError::NothingToAdopt { .. }),
         ) => {
             // Changed by others meanwhile, the refusal may be about a volume that is gone.
             return match withdraw(share, found)? {
@@ -123,6 +266,12 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
 fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
     let path = &found.record.wanted.sub_dir;
     let doing = || format!("moving the volume's folder to {path}");
+    if found.record.wanted.adopt {
+        return match exists_at(share, path)? {
+            true => Ok(()),
+            false => Err(ShareError::NothingToAdopt { path: path.clone() }),
+        };
+    }
     if !found.prepared {
         return match exists_at(share, path)? {
             true => Ok(()),
@@ -137,7 +286,7 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
         if inode == found.record.inode {
             return Ok(());
         }
-        return match store::find(share, found.record.key())? {
+        return match store::find::<Record>(share, found.record.key())? {
             Some(again) if again.record.nonce == found.record.nonce && again.prepared => {
                 Err(ShareError::Foreign { path: path.clone() })
             }
@@ -162,23 +311,20 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
 fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
     let mut next = found.record.next();
     next.state = State::Deleting;
-    // Should another call have placed the folder after all, it is ours and empty.
-    next.wanted.on_delete = OnDelete::Delete;
-    match store::update(share, found, &next).map_err(ShareError::unfinished)? {
-        Claimed::Lost => Ok(Claimed::Lost),
-        Claimed::Won => {
-            let withdrawn = Found {
-                folder: found
-                    .folder
-                    .try_clone()
-                    .doing(|| "withdrawing the volume".to_owned())?,
-                record: next,
-                prepared: found.prepared,
-            };
-            finish_delete(share, &withdrawn)?;
-            Ok(Claimed::Won)
-        }
+    next.copying = None;
+    if !found.record.wanted.adopt {
+        // Should another call have placed the folder after all, it is ours and nobody has used it.
+        next.changes.on_delete = Some(OnDelete::Delete);
     }
+    match store::update(share, found, &next) {
+        Ok(Claimed::Lost) => return Ok(Claimed::Lost),
+        Ok(Claimed::Won) => {}
+        // All the other steps take no room.
+        Err(ShareError::Io { source, .. }) if is_full(&source) => {}
+        Err(error) => return Err(error.unfinished()),
+    }
+    finish_delete(share, &found.with(next)?)?;
+    Ok(Claimed::Won)
 }
 
 /// Deletes the volume `nonce` of the name with `key`. One that is not there (any more) is fine.
@@ -188,7 +334,7 @@ fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
 pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let found = match store::find(share, key)? {
+        let found = match store::find::<Record>(share, key)? {
             Some(found) if found.record.nonce == nonce => found,
             // Another nonce: a newer volume of that name, which a late retry must not hit.
             _ => return Ok(()),
@@ -207,11 +353,7 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
             // way, the record still says ready, and the repeated call does the rest.
             Err(ShareError::Io { source, .. }) if is_full(&source) => {
-                let full = Found {
-                    record: next,
-                    ..found
-                };
-                return finish_delete(share, &full);
+                return finish_delete(share, &found.with(next)?);
             }
             Err(other) => return Err(other.unfinished()),
         }
@@ -227,8 +369,11 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     let record = &found.record;
     let path = &record.wanted.sub_dir;
     step("the record says deleting")?;
+    // First, so that none can become the prepared folder after that is set aside.
+    store::discard_copies(share, &found.folder, record.nonce, None)
+        .map_err(ShareError::unfinished)?;
     if !set_aside(found).map_err(ShareError::unfinished)? {
-        match record.wanted.on_delete {
+        match record.on_delete() {
             OnDelete::Retain => {}
             OnDelete::Delete | OnDelete::Archive => {
                 take_away(share, record).map_err(ShareError::unfinished)?;
@@ -299,7 +444,7 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
     if !is_ours(share, record)? {
         return give_back(share, path, &waiting);
     }
-    if record.wanted.on_delete == OnDelete::Archive {
+    if record.on_delete() == OnDelete::Archive {
         // Unique, and the same on each retry: once it is there, nothing waits any more.
         let parent = make_parents(share, path)?;
         let archived = archived_name(path, record.nonce);
@@ -314,7 +459,7 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
 /// have left one.
 fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
     Ok(claims::holds(share, &record.wanted.sub_dir, owner(record))?
-        && store::find(share, record.key())?
+        && store::find::<Record>(share, record.key())?
             .is_some_and(|found| found.record.nonce == record.nonce))
 }
 
@@ -327,7 +472,7 @@ pub(super) fn give_back(share: &Share, path: &SubPath, waiting: &str) -> Result<
 }
 
 /// Whether somebody else has finished, and removed, what was worked on: NFS says ESTALE of an open folder that is gone.
-fn is_overtaken(error: &ShareError) -> bool {
+pub(super) fn is_overtaken(error: &ShareError) -> bool {
     match error {
         ShareError::Io { source, .. } => beneath::errno(source) == Some(Errno::STALE),
         ShareError::Unfinished { source } => is_overtaken(source),
@@ -372,12 +517,13 @@ pub fn expand(
 ) -> Result<Record, ShareError> {
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let found = match store::find(share, key)? {
+        let found = match store::find::<Record>(share, key)? {
             Some(found) if found.record.nonce == nonce => found,
             _ => return Err(ShareError::NoVolume),
         };
         match found.record.state {
             State::Deleting => return Err(ShareError::NoVolume),
+            State::Creating if found.record.needs_copy() => return Err(ShareError::NoVolume),
             State::Creating => {
                 finish_create(share, &found)?;
                 continue;
@@ -400,12 +546,81 @@ pub fn expand(
     Err(contended(key))
 }
 
+/// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
+///
+/// # Errors
+/// [`ShareError::NoVolume`], [`ShareError::Adopted`], and I/O errors, after which a repeat is needed.
+pub fn modify(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    changes: &Changes,
+) -> Result<Record, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Record>(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            _ => return Err(ShareError::NoVolume),
+        };
+        let record = &found.record;
+        match record.state {
+            State::Ready => {}
+            State::Creating if !record.needs_copy() => {
+                finish_create(share, &found)?;
+                continue;
+            }
+            State::Creating | State::Deleting => return Err(ShareError::NoVolume),
+        }
+        let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
+        if record.wanted.adopt {
+            let policy = changes
+                .on_delete
+                .is_some_and(|policy| policy != OnDelete::Retain);
+            let what = match (ownership, policy) {
+                (true, _) => "its owner or mode",
+                (false, true) => "onDelete",
+                (false, false) => return Ok(found.record),
+            };
+            return Err(ShareError::Adopted { what });
+        }
+        if ownership {
+            let path = &record.wanted.sub_dir;
+            let folder = beneath::folder(&share.root, path.to_path())
+                .map_err(blocked(path, || format!("opening {path}")))?;
+            if !is_ours(share, record)? {
+                continue;
+            }
+            dress(&folder, changes.mode, changes.uid, changes.gid)?;
+            step("the folder is changed")?;
+        }
+        let mut next = record.next();
+        next.changes = record.changes.and(changes);
+        if next.changes == record.changes {
+            return Ok(found.record);
+        }
+        if let Claimed::Won = store::update(share, &found, &next)? {
+            return Ok(next);
+        }
+    }
+    Err(contended(key))
+}
+
 /// What is wrong with the volume, for its condition; nothing when all is well.
 ///
 /// # Errors
 /// I/O errors that tell nothing about this volume.
 pub fn trouble(share: &Share, record: &Record) -> Result<Option<String>, ShareError> {
     Ok(match record.state {
+        State::Creating if record.needs_copy() => Some(format!(
+            "its source is being copied, {}",
+            match &record.copying {
+                Some(copying) => format!(
+                    "{} entries and {} bytes so far",
+                    copying.files, copying.bytes
+                ),
+                None => "or waits for that: repeat CreateVolume".to_owned(),
+            }
+        )),
         State::Creating => Some("its creation is not finished: repeat CreateVolume".to_owned()),
         State::Deleting => Some("its deletion is not finished: repeat DeleteVolume".to_owned()),
         State::Ready => match exists_at(share, &record.wanted.sub_dir) {
@@ -474,6 +689,14 @@ fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
         Err(error) if beneath::is_gone(&error) => Ok(false),
         Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
     }
+}
+
+/// Refuses a folder that cannot be adopted before anything is begun. The claim decides races.
+fn refuse_to_adopt(share: &Share, path: &SubPath) -> Result<(), ShareError> {
+    if !exists_at(share, path)? {
+        return Err(ShareError::NothingToAdopt { path: path.clone() });
+    }
+    claims::taken(share, path)?.map_or(Ok(()), Err)
 }
 
 /// Refuses a path that is taken before anything is begun. The claim decides races; this gives the better answer.

@@ -1,10 +1,11 @@
-//! Going through a share's volumes in order, many records at a time to hide a server's latency, a bounded number in memory.
+//! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
 use super::database::Share;
 use super::error::ShareError;
 use super::lifecycle;
-use super::record::Record;
-use super::store::{self, Kept};
+use super::record::{Record, State};
+use super::snapshot::Snapshot;
+use super::store::{self, Keep, Kept};
 use super::token::{NameKey, Nonce};
 use std::ops::ControlFlow;
 use std::thread;
@@ -21,20 +22,31 @@ pub enum Listed {
     Unreadable(Nonce, String),
 }
 
-/// Calls `visit` for each volume whose key comes after `after`, in the order of the keys, until it breaks. Returns whether
-/// it broke.
+/// A kind of record, as a list shows it.
+pub trait List: Keep {
+    /// What a list shows.
+    type Item: Send;
+    /// What is kept under `key`, as a list shows it; nothing when there is nothing to show.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn read(share: &Share, key: NameKey) -> Result<Option<Self::Item>, ShareError>;
+}
+
+/// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks. Returns
+/// whether it broke.
 ///
 /// # Errors
 /// I/O errors.
-pub fn walk(
+pub fn walk<R: List>(
     share: &Share,
     after: Option<NameKey>,
-    mut visit: impl FnMut(NameKey, Listed) -> ControlFlow<()>,
+    mut visit: impl FnMut(NameKey, R::Item) -> ControlFlow<()>,
 ) -> Result<bool, ShareError> {
-    let keys = store::keys(share)?;
+    let keys = store::keys::<R>(share)?;
     let start = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
     for chunk in keys[start..].chunks(CHUNK) {
-        for (key, listed) in chunk.iter().zip(read_all(share, chunk)) {
+        for (key, listed) in chunk.iter().zip(read_all::<R>(share, chunk)) {
             if let Some(listed) = listed?
                 && visit(*key, listed).is_break()
             {
@@ -45,15 +57,17 @@ pub fn walk(
     Ok(false)
 }
 
-type Read = Result<Option<Listed>, ShareError>;
-
-fn read_all(share: &Share, keys: &[NameKey]) -> Vec<Read> {
+fn read_all<R: List>(share: &Share, keys: &[NameKey]) -> Vec<Result<Option<R::Item>, ShareError>> {
     let part = keys.len().div_ceil(THREADS).max(16);
     thread::scope(|scope| {
         let threads: Vec<_> = keys
             .chunks(part)
             .map(|keys| {
-                scope.spawn(|| keys.iter().map(|key| read(share, *key)).collect::<Vec<_>>())
+                scope.spawn(|| {
+                    keys.iter()
+                        .map(|key| R::read(share, *key))
+                        .collect::<Vec<_>>()
+                })
             })
             .collect();
         threads
@@ -67,20 +81,32 @@ fn read_all(share: &Share, keys: &[NameKey]) -> Vec<Read> {
     })
 }
 
-/// The volume under `key` as a list shows it; nothing when there is none.
-///
-/// # Errors
-/// I/O errors.
-pub fn read(share: &Share, key: NameKey) -> Read {
-    Ok(match store::look(share, key)? {
-        Kept::Nothing => None,
-        Kept::Found(found) => {
-            let trouble = lifecycle::trouble(share, &found.record)?;
-            Some(Listed::Volume(Box::new(found.record), trouble))
-        }
-        Kept::Unreadable(record) => Some(Listed::Unreadable(
-            record.nonce,
-            format!("its record cannot be read: {}", record.detail),
-        )),
-    })
+impl List for Record {
+    type Item = Listed;
+
+    fn read(share: &Share, key: NameKey) -> Result<Option<Listed>, ShareError> {
+        Ok(match store::look::<Self>(share, key)? {
+            Kept::Nothing => None,
+            Kept::Found(found) => {
+                let trouble = lifecycle::trouble(share, &found.record)?;
+                Some(Listed::Volume(Box::new(found.record), trouble))
+            }
+            Kept::Unreadable(record) => Some(Listed::Unreadable(
+                record.nonce,
+                format!("its record cannot be read: {}", record.detail),
+            )),
+        })
+    }
+}
+
+impl List for Snapshot {
+    type Item = Self;
+
+    /// A snapshot whose record cannot be used, or that is being deleted, is not shown: a list has no word for either.
+    fn read(share: &Share, key: NameKey) -> Result<Option<Self>, ShareError> {
+        Ok(match store::look::<Self>(share, key)? {
+            Kept::Found(found) if found.record.state != State::Deleting => Some(found.record),
+            _ => None,
+        })
+    }
 }

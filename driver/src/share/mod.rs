@@ -2,15 +2,21 @@
 
 mod beneath;
 mod claims;
+pub mod copy;
 mod crash;
 pub mod database;
 pub mod error;
+pub mod fill;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;
+mod process;
 pub mod record;
 pub mod recovery;
 pub mod roots;
+pub mod snapshot;
+pub mod snapshots;
+pub mod source;
 pub mod store;
 pub mod sub_path;
 pub mod token;

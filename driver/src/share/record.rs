@@ -1,11 +1,15 @@
 //! What is remembered of one volume. Owns the record's text and its checks; a record that was forged or cut short is
 //! refused here and its paths are checked again.
 
-use super::database::FORMAT;
+use super::database::{FORMAT, Share};
+use super::fill::{Copying, Fill};
+use super::source::Source;
+use super::store::Keep;
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 /// The longest record that is read, in bytes. Parameters have at most 4 KiB.
 pub const MAX_RECORD: u64 = 64 * 1024;
@@ -58,14 +62,53 @@ pub struct Wanted {
     pub sub_dir: SubPath,
     /// What becomes of the folder.
     pub on_delete: OnDelete,
-    /// The folder's permission bits.
-    pub mode: u32,
+    /// The folder's permission bits; unset: as the source has them.
+    pub mode: Option<u32>,
     /// The folder's owner; unset: whoever the server makes of this driver.
     pub uid: Option<u32>,
     /// The folder's group; unset as for the owner.
     pub gid: Option<u32>,
     /// Mount options for those who mount the volume.
     pub mount_options: Vec<String>,
+    /// What the volume is a copy of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
+    /// Whether the folder is one that exists, which is never made and never removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopt: bool,
+}
+
+/// What has been changed of a volume since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// What becomes of the folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_delete: Option<OnDelete>,
+    /// The folder's permission bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// The folder's owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The folder's group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
+}
+
+impl Changes {
+    /// These changes, and `later` ones on top.
+    pub(super) fn and(&self, later: &Self) -> Self {
+        Self {
+            on_delete: later.on_delete.or(self.on_delete),
+            mode: later.mode.or(self.mode),
+            uid: later.uid.or(self.uid),
+            gid: later.gid.or(self.gid),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Wanted {
@@ -100,12 +143,31 @@ pub struct Record {
     pub inode: u64,
     /// Seconds since 1970 when it was made, by the clock of the controller that made it.
     pub created: u64,
+    /// Who copies the source, while it is copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copying: Option<Copying>,
+    /// Whether the source is copied.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub copied: bool,
+    /// What has been changed since.
+    #[serde(default, skip_serializing_if = "Changes::is_none")]
+    pub changes: Changes,
 }
 
 impl Record {
     /// The key that the record is kept under.
     pub fn key(&self) -> NameKey {
         NameKey::of(&self.wanted.name)
+    }
+
+    /// What becomes of the folder, as of now.
+    pub fn on_delete(&self) -> OnDelete {
+        self.changes.on_delete.unwrap_or(self.wanted.on_delete)
+    }
+
+    /// Whether a source waits to be copied before the folder can be placed.
+    pub fn needs_copy(&self) -> bool {
+        self.state == State::Creating && self.wanted.source.is_some() && !self.copied
     }
 
     /// The same volume, one generation on.
@@ -141,17 +203,14 @@ impl Record {
             return Err("its content does not match its file's name".to_owned());
         }
         if record.wanted.name.len() > 128
-            || record.wanted.mode > 0o7777
+            || record.wanted.mode.is_some_and(|mode| mode > 0o7777)
+            || record.changes.mode.is_some_and(|mode| mode > 0o7777)
+            || (record.wanted.adopt && record.on_delete() != OnDelete::Retain)
             || record.capacity_bytes < 0
         {
             return Err("it has values that no volume has".to_owned());
         }
         Ok(record)
-    }
-
-    /// The name of the file that holds this generation.
-    pub(super) fn file_name(&self) -> String {
-        format!("{}.{}", self.nonce, self.generation)
     }
 
     /// How `wanted` differs from what this volume was made for, or nothing when this volume answers it.
@@ -170,6 +229,19 @@ impl Record {
                 self.capacity_bytes, wanted.required_bytes, wanted.limit_bytes
             ));
         }
+        if own.source != wanted.source {
+            let source = |source: &Option<Source>| match source {
+                Some(source) => source.to_string(),
+                None => "nothing".to_owned(),
+            };
+            return Some(format!(
+                "it is a copy of {}, asked for was one of {}",
+                source(&own.source),
+                source(&wanted.source)
+            ));
+        }
+        let octal =
+            |mode: Option<u32>| mode.map_or_else(|| "unset".to_owned(), |mode| format!("{mode:o}"));
         let id = |id: Option<u32>| id.map_or_else(|| "unset".to_owned(), |id| id.to_string());
         let parameters = [
             (
@@ -182,11 +254,8 @@ impl Record {
                 own.on_delete.to_string(),
                 wanted.on_delete.to_string(),
             ),
-            (
-                "mountPermissions",
-                format!("{:o}", own.mode),
-                format!("{:o}", wanted.mode),
-            ),
+            ("mountPermissions", octal(own.mode), octal(wanted.mode)),
+            ("adopt", own.adopt.to_string(), wanted.adopt.to_string()),
             ("uid", id(own.uid), id(wanted.uid)),
             ("gid", id(own.gid), id(wanted.gid)),
             (
@@ -201,6 +270,61 @@ impl Record {
             .map(|(parameter, own, wanted)| {
                 format!("its {parameter} is {own:?}, asked for was {wanted:?}")
             })
+    }
+}
+
+impl Keep for Record {
+    const SHELF: &'static str = "volumes";
+
+    fn shelf(share: &Share) -> &OwnedFd {
+        &share.volumes
+    }
+
+    fn key(&self) -> NameKey {
+        self.key()
+    }
+
+    fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        self.to_bytes()
+    }
+
+    fn from_bytes(
+        content: &[u8],
+        key: NameKey,
+        nonce: Nonce,
+        generation: u64,
+    ) -> Result<Self, String> {
+        Self::from_bytes(content, key, nonce, generation)
+    }
+}
+
+impl Fill for Record {
+    fn copying(&self) -> Option<&Copying> {
+        self.copying.as_ref()
+    }
+
+    fn with_copying(&self, copying: Option<Copying>) -> Self {
+        Self {
+            copying,
+            ..self.next()
+        }
+    }
+
+    fn filled(&self, inode: u64, _left_out: Option<String>) -> Self {
+        Self {
+            copying: None,
+            copied: true,
+            inode,
+            ..self.next()
+        }
     }
 }
 
@@ -222,14 +346,19 @@ mod tests {
                 limit_bytes: 20,
                 sub_dir: SubPath::of_name("v"),
                 on_delete: OnDelete::Delete,
-                mode: 0o755,
+                mode: Some(0o755),
                 uid: None,
                 gid: Some(7),
                 mount_options: vec![],
+                source: None,
+                adopt: false,
             },
             capacity_bytes: 10,
             inode: 1,
             created: 1,
+            copying: None,
+            copied: false,
+            changes: Changes::default(),
         }
     }
 

@@ -2,26 +2,77 @@
 //! that wait in the trash, old drafts. Must be safe while other controllers work on the same share.
 
 use super::beneath;
+use super::copy::Progress;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::lifecycle;
 use super::record::{Record, State};
+use super::snapshot::Snapshot;
+use super::snapshots;
 use super::store::{self, Kept};
 use super::token::NameKey;
 use super::trash;
 use rustix::fs::{self, AtFlags};
 use std::collections::HashMap;
 
+/// What a recovery has found.
+#[derive(Debug)]
+pub struct Recovered {
+    /// What could not be finished.
+    pub failures: Vec<ShareError>,
+    /// What was to be copied and is not: to be resumed with [`resume_volume`] or [`resume_snapshot`].
+    pub copies: Vec<Unfinished>,
+}
+
+/// A copy that was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Of a volume's source, by the key of the volume's name.
+    Volume(NameKey),
+    /// Of a snapshot, by the key of its name.
+    Snapshot(NameKey),
+}
+
+/// Goes on with the creation of a volume, if that is what its record says.
+///
+/// # Errors
+/// As for [`lifecycle::create`].
+pub fn resume_volume(share: &Share, key: NameKey, progress: &Progress) -> Result<(), ShareError> {
+    match store::find::<Record>(share, key)? {
+        Some(found) if found.record.needs_copy() => {
+            let record = &found.record;
+            lifecycle::create(share, &record.wanted, &record.location, progress).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Goes on with the creation of a snapshot, if that is what its record says.
+///
+/// # Errors
+/// As for [`snapshots::create`].
+pub fn resume_snapshot(share: &Share, key: NameKey, progress: &Progress) -> Result<(), ShareError> {
+    match store::find::<Snapshot>(share, key)? {
+        Some(found) if found.record.state == State::Creating => {
+            let record = &found.record;
+            let (source, location) = (&record.source, &record.location);
+            snapshots::create(share, &record.name, source, location, progress).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Goes through the whole share once. `claim` is asked for each record that needs work, and gives a guard, or nothing when
-/// this process works on that volume already. Returns what could not be finished.
+/// this process works on that volume already.
 ///
 /// # Errors
 /// When the share cannot be gone through.
 pub fn recover<G>(
     share: &Share,
     claim: impl Fn(NameKey) -> Option<G>,
-) -> Result<Vec<ShareError>, ShareError> {
+) -> Result<Recovered, ShareError> {
     let mut failures = Vec::new();
+    let mut copies = Vec::new();
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     failures.extend(trash::sweep_drafts(share).err());
     let mut waiting = HashMap::new();
@@ -33,9 +84,14 @@ pub fn recover<G>(
             }
         }
     }
-    for key in store::keys(share)? {
-        let Kept::Found(found) = store::look(share, key)? else {
-            continue;
+    for key in store::keys::<Record>(share)? {
+        let found = match store::look::<Record>(share, key)? {
+            Kept::Found(found) => found,
+            Kept::Nothing => {
+                failures.extend(store::clear_leftovers::<Record>(share, key).err());
+                continue;
+            }
+            Kept::Unreadable(_) => continue,
         };
         let record = &found.record;
         let done = match record.state {
@@ -44,6 +100,11 @@ pub fn recover<G>(
                 Some(name) => give_back(share, record, name),
                 None => Ok(()),
             },
+            // That may take hours, and is not waited for here.
+            State::Creating if record.needs_copy() => {
+                copies.push(Unfinished::Volume(key));
+                Ok(())
+            }
             unfinished => match claim(key) {
                 None => Ok(()),
                 Some(_guard) if unfinished == State::Creating => {
@@ -54,7 +115,22 @@ pub fn recover<G>(
         };
         failures.extend(done.err());
     }
-    Ok(failures)
+    for key in store::keys::<Snapshot>(share)? {
+        let done = match store::look::<Snapshot>(share, key)? {
+            Kept::Nothing => store::clear_leftovers::<Snapshot>(share, key),
+            Kept::Found(found) => match found.record.state {
+                State::Ready => Ok(()),
+                State::Creating => {
+                    copies.push(Unfinished::Snapshot(key));
+                    Ok(())
+                }
+                State::Deleting => snapshots::finish_delete(share, &found),
+            },
+            Kept::Unreadable(_) => Ok(()),
+        };
+        failures.extend(done.err());
+    }
+    Ok(Recovered { failures, copies })
 }
 
 fn give_back(share: &Share, record: &Record, waiting: &str) -> Result<(), ShareError> {

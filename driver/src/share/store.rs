@@ -1,7 +1,7 @@
-//! The records of volumes: find, publish, update, remove. Owns `volumes/` on the share and the races about it; what a
-//! state means and what follows from it is the business of `lifecycle`.
+//! The records of volumes and of snapshots: find, publish, update, remove. Owns `volumes/` and `snapshots/` on the share and
+//! the races about them; what a state means and what follows from it is the business of `lifecycle` and `snapshots`.
 //!
-//! Each volume has a folder `volumes/<name key>/` with its record in files `<nonce>.<generation>`, the highest one valid.
+//! Each has a folder `volumes/<name key>/` with its record in files `<nonce>.<generation>`, the highest one valid.
 //! - It is published by renaming a finished draft folder into place. A folder replaces an empty folder and nothing else,
 //!   so of two controllers one wins; and the folder's inode belongs to this one volume. Whoever comes late with an
 //!   update or a removal for a volume that is gone works through its open folder and hits nothing of a newer one.
@@ -17,7 +17,8 @@ use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{MAX_RECORD, Record};
 use super::token::{NameKey, Nonce};
-use rustix::fs::{self, AtFlags, Gid, Mode, Uid};
+use super::trash;
+use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -25,17 +26,69 @@ use std::time::Duration;
 /// The volume's own folder, made ready beside the record, until it is moved to its place.
 pub(super) const PREPARED: &str = "data";
 
+/// What an unfinished copy has beside the record, each with `.` and the nonce of the attempt: the data, and the folder of
+/// links that copying needs.
+pub(super) const COPYING: [&str; 2] = ["data", "links"];
+
 /// How often a look is repeated when others change what is looked at.
 pub(super) const ATTEMPTS: usize = 64;
 
+/// What is kept under a name, one record a folder, all records of one kind on a shelf of their own.
+pub trait Keep: Clone + PartialEq + Send + Sync + Sized + 'static {
+    /// The shelf's name below the records folder.
+    const SHELF: &'static str;
+    /// The shelf.
+    #[doc(hidden)]
+    fn shelf(share: &Share) -> &OwnedFd;
+    /// What the record is kept under.
+    fn key(&self) -> NameKey;
+    /// Which of those that had this name.
+    fn nonce(&self) -> Nonce;
+    /// 1 for the first, one more with each change.
+    fn generation(&self) -> u64;
+    /// The record's text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn to_bytes(&self) -> Result<Vec<u8>, String>;
+    /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn from_bytes(
+        content: &[u8],
+        key: NameKey,
+        nonce: Nonce,
+        generation: u64,
+    ) -> Result<Self, String>;
+    /// The name of the file that holds this generation.
+    fn file_name(&self) -> String {
+        format!("{}.{}", self.nonce(), self.generation())
+    }
+}
+
 /// A record and the open folder that it was found in.
 #[derive(Debug)]
-pub struct Found {
+pub struct Found<R = Record> {
     pub(super) folder: OwnedFd,
     /// The record's newest generation.
-    pub record: Record,
-    /// Whether the volume's folder still waits beside the record.
+    pub record: R,
+    /// Whether the data lie beside the record: a volume's until its folder is placed, a snapshot's for ever.
     pub(super) prepared: bool,
+}
+
+impl<R: Keep> Found<R> {
+    /// The same, as it is after an update.
+    pub(super) fn with(&self, record: R) -> Result<Self, ShareError> {
+        Ok(Self {
+            folder: self
+                .folder
+                .try_clone()
+                .doing(|| "keeping a folder open".to_owned())?,
+            record,
+            prepared: self.prepared,
+        })
+    }
 }
 
 /// A record that is there and cannot be used.
@@ -49,11 +102,11 @@ pub struct Unreadable {
 
 /// What is kept under a key.
 #[derive(Debug)]
-pub enum Kept {
+pub enum Kept<R = Record> {
     /// Nothing.
     Nothing,
     /// A record.
-    Found(Found),
+    Found(Found<R>),
     /// A record that cannot be used.
     Unreadable(Unreadable),
 }
@@ -71,12 +124,12 @@ pub(super) enum Claimed {
 ///
 /// # Errors
 /// [`ShareError::Damaged`] when it cannot be used, and I/O errors.
-pub fn find(share: &Share, key: NameKey) -> Result<Option<Found>, ShareError> {
+pub fn find<R: Keep>(share: &Share, key: NameKey) -> Result<Option<Found<R>>, ShareError> {
     match look(share, key)? {
         Kept::Nothing => Ok(None),
         Kept::Found(found) => Ok(Some(found)),
         Kept::Unreadable(record) => Err(ShareError::Damaged {
-            what: format!("the record volumes/{key}/{}", record.nonce),
+            what: format!("the record {}/{key}/{}", R::SHELF, record.nonce),
             detail: record.detail,
         }),
     }
@@ -86,21 +139,22 @@ pub fn find(share: &Share, key: NameKey) -> Result<Option<Found>, ShareError> {
 ///
 /// # Errors
 /// I/O errors.
-pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
+pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError> {
     let name = key.to_string();
+    let shelf = R::SHELF;
     let mut seen_empty = false;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let folder = match beneath::folder(&share.volumes, &name) {
+        let folder = match beneath::folder(R::shelf(share), &name) {
             Ok(folder) => folder,
             Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(Kept::Nothing),
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("opening volumes/{name}")),
+            Err(error) => return Err(error).doing(|| format!("opening {shelf}/{name}")),
         };
         let files = match list(&folder) {
             Ok(files) => files,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading volumes/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
         let Some((nonce, generation)) = files.newest else {
             // A listing is not one moment: look twice before saying that there is nothing.
@@ -111,13 +165,13 @@ pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
             continue;
         };
         if files.mixed {
-            let detail = "its folder has files of two volumes".to_owned();
+            let detail = "its folder has records of two".to_owned();
             return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
         }
         let generation = match newest_from(&folder, nonce, generation) {
             Ok(generation) => generation,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading volumes/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
         let content = match beneath::read(&folder, &format!("{nonce}.{generation}"), MAX_RECORD) {
             Ok(content) => content,
@@ -127,9 +181,9 @@ pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
                 let detail = error.to_string();
                 return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
             }
-            Err(error) => return Err(error).doing(|| format!("reading volumes/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
-        return Ok(match Record::from_bytes(&content, key, nonce, generation) {
+        return Ok(match R::from_bytes(&content, key, nonce, generation) {
             Ok(record) => Kept::Found(Found {
                 folder,
                 record,
@@ -139,7 +193,7 @@ pub fn look(share: &Share, key: NameKey) -> Result<Kept, ShareError> {
         });
     }
     Err(ShareError::Contended {
-        what: format!("the record volumes/{name}"),
+        what: format!("the record {}/{name}", R::SHELF),
     })
 }
 
@@ -185,30 +239,36 @@ fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
 }
 
-/// Publishes the first generation of `record`, with the volume's folder ready beside it. The record's inode is filled in.
+/// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it may also
+/// fill in the record.
 ///
 /// # Errors
 /// I/O errors, after which nothing is left behind but drafts, which the recovery sweeps.
-pub(super) fn publish(share: &Share, record: &mut Record) -> Result<Claimed, ShareError> {
-    let draft = record.nonce.to_string();
-    let result = draft_and_rename(share, record, &draft);
+pub(super) fn publish<R: Keep>(
+    share: &Share,
+    record: &mut R,
+    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<(), ShareError>,
+) -> Result<Claimed, ShareError> {
+    let draft = record.nonce().to_string();
+    let result = draft_and_rename(share, record, &draft, prepare);
     if !matches!(result, Ok(Claimed::Won)) && !is_crash(&result) {
         remove_draft(share, &draft);
     }
     result
 }
 
-fn draft_and_rename(
+fn draft_and_rename<R: Keep>(
     share: &Share,
-    record: &mut Record,
+    record: &mut R,
     draft: &str,
+    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<(), ShareError>,
 ) -> Result<Claimed, ShareError> {
     let doing = || "preparing the record on the share".to_owned();
     beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
     let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
     step("the draft's folder is made")?;
-    record.inode = prepare_folder(&folder, record)?;
-    step("the volume's folder is prepared")?;
+    prepare(&folder, record)?;
+    step("what lies beside the record is prepared")?;
     let text = record.to_bytes().map_err(|detail| ShareError::Damaged {
         what: "the new record".to_owned(),
         detail,
@@ -221,48 +281,31 @@ fn draft_and_rename(
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let renamed = beneath::rename(&share.drafts, draft, &share.volumes, &name);
+        let renamed = beneath::rename(&share.drafts, draft, R::shelf(share), &name);
         step("the record is published")?;
         let Err(error) = renamed else {
-            beneath::sync(&share.volumes)
+            beneath::sync(R::shelf(share))
                 .doing(doing)
                 .map_err(ShareError::unfinished)?;
             return Ok(Claimed::Won);
         };
-        match look(share, key).map_err(ShareError::unfinished)? {
-            Kept::Found(found) if found.record.nonce == record.nonce => return Ok(Claimed::Won),
+        match look::<R>(share, key).map_err(ShareError::unfinished)? {
+            Kept::Found(found) if found.record.nonce() == record.nonce() => {
+                return Ok(Claimed::Won);
+            }
             Kept::Found(_) | Kept::Unreadable(_) => return Ok(Claimed::Lost),
             Kept::Nothing => {
                 // An empty folder that the server does not let us replace, or that just went.
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
                     return Err(error).doing(|| "publishing the record".to_owned());
                 }
-                let _ = fs::unlinkat(&share.volumes, &name, AtFlags::REMOVEDIR);
+                clear_leftovers::<R>(share, key)?;
             }
         }
     }
     Err(ShareError::Contended {
-        what: format!("the record volumes/{name}"),
+        what: format!("the record {}/{name}", R::SHELF),
     })
-}
-
-/// Makes the volume's folder in the draft, where nobody else can reach it, and gives it its owner and mode.
-fn prepare_folder(draft: &OwnedFd, record: &Record) -> Result<u64, ShareError> {
-    let doing = || "making the volume's folder".to_owned();
-    beneath::make_folder(draft, PREPARED, 0o700).doing(doing)?;
-    let folder = beneath::folder(draft, PREPARED).doing(doing)?;
-    let wanted = &record.wanted;
-    if wanted.uid.is_some() || wanted.gid.is_some() {
-        fs::fchown(&folder, wanted.uid.map(Uid::from_raw), wanted.gid.map(Gid::from_raw)).doing(|| {
-            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
-                .to_owned()
-        })?;
-    }
-    // After the owner, since a change of owner clears the set-id bits.
-    fs::fchmod(&folder, Mode::from_raw_mode(wanted.mode))
-        .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned())?;
-    beneath::sync(&folder).doing(doing)?;
-    Ok(fs::fstat(&folder).doing(doing)?.st_ino)
 }
 
 /// Best effort: what stays is swept later.
@@ -281,8 +324,12 @@ fn remove_draft(share: &Share, draft: &str) {
 ///
 /// # Errors
 /// I/O errors, after which the update may or may not have taken effect.
-pub(super) fn update(share: &Share, found: &Found, next: &Record) -> Result<Claimed, ShareError> {
-    let doing = || "updating the volume's record".to_owned();
+pub(super) fn update<R: Keep>(
+    share: &Share,
+    found: &Found<R>,
+    next: &R,
+) -> Result<Claimed, ShareError> {
+    let doing = || "updating the record".to_owned();
     let text = next.to_bytes().map_err(|detail| ShareError::Damaged {
         what: "the updated record".to_owned(),
         detail,
@@ -306,10 +353,10 @@ pub(super) fn update(share: &Share, found: &Found, next: &Record) -> Result<Clai
         Ok(()) => {
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
             let _ = beneath::sync(&found.folder);
-            prune(found, next.generation);
+            prune(found, next.generation());
             Ok(Claimed::Won)
         }
-        Err(error) => match look(share, next.key())? {
+        Err(error) => match look::<R>(share, next.key())? {
             // An equal update by another controller is as good as ours.
             Kept::Found(now) if now.record == *next => Ok(Claimed::Won),
             Kept::Found(now) if now.record == found.record => Err(error).doing(doing),
@@ -319,9 +366,9 @@ pub(super) fn update(share: &Share, found: &Found, next: &Record) -> Result<Clai
 }
 
 /// Removes generations before the last but one, which nobody reads any more.
-fn prune(found: &Found, newest: u64) {
+fn prune<R: Keep>(found: &Found<R>, newest: u64) {
     if newest > 2 {
-        let old = format!("{}.{}", found.record.nonce, newest - 2);
+        let old = format!("{}.{}", found.record.nonce(), newest - 2);
         let _ = fs::unlinkat(&found.folder, &old, AtFlags::empty());
     }
 }
@@ -330,9 +377,13 @@ fn prune(found: &Found, newest: u64) {
 ///
 /// # Errors
 /// I/O errors, after which it is there still.
-pub(super) fn remove(share: &Share, found: &Found) -> Result<(), ShareError> {
-    let doing = || "removing the volume's record".to_owned();
-    let nonce = found.record.nonce;
+pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
+    let doing = || "removing the record".to_owned();
+    let nonce = found.record.nonce();
+    match discard_copies(share, &found.folder, nonce, None) {
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
+        other => other?,
+    }
     let mut generations: Vec<u64> = match beneath::names(&found.folder) {
         Ok(names) => names
             .iter()
@@ -357,22 +408,73 @@ pub(super) fn remove(share: &Share, found: &Found) -> Result<(), ShareError> {
     }
     // Only an empty folder goes: a newer volume's stays.
     let _ = fs::unlinkat(
-        &share.volumes,
+        R::shelf(share),
         found.record.key().to_string(),
         AtFlags::REMOVEDIR,
     );
-    beneath::sync(&share.volumes).doing(doing)
+    beneath::sync(R::shelf(share)).doing(doing)
+}
+
+/// Clears a folder without a record, where somebody who came late has left something, or nothing.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<(), ShareError> {
+    let doing = || format!("clearing {}/{key}", R::SHELF);
+    let name = key.to_string();
+    let folder = match beneath::folder(R::shelf(share), &name) {
+        Ok(folder) => folder,
+        Err(error) if beneath::is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error).doing(doing),
+    };
+    let names = match beneath::folder(&folder, ".").and_then(beneath::names) {
+        Ok(names) => names,
+        Err(error) if beneath::is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error).doing(doing),
+    };
+    let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
+    // A newer one has come to the same place, its record with it.
+    if names.iter().any(|name| parse_file_name(name).is_some()) {
+        return Ok(());
+    }
+    for name in names {
+        trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
+    }
+    let _ = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
+    Ok(())
+}
+
+/// Moves what unfinished copies have left beside a record to the trash, but for those of the attempt `but`.
+pub(super) fn discard_copies(
+    share: &Share,
+    folder: &OwnedFd,
+    nonce: Nonce,
+    but: Option<Nonce>,
+) -> Result<(), ShareError> {
+    let names = beneath::folder(folder, ".")
+        .and_then(beneath::names)
+        .doing(|| "looking for unfinished copies".to_owned())?;
+    for name in names {
+        let Ok(name) = name.to_str() else { continue };
+        let attempt = COPYING
+            .into_iter()
+            .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('.'));
+        if attempt.is_some_and(|attempt| but.is_none_or(|but| but.to_string() != attempt)) {
+            trash::discard(share, folder, name, nonce)?;
+        }
+    }
+    Ok(())
 }
 
 /// All keys that have a folder, sorted. A folder may turn out to hold nothing.
 ///
 /// # Errors
 /// I/O errors.
-pub fn keys(share: &Share) -> Result<Vec<NameKey>, ShareError> {
+pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
     // Opened anew: an open folder's position is shared, and an NFS client asks the server for changes only then.
-    let mut keys: Vec<NameKey> = beneath::folder(&share.volumes, ".")
+    let mut keys: Vec<NameKey> = beneath::folder(R::shelf(share), ".")
         .and_then(beneath::names)
-        .doing(|| "listing the volumes".to_owned())?
+        .doing(|| format!("listing the {}", R::SHELF))?
         .iter()
         .filter_map(|name| name.to_str().ok()?.parse().ok())
         .collect();
@@ -391,7 +493,7 @@ pub(super) fn pause(attempt: usize) {
 /// Whether a test let the process die here; then nothing may be cleaned up.
 pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
     #[cfg(test)]
-    return matches!(result, Err(ShareError::Crash(_)));
+    return matches!(result, Err(error) if error.is_crash());
     #[cfg(not(test))]
     {
         let _ = result;

@@ -298,18 +298,11 @@ pub(super) fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
 
 fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
     let doing = || "sweeping the drafts".to_owned();
-    // The age is the difference of two of the server's times, so this machine's clock does not matter.
     let nonce = Nonce::random().doing(doing)?;
-    let probe = format!("probe-{nonce}");
-    beneath::write_new(&share.drafts, &probe, b"").doing(doing)?;
     let time = |name: &CStr| {
         fs::statat(&share.drafts, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_mtime)
     };
-    let now = CString::new(probe.clone())
-        .map_err(io::Error::from)
-        .and_then(|name| Ok(time(&name)?));
-    let _ = fs::unlinkat(&share.drafts, &probe, AtFlags::empty());
-    let now = now.doing(doing)?;
+    let now = server_now(share)?;
     let names = beneath::folder(&share.drafts, ".")
         .and_then(beneath::names)
         .doing(doing)?;
@@ -322,4 +315,18 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
         }
     }
     Ok(())
+}
+
+/// The time by the server's clock, in seconds since 1970. An age is the difference of two of the server's times, so this
+/// machine's clock does not matter.
+///
+/// # Errors
+/// I/O errors: asking takes a file.
+pub(super) fn server_now(share: &Share) -> Result<i64, ShareError> {
+    let doing = || "asking for the server's time".to_owned();
+    let probe = format!("probe-{}", Nonce::random().doing(doing)?);
+    beneath::write_new(&share.drafts, &probe, b"").doing(doing)?;
+    let stat = fs::statat(&share.drafts, &*probe, AtFlags::SYMLINK_NOFOLLOW);
+    let _ = fs::unlinkat(&share.drafts, &*probe, AtFlags::empty());
+    Ok(stat.doing(doing)?.st_mtime)
 }

@@ -5,4 +5,5 @@ mod calls;
 mod hazards;
 mod lists;
 mod requests;
+mod snapshots;
 mod volumes;

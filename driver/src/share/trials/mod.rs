@@ -3,14 +3,17 @@
 //! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
 //! separated by colons, they run over NFS: each operation takes another mount, as if it were another controller's.
 
+mod copies;
 mod crashes;
 mod hazards;
 mod races;
 
+use super::copy::Progress;
 use super::crash::crashing;
 use super::database::{Expect, Share};
 use super::error::ShareError;
 use super::record::{OnDelete, Record, State, Wanted};
+use super::recovery::Unfinished;
 use super::store::{self, Claimed, Kept};
 use super::sub_path::SubPath;
 use super::token::NameKey;
@@ -57,7 +60,7 @@ impl Trial {
     }
 
     fn create(&self, wanted: &Wanted) -> Result<Record, ShareError> {
-        lifecycle::create(&self.share(), wanted, "s:/a")
+        lifecycle::create(&self.share(), wanted, "s:/a", &Progress::default())
     }
 
     fn delete(&self, record: &Record) -> Result<(), ShareError> {
@@ -65,20 +68,28 @@ impl Trial {
     }
 
     fn recover(&self) {
-        let failures = recovery::recover(&self.share(), |_| Some(())).unwrap();
-        assert!(failures.is_empty(), "{failures:?}");
+        let recovered = recovery::recover(&self.share(), |_| Some(())).unwrap();
+        assert!(recovered.failures.is_empty(), "{recovered:?}");
+        for copy in recovered.copies {
+            let (share, progress) = (self.share(), Progress::default());
+            match copy {
+                Unfinished::Volume(key) => recovery::resume_volume(&share, key, &progress),
+                Unfinished::Snapshot(key) => recovery::resume_snapshot(&share, key, &progress),
+            }
+            .unwrap();
+        }
     }
 
     fn records(&self) -> Vec<Record> {
         let share = self.share();
-        let keys = store::keys(&share).unwrap();
-        let records = keys
-            .into_iter()
-            .filter_map(|key| match store::look(&share, key).unwrap() {
-                Kept::Nothing => None,
-                Kept::Found(found) => Some(found.record),
-                Kept::Unreadable(record) => panic!("{record:?}"),
-            });
+        let keys = store::keys::<Record>(&share).unwrap();
+        let records =
+            keys.into_iter()
+                .filter_map(|key| match store::look::<Record>(&share, key).unwrap() {
+                    Kept::Nothing => None,
+                    Kept::Found(found) => Some(found.record),
+                    Kept::Unreadable(record) => panic!("{record:?}"),
+                });
         records.collect()
     }
 
@@ -134,10 +145,12 @@ fn wanted(name: &str, sub_dir: &str) -> Wanted {
         limit_bytes: 0,
         sub_dir: SubPath::parse(sub_dir).unwrap(),
         on_delete: OnDelete::Delete,
-        mode: 0o750,
+        mode: Some(0o750),
         uid: None,
         gid: None,
         mount_options: vec![],
+        source: None,
+        adopt: false,
     }
 }
 
@@ -155,7 +168,7 @@ fn at_each_step<B>(
         let ended = crashing(count, || work(&trial, &made));
         after(&trial, &made);
         match ended {
-            Err(ShareError::Crash(_)) => {}
+            Err(error) if error.is_crash() => {}
             _ => {
                 assert!(count >= least, "only {count} steps");
                 return;

@@ -90,14 +90,16 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                         0 => drop(trial.create(&volume).unwrap()),
                         1 => {
                             if let Some(found) =
-                                store::find(&trial.share(), NameKey::of(&name)).unwrap()
+                                store::find::<Record>(&trial.share(), NameKey::of(&name)).unwrap()
                             {
                                 trial.delete(&found.record).unwrap();
                             }
                         }
                         _ => {
                             let share = trial.share();
-                            if let Some(found) = store::find(&share, NameKey::of(&name)).unwrap() {
+                            if let Some(found) =
+                                store::find::<Record>(&share, NameKey::of(&name)).unwrap()
+                            {
                                 let size = 1 << 31;
                                 match lifecycle::expand(
                                     &share,
@@ -127,7 +129,7 @@ fn a_late_update_does_not_touch_a_newer_volume_of_the_name() {
     let trial = Trial::new();
     let old = trial.create(&wanted("v", "v")).unwrap();
     let share = trial.share();
-    let late = store::find(&share, old.key()).unwrap().unwrap();
+    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
     trial.delete(&old).unwrap();
     let new = trial.create(&wanted("v", "v")).unwrap();
     let mut next = late.record.next();
@@ -149,7 +151,7 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
         let trial = Trial::new();
         let old = trial.create(&wanted("old", "v")).unwrap();
         let share = trial.share();
-        let late = store::find(&share, old.key()).unwrap().unwrap();
+        let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
         trial.delete(&old).unwrap();
         let new = trial.create(&wanted("new", "v")).unwrap();
         std::fs::write(trial.at("v/file"), "data").unwrap();

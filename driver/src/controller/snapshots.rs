@@ -1,0 +1,386 @@
+//! Requests about snapshots, from their checks to the work on the share.
+
+use super::answer;
+use super::copies::Purpose;
+use super::error::ControllerError;
+use super::shares::{Shares, VolumeKey};
+use crate::export::Export;
+use crate::limits;
+use crate::operations::{Busy, Operation};
+use crate::parameters::{OF_SNAPSHOTS, Parameters, secret_options};
+use crate::share::database::Expect;
+use crate::share::error::ShareError;
+use crate::share::record::State;
+use crate::share::snapshot::Snapshot;
+use crate::share::snapshots;
+use crate::share::source::Origin;
+use crate::share::store;
+use crate::share::token::NameKey;
+use crate::volume_id::{SnapshotId, VolumeId};
+use csi_proto::v1 as csi;
+use prost::Message;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long CreateSnapshot waits for a copy that may be a small one, before it answers that it is not ready yet.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What a running operation on a snapshot gives.
+pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
+
+/// A checked CreateSnapshot.
+struct Creation {
+    export: Export,
+    source: VolumeId,
+    origin: Origin,
+    name: String,
+    options: Vec<String>,
+}
+
+impl Creation {
+    fn check(
+        shares: &Shares,
+        request: &csi::CreateSnapshotRequest,
+    ) -> Result<Self, ControllerError> {
+        limits::required("name", &request.name)?;
+        limits::required("source_volume_id", &request.source_volume_id)?;
+        limits::map("parameters", &request.parameters)?;
+        limits::map("secrets", &request.secrets)?;
+        let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
+        let source: VolumeId = request.source_volume_id.parse()?;
+        let export = shares.locate(&source.location)?;
+        if parameters.server.is_some() || parameters.share.is_some() {
+            let chosen = shares.choose(&parameters)?;
+            if chosen.export != export {
+                return Err(ControllerError::Invalid(format!(
+                    "the parameters name {}, the volume is on {export}: a snapshot is kept on its volume's share, so leave server and share out",
+                    chosen.export
+                )));
+            }
+        }
+        let secret = secret_options(&request.secrets);
+        let options = if secret.is_empty() {
+            parameters.mount_options
+        } else {
+            secret
+        };
+        (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        Ok(Self {
+            origin: Origin {
+                id: request.source_volume_id.clone(),
+                key: source.key,
+                nonce: source.nonce,
+            },
+            name: request.name.clone(),
+            export,
+            source,
+            options,
+        })
+    }
+
+    async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+        let key = (self.export, NameKey::of(&self.name));
+        let what = format!("snapshot {:?}", self.name);
+        let location = self.source.location.to_string();
+        let expect = Expect::Known(self.source.uuid);
+        let (name, origin) = (self.name, self.origin);
+        // One that is there need not wait for its turn to copy.
+        let (again, of) = (name.clone(), origin.clone());
+        let existing = shares
+            .with_share(&key.0, &self.options, expect, move |share| {
+                let found = store::find::<Snapshot>(share, NameKey::of(&again))?;
+                Ok(found.map(|found| found.record).filter(|record| {
+                    record.state == State::Ready
+                        && snapshots::refusal(record, &again, &of).is_none()
+                }))
+            })
+            .await?;
+        if existing.is_some() {
+            return Ok(existing);
+        }
+        let copied = shares
+            .copy(
+                Purpose::Snapshot,
+                &key,
+                (&self.options, expect),
+                what,
+                move |share, progress| {
+                    snapshots::create(share, &name, &origin, &location, progress)
+                },
+            )
+            .await;
+        if let Err(error) = &copied {
+            shares
+                .copies
+                .keep_failure(Purpose::Snapshot, &key, &operation, error);
+            // Room that a failed copy took is wanted back.
+            shares.purge_soon(&key.0);
+        }
+        copied.map(Some)
+    }
+}
+
+/// Begins a snapshot, and waits a little for its end.
+pub(super) async fn create(
+    shares: &Arc<Shares>,
+    patience: Duration,
+    request: csi::CreateSnapshotRequest,
+) -> Result<csi::CreateSnapshotResponse, ControllerError> {
+    let creation = Creation::check(shares, &request)?;
+    let key: VolumeKey = (creation.export.clone(), NameKey::of(&creation.name));
+    let operation = Operation {
+        rpc: "CreateSnapshot",
+        arguments: csi::CreateSnapshotRequest {
+            secrets: Default::default(),
+            ..request
+        }
+        .encode_to_vec(),
+    };
+    if let Some(error) = shares
+        .copies
+        .take_failure(Purpose::Snapshot, &key, &operation)
+    {
+        return Err(error);
+    }
+    let (source, name, origin) = (
+        creation.source.clone(),
+        creation.name.clone(),
+        creation.origin.clone(),
+    );
+    let answer = |record: &Snapshot| csi::CreateSnapshotResponse {
+        snapshot: Some(answer::snapshot(&key.0, source.uuid, record)),
+    };
+    let until = Instant::now() + patience;
+    let work = {
+        let (shares, operation) = (Arc::clone(shares), operation.clone());
+        || creation.run(shares, operation)
+    };
+    let operations = &shares.snapshot_operations;
+    let ended = match operations
+        .run(key.clone(), operation.clone(), GRACE.min(patience), work)
+        .await
+    {
+        Err(running @ Busy::Running { .. }) => {
+            let begun = shares.with_share(&key.0, &[], Expect::Known(source.uuid), {
+                let key = key.1;
+                move |share| store::find::<Snapshot>(share, key)
+            });
+            let left = until.saturating_duration_since(Instant::now());
+            let begun = tokio::time::timeout(left, begun)
+                .await
+                .map_err(|_| running.clone())??;
+            match begun.map(|found| found.record) {
+                Some(record)
+                    if record.state != State::Deleting
+                        && snapshots::refusal(&record, &name, &origin).is_none() =>
+                {
+                    return Ok(answer(&record));
+                }
+                // Slow to begin; or something is in its way, which the operation will say.
+                _ => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    let gone = || async { Err(ControllerError::ShuttingDown) };
+                    operations
+                        .run(key.clone(), operation.clone(), left, gone)
+                        .await?
+                }
+            }
+        }
+        other => other?,
+    };
+    if ended.is_err() {
+        // It is heard now.
+        shares
+            .copies
+            .take_failure(Purpose::Snapshot, &key, &operation);
+    }
+    match ended? {
+        Some(record) => Ok(answer(&record)),
+        None => Err(ControllerError::ShuttingDown),
+    }
+}
+
+/// Deletes a snapshot; one that is being made is stopped first.
+pub(super) async fn delete(
+    shares: &Arc<Shares>,
+    patience: Duration,
+    request: csi::DeleteSnapshotRequest,
+) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
+    limits::required("snapshot_id", &request.snapshot_id)?;
+    limits::map("secrets", &request.secrets)?;
+    let id: SnapshotId = match request.snapshot_id.parse() {
+        Ok(id) => id,
+        // Why OK: see `status`.
+        Err(foreign) => {
+            (shares.config.notice)(&format!("DeleteSnapshot: nothing to delete: {foreign}"));
+            return Ok(csi::DeleteSnapshotResponse {});
+        }
+    };
+    let export = shares.locate(&id.location)?;
+    let options = secret_options(&request.secrets);
+    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let key: VolumeKey = (export.clone(), id.key);
+    let operation = Operation {
+        rpc: "DeleteSnapshot",
+        arguments: request.snapshot_id.into_bytes(),
+    };
+    let until = Instant::now() + patience;
+    loop {
+        let work = || {
+            run_delete(
+                Arc::clone(shares),
+                export.clone(),
+                id.clone(),
+                options.clone(),
+            )
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let ended = shares
+            .snapshot_operations
+            .run(key.clone(), operation.clone(), left, work)
+            .await;
+        match ended {
+            Err(Busy::Other { .. }) if Instant::now() + STOPPING < until => {
+                let (uuid, nonce, name_key) = (id.uuid, id.nonce, id.key);
+                let ours = shares
+                    .with_share(&export, &options, Expect::Known(uuid), move |share| {
+                        Ok(store::find::<Snapshot>(share, name_key)?
+                            .is_some_and(|found| found.record.nonce == nonce))
+                    })
+                    .await?;
+                if !ours {
+                    return Ok(csi::DeleteSnapshotResponse {});
+                }
+                shares.copies.stop(Purpose::Snapshot, &key);
+                tokio::time::sleep(STOPPING).await;
+            }
+            other => {
+                other??;
+                return Ok(csi::DeleteSnapshotResponse {});
+            }
+        }
+    }
+}
+
+/// How long to wait for a copy that was told to stop, before the next look.
+const STOPPING: Duration = Duration::from_millis(20);
+
+async fn run_delete(
+    shares: Arc<Shares>,
+    export: Export,
+    id: SnapshotId,
+    options: Vec<String>,
+) -> Outcome {
+    let (key, nonce) = (id.key, id.nonce);
+    let deleted = shares
+        .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
+            snapshots::delete(share, key, nonce)
+        })
+        .await;
+    shares.purge_soon(&export);
+    deleted.map(|()| None)
+}
+
+/// The snapshot of an id.
+async fn find(
+    shares: &Arc<Shares>,
+    id: &SnapshotId,
+    options: &[String],
+) -> Result<csi::Snapshot, ControllerError> {
+    let export = shares.locate(&id.location)?;
+    let (key, nonce) = (id.key, id.nonce);
+    let record = shares
+        .with_share(&export, options, Expect::Known(id.uuid), move |share| {
+            // A record that cannot be used must not look as if the snapshot were gone.
+            let found = store::find::<Snapshot>(share, key)?;
+            match found.map(|found| found.record) {
+                Some(record) if record.nonce == nonce && record.state != State::Deleting => {
+                    Ok(record)
+                }
+                _ => Err(ShareError::NoSnapshot),
+            }
+        })
+        .await?;
+    if record.state == State::Creating {
+        // Who asks waits for it, and the one who made it may be dead.
+        shares.resume_snapshot(&export, key);
+    }
+    Ok(answer::snapshot(&export, id.uuid, &record))
+}
+
+/// GetSnapshot.
+pub(super) async fn get(
+    shares: &Arc<Shares>,
+    request: csi::GetSnapshotRequest,
+) -> Result<csi::GetSnapshotResponse, ControllerError> {
+    limits::required("snapshot_id", &request.snapshot_id)?;
+    limits::map("secrets", &request.secrets)?;
+    let options = secret_options(&request.secrets);
+    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let id: SnapshotId = request.snapshot_id.parse()?;
+    let snapshot = find(shares, &id, &options).await?;
+    Ok(csi::GetSnapshotResponse {
+        snapshot: Some(snapshot),
+    })
+}
+
+/// ListSnapshots: one, those of a volume, or all.
+pub(super) async fn list(
+    shares: &Arc<Shares>,
+    request: csi::ListSnapshotsRequest,
+) -> Result<csi::ListSnapshotsResponse, ControllerError> {
+    let max_entries = answer::max_entries(request.max_entries)?;
+    limits::optional("snapshot_id", &request.snapshot_id)?;
+    limits::optional("source_volume_id", &request.source_volume_id)?;
+    limits::map("secrets", &request.secrets)?;
+    let options = secret_options(&request.secrets);
+    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let entry = |snapshot| csi::list_snapshots_response::Entry {
+        snapshot: Some(snapshot),
+    };
+    let wanted = &request.source_volume_id;
+    if !request.snapshot_id.is_empty() {
+        let Ok(id) = request.snapshot_id.parse() else {
+            return Ok(csi::ListSnapshotsResponse::default());
+        };
+        return match find(shares, &id, &options).await {
+            Ok(snapshot) if wanted.is_empty() || *wanted == snapshot.source_volume_id => {
+                Ok(csi::ListSnapshotsResponse {
+                    entries: vec![entry(snapshot)],
+                    next_token: String::new(),
+                })
+            }
+            Ok(_) => Ok(csi::ListSnapshotsResponse::default()),
+            // The specification wants an empty list, not NOT_FOUND.
+            Err(ControllerError::Share { source, .. })
+                if matches!(*source, ShareError::NoSnapshot) =>
+            {
+                Ok(csi::ListSnapshotsResponse::default())
+            }
+            Err(other) => Err(other),
+        };
+    }
+    let source = match wanted.as_str() {
+        "" => None,
+        id => match id.parse::<VolumeId>() {
+            Ok(id) => Some((id.key, id.nonce)),
+            Err(_) => return Ok(csi::ListSnapshotsResponse::default()),
+        },
+    };
+    let token = request.starting_token;
+    let (entries, next_token) = answer::pages::<Snapshot, _>(
+        shares,
+        max_entries,
+        &token,
+        move |export, uuid, _, record| {
+            let fits =
+                source.is_none_or(|source| source == (record.source.key, record.source.nonce));
+            fits.then(|| entry(answer::snapshot(export, uuid, &record)))
+        },
+    )
+    .await?;
+    Ok(csi::ListSnapshotsResponse {
+        entries,
+        next_token,
+    })
+}

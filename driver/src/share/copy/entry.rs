@@ -1,0 +1,249 @@
+//! One entry of a tree that is copied, whatever it is: file, symlink, FIFO, socket, device. Owns the order of its calls.
+//! Folders are the business of `tree`.
+//!
+//! A regular file takes these calls over NFS 4.2: OPEN, LISTXATTRS, ACL, OPEN with its mode, CLONE, SETATTR of its times,
+//! two CLOSE; SETATTR of the owner where it is another.
+
+use super::attributes::{self, Basics};
+use super::content::{self, Way};
+use super::links::{First, Key, Links, Turn};
+use super::{CopyError, LeftOut, Means, Omissions, Progress};
+use crate::share::beneath;
+use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// A name in an open folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named<'a> {
+    pub folder: &'a OwnedFd,
+    pub name: &'a CStr,
+}
+
+/// What all entries of a copy share, and one thread's buffers.
+pub(super) struct Desk<'a> {
+    pub means: &'a Means,
+    pub links: &'a Links<'a>,
+    pub progress: &'a Progress,
+    pub omissions: &'a Omissions,
+    pub bytes: Vec<u8>,
+    pub names: Vec<u8>,
+}
+
+/// What became of an entry.
+pub(super) enum Done {
+    /// It is dealt with.
+    Yes,
+    /// It is a folder.
+    Folder,
+}
+
+/// How often an entry may turn out to be of another kind than it was a moment ago.
+const TURNS: usize = 16;
+
+impl Desk<'_> {
+    /// Copies the entry `from`, of which the listing said `kind`, to `to`.
+    pub(super) fn copy(
+        &mut self,
+        from: Named<'_>,
+        to: Named<'_>,
+        mut kind: FileType,
+        path: impl Fn() -> String,
+    ) -> Result<Done, CopyError> {
+        for _ in 0..TURNS {
+            let step = match kind {
+                FileType::Directory => return Ok(Done::Folder),
+                FileType::RegularFile => self.file(from, to, &path),
+                _ => self.other(from, to, &path),
+            };
+            match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
+                Step::Done(bytes) => {
+                    self.progress.count(bytes);
+                    return Ok(Done::Yes);
+                }
+                Step::LeftOut(what) => {
+                    self.omissions.add(what, &path);
+                    return Ok(Done::Yes);
+                }
+                Step::Stopped => return Err(CopyError::Stopped),
+                Step::Is(other) => kind = other,
+            }
+        }
+        Err(CopyError::Changing { path: path() })
+    }
+
+    fn file(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
+        let source = match self.open(from) {
+            Ok(Opened::File(source)) => source,
+            Ok(Opened::Other(kind)) => return Ok(Step::Is(kind)),
+            Err(error) => return changed(error, "opening"),
+        };
+        let stat = fs::fstat(&source).map_err(because("looking at"))?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind != FileType::RegularFile {
+            return Ok(Step::Is(kind));
+        }
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let first = if stat.st_nlink > 1 {
+            let key = Key::of(&source, c"", &stat);
+            match self.links.turn(key, to).map_err(because("linking"))? {
+                Turn::Linked => return Ok(Step::Done(0)),
+                Turn::First(first) => Some(first),
+            }
+        } else {
+            None
+        };
+        let basics = Basics::of(&stat);
+        let attributes =
+            attributes::read(&source, self.means, self.omissions, &mut self.names, path)
+                .map_err(because("reading the attributes of"))?;
+        // Without EXCL, which takes one more call over NFS: nobody else works in the target.
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let target = fs::openat(to.folder, to.name, flags, basics.first_mode())
+            .map_err(because("making"))?;
+        // Asked now, while the kernel knows it from the making.
+        let made = fs::fstat(&target).map_err(because("making"))?;
+        let way = content::copy(
+            &source,
+            &target,
+            &stat,
+            self.means,
+            self.progress,
+            &mut self.bytes,
+        )
+        .map_err(because("copying"))?;
+        match way {
+            Way::Stopped => return Ok(Step::Stopped),
+            // Closing would flush it as well, and not say what went wrong.
+            Way::Written if self.means.remote => {
+                fs::fsync(&target).map_err(because("writing"))?;
+            }
+            Way::Written | Way::Settled => {}
+        }
+        basics
+            .give(&target, &made, &attributes, self.omissions, path)
+            .map_err(because("giving its attributes to"))?;
+        keep(first, to)?;
+        Ok(Step::Done(size))
+    }
+
+    /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
+    /// at first.
+    fn open(&self, from: Named<'_>) -> io::Result<Opened> {
+        let path = OsStr::from_bytes(from.name.to_bytes());
+        if self.means.harmless {
+            return beneath::file(from.folder, path).map(Opened::File);
+        }
+        let seen = beneath::handle(from.folder, path)?;
+        let kind = FileType::from_raw_mode(fs::fstat(&seen)?.st_mode);
+        if kind != FileType::RegularFile {
+            return Ok(Opened::Other(kind));
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
+        // Reading must not change the source, not even the time of its last access; only its owner may ask for that.
+        match fs::open(&*again, flags | OFlags::NOATIME, fs::Mode::empty()) {
+            Err(Errno::PERM) => Ok(fs::open(&*again, flags, fs::Mode::empty()).map(Opened::File)?),
+            other => Ok(other.map(Opened::File)?),
+        }
+    }
+
+    fn other(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
+        let stat = match fs::statat(from.folder, from.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(error) => return changed(error.into(), "looking at"),
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if matches!(kind, FileType::RegularFile | FileType::Directory) {
+            return Ok(Step::Is(kind));
+        }
+        let first = if stat.st_nlink > 1 {
+            let key = Key::of(from.folder, from.name, &stat);
+            match self.links.turn(key, to).map_err(because("linking"))? {
+                Turn::Linked => return Ok(Step::Done(0)),
+                Turn::First(first) => Some(first),
+            }
+        } else {
+            None
+        };
+        let basics = Basics::of(&stat);
+        if kind == FileType::Symlink {
+            match fs::readlinkat(from.folder, from.name, Vec::new()) {
+                Ok(text) => fs::symlinkat(&*text, to.folder, to.name).map_err(because("making"))?,
+                Err(error) => return changed(error.into(), "reading the symlink"),
+            }
+        } else {
+            match make_special(to, kind, &basics, &stat) {
+                Ok(()) => {}
+                Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::ACCESS) => {
+                    return Ok(Step::LeftOut(LeftOut::Special));
+                }
+                Err(error) => return Err(("making", error.into())),
+            }
+        }
+        let made =
+            fs::statat(to.folder, to.name, AtFlags::SYMLINK_NOFOLLOW).map_err(because("making"))?;
+        basics
+            .give_by_name(to, &made, self.omissions, path)
+            .map_err(because("giving its attributes to"))?;
+        keep(first, to)?;
+        Ok(Step::Done(0))
+    }
+}
+
+enum Opened {
+    File(OwnedFd),
+    Other(FileType),
+}
+
+enum Step {
+    /// So many bytes are copied.
+    Done(u64),
+    LeftOut(LeftOut),
+    Stopped,
+    /// It is something else than was said.
+    Is(FileType),
+}
+
+type Result_ = Result<Step, (&'static str, io::Error)>;
+
+fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> (&'static str, io::Error) {
+    move |error| (doing, error.into())
+}
+
+/// What it means that an entry is not there as it was listed.
+fn changed(error: io::Error, doing: &'static str) -> Result_ {
+    match beneath::errno(&error) {
+        Some(Errno::NOENT | Errno::STALE) => Ok(Step::LeftOut(LeftOut::Vanished)),
+        Some(Errno::XDEV) => Ok(Step::LeftOut(LeftOut::Mount)),
+        // A symlink, a socket, a device without a driver, no symlink any more.
+        Some(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::INVAL) => {
+            Ok(Step::Is(FileType::Unknown))
+        }
+        _ => Err((doing, error)),
+    }
+}
+
+fn make_special(
+    to: Named<'_>,
+    kind: FileType,
+    basics: &Basics,
+    stat: &Stat,
+) -> rustix::io::Result<()> {
+    let device = match kind {
+        FileType::CharacterDevice | FileType::BlockDevice => stat.st_rdev,
+        _ => 0,
+    };
+    fs::mknodat(to.folder, to.name, kind, basics.first_mode(), device)
+}
+
+fn keep(first: Option<First<'_>>, copy: Named<'_>) -> Result<(), (&'static str, io::Error)> {
+    match first {
+        Some(first) => first.keep(copy).map_err(because("linking")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,174 @@
+//! Files with several names. The first name that is met is copied and linked into a folder of its own under its inode's
+//! number; each further name is a link to that. So the file system remembers, and a million such files cost no memory.
+
+use super::entry::Named;
+use rustix::fs::{self, AtFlags, Stat, StatxFlags};
+use rustix::io::{self, Errno};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Which file it is. With the time of its birth, where there is one: an inode's number is soon used again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key(String);
+
+impl Key {
+    /// The key of the file that `stat` describes and `name` in `folder` is; `name` is empty for `folder` itself.
+    pub(super) fn of(folder: impl AsFd, name: &std::ffi::CStr, stat: &Stat) -> Self {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let born = fs::statx(folder, name, flags, StatxFlags::BTIME | StatxFlags::INO)
+            .ok()
+            .filter(|statx| {
+                statx.stx_mask & StatxFlags::BTIME.bits() != 0 && statx.stx_ino == stat.st_ino
+            })
+            .map_or((0, 0), |statx| {
+                (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec)
+            });
+        Self(format!(
+            "{:x}-{:x}-{:x}.{:x}",
+            stat.st_dev, stat.st_ino, born.0, born.1
+        ))
+    }
+}
+
+/// The files with several names that were met.
+#[derive(Debug)]
+pub(super) struct Links<'a> {
+    folder: &'a OwnedFd,
+    copying: Mutex<HashSet<Key>>,
+    changed: Condvar,
+}
+
+/// What is to be done with a file that has several names.
+pub(super) enum Turn<'a> {
+    /// It is linked already.
+    Linked,
+    /// It is to be copied, and then kept with [`First::keep`].
+    First(First<'a>),
+}
+
+/// The duty to copy a file, while others with the same inode wait.
+pub(super) struct First<'a> {
+    links: &'a Links<'a>,
+    key: Key,
+}
+
+impl<'a> Links<'a> {
+    pub(super) fn new(folder: &'a OwnedFd) -> Self {
+        Self {
+            folder,
+            copying: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
+        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes `to` a link to the copy of the file `key`, or says that it is to be copied. Waits while another thread copies it.
+    pub(super) fn turn(&'a self, key: Key, to: Named<'_>) -> io::Result<Turn<'a>> {
+        let mut copying = self.lock();
+        while copying.contains(&key) {
+            copying = self
+                .changed
+                .wait(copying)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        // Claimed before it is tried, so that of two only one finds nothing.
+        copying.insert(key.clone());
+        drop(copying);
+        let first = First { links: self, key };
+        match fs::linkat(
+            self.folder,
+            &*first.key.0,
+            to.folder,
+            to.name,
+            AtFlags::empty(),
+        ) {
+            Ok(()) => Ok(Turn::Linked),
+            // Too many links is no reason to lose the file.
+            Err(Errno::NOENT | Errno::MLINK) => Ok(Turn::First(first)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl First<'_> {
+    /// Keeps the finished copy for its further names.
+    pub(super) fn keep(self, copy: Named<'_>) -> io::Result<()> {
+        match fs::linkat(
+            copy.folder,
+            copy.name,
+            self.links.folder,
+            &*self.key.0,
+            AtFlags::empty(),
+        ) {
+            // There when it has reached the greatest number of links.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        self.links.lock().remove(&self.key);
+        self.links.changed.notify_all();
+    }
+}
+
+/// Empties the folder of links, by many threads.
+pub(super) fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
+    loop {
+        if is_empty(folder)? {
+            return Ok(());
+        }
+        // Opened anew: what has been read once is not read again.
+        let names = Mutex::new(fs::Dir::new(super::super::beneath::folder(folder, ".")?)?);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| scope.spawn(|| clear_some(folder, &names)))
+                .collect();
+            workers
+                .into_iter()
+                .try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+        })?;
+    }
+}
+
+fn is_empty(folder: &OwnedFd) -> std::io::Result<bool> {
+    let mut names = fs::Dir::new(super::super::beneath::folder(folder, ".")?)?;
+    while let Some(entry) = names.read() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn clear_some(folder: &OwnedFd, names: &Mutex<fs::Dir>) -> io::Result<()> {
+    loop {
+        let mut batch = Vec::with_capacity(64);
+        {
+            let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+            while batch.len() < 64
+                && let Some(entry) = names.read()
+            {
+                let entry = entry?;
+                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                    batch.push(entry.file_name().to_owned());
+                }
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for name in batch {
+            match fs::unlinkat(folder, &*name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Filling what a record promises with a copy of its source, once, whoever tries and whoever dies. Owns the claim on the copy
+//! and its heartbeat; how trees are copied is the business of `copy`, what follows is that of the record's life.
+//!
+//! The claim is a generation of the record that names the attempt; the heartbeat is that generation renewed, with how far
+//! the copy is. Both are link(2), so of two one wins. A claim that was not renewed for [`STALE`], by the server's clock, is
+//! another's to take.
+//! The copy is made as `data.<attempt>` beside the record, flushed, and renamed to `data`. Who takes a claim over moves the
+//! other attempts' folders to the trash first; a rename by the server's names then fails for those who come late. So `data`
+//! is whole wherever it is seen.
+
+use super::beneath;
+use super::copy::{self, CopyError, Progress};
+use super::crash::step;
+use super::database::Share;
+use super::error::{Doing, ShareError};
+use super::process;
+use super::source::Source;
+use super::store::{self, COPYING, Claimed, Found, Keep, PREPARED};
+use super::token::Nonce;
+use super::trash;
+use rustix::fs::{self, AtFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a claim is renewed.
+const BEAT: Duration = Duration::from_secs(4);
+/// How long a claim lives without that.
+const STALE: Duration = Duration::from_secs(20);
+
+/// Who copies, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copying {
+    /// This attempt.
+    pub attempt: Nonce,
+    /// The process that makes it.
+    pub process: String,
+    /// Entries that are copied.
+    pub files: u64,
+    /// Their sizes in bytes.
+    pub bytes: u64,
+}
+
+/// A record that can be filled.
+pub trait Fill: Keep {
+    /// The claim on the copy.
+    fn copying(&self) -> Option<&Copying>;
+    /// The next generation, with another claim.
+    fn with_copying(&self, copying: Option<Copying>) -> Self;
+    /// The next generation, with the data there. `inode` is their folder's, `left_out` what did not travel.
+    fn filled(&self, inode: u64, left_out: Option<String>) -> Self;
+}
+
+/// What this process copies now.
+static ATTEMPTS: Mutex<Vec<Nonce>> = Mutex::new(Vec::new());
+
+/// An attempt of this process, for as long as it lives.
+struct Attempt(Nonce);
+
+impl Attempt {
+    fn begin() -> std::io::Result<(Self, Copying)> {
+        let attempt = Nonce::random()?;
+        let copying = Copying {
+            attempt,
+            process: process::own().to_owned(),
+            files: 0,
+            bytes: 0,
+        };
+        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.push(attempt);
+        Ok((Self(attempt), copying))
+    }
+
+    fn lives(copying: &Copying) -> bool {
+        let attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.contains(&copying.attempt)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.retain(|attempt| *attempt != self.0);
+    }
+}
+
+/// Copies `source` to the data beside `found`'s record, unless they are there, and puts that on record. `dress` is given
+/// the finished folder before anybody can see it. Whatever the result, the record is to be looked at again; it may also
+/// have been changed by others.
+///
+/// # Errors
+/// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
+/// meanwhile, [`ShareError::Copy`], and I/O errors. What was copied is in the trash then.
+pub(super) fn fill<R: Fill>(
+    share: &Share,
+    found: &Found<R>,
+    source: &Source,
+    progress: &Progress,
+    dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+) -> Result<(), ShareError> {
+    if found.prepared {
+        return put_on_record(share, found, None);
+    }
+    if let Some(copying) = found.record.copying()
+        && is_alive(share, found, copying)?
+    {
+        return Err(ShareError::CopiedElsewhere {
+            what: format!("{}/{}", R::SHELF, found.record.key()),
+        });
+    }
+    // Before anything is claimed, so that what cannot be copied costs nothing.
+    let from = source.open(share)?;
+    let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
+    let next = found.record.with_copying(Some(copying.clone()));
+    let claimed = match store::update(share, found, &next)? {
+        Claimed::Lost => return Ok(()),
+        Claimed::Won => found.with(next)?,
+    };
+    step("the copy is claimed")?;
+    store::discard_copies(share, &claimed.folder, claimed.record.nonce(), None)?;
+    step("other attempts are discarded")?;
+    if beneath::exists(&claimed.folder, PREPARED).doing(|| "looking for the copy".to_owned())? {
+        return Ok(());
+    }
+    let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
+    let result = copy_beating(share, &claimed, copying, &from, [&data, &links], progress).and_then(
+        |copied| {
+            let Some((current, report)) = copied else {
+                return Ok(());
+            };
+            step("the copy is made")?;
+            source.still_there(share)?;
+            finish(share, &current, [&data, &links], report.omissions(), dress)
+        },
+    );
+    if !store::is_crash(&result) {
+        // After success only the folder of links is left, and nothing of either when it was moved away.
+        let discarded = store::discard_copies(share, &claimed.folder, claimed.record.nonce(), None);
+        if result.is_ok() {
+            match discarded {
+                Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
+                other => other?,
+            }
+        }
+    }
+    result
+}
+
+/// Moves the finished copy to its place.
+fn finish<R: Fill>(
+    share: &Share,
+    current: &Found<R>,
+    [data, links]: [&str; 2],
+    left_out: Option<String>,
+    dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+) -> Result<(), ShareError> {
+    let doing = || "finishing the copy".to_owned();
+    let folder = match beneath::folder(&current.folder, data) {
+        Ok(folder) => folder,
+        // Taken over.
+        Err(error) if beneath::is_gone(&error) => return Ok(()),
+        Err(error) => return Err(error).doing(doing),
+    };
+    dress(&folder)?;
+    beneath::sync(&folder).doing(doing)?;
+    let _ = fs::unlinkat(&current.folder, links, AtFlags::REMOVEDIR);
+    match beneath::rename(&current.folder, data, &current.folder, PREPARED) {
+        Ok(()) => {}
+        // Taken over, or finished by another.
+        Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::STALE) => return Ok(()),
+        Err(error) => return Err(error).doing(doing),
+    }
+    step("the copy is in its place")?;
+    beneath::sync(&current.folder).doing(doing)?;
+    put_on_record(share, current, left_out)
+}
+
+fn put_on_record<R: Fill>(
+    share: &Share,
+    found: &Found<R>,
+    left_out: Option<String>,
+) -> Result<(), ShareError> {
+    let inode =
+        match beneath::inode(&found.folder, PREPARED).doing(|| "looking at the copy".to_owned())? {
+            Some(inode) => inode,
+            None => return Ok(()),
+        };
+    // Won or lost, the next look tells.
+    store::update(share, found, &found.record.filled(inode, left_out))
+        .map(drop)
+        .map_err(ShareError::unfinished)
+}
+
+/// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then.
+fn copy_beating<R: Fill>(
+    share: &Share,
+    claimed: &Found<R>,
+    copying: Copying,
+    from: &OwnedFd,
+    [data, links]: [&str; 2],
+    progress: &Progress,
+) -> Result<Option<(Found<R>, copy::Report)>, ShareError> {
+    let doing = || "making the folder of the copy".to_owned();
+    beneath::make_folder(&claimed.folder, data, 0o700).doing(doing)?;
+    beneath::make_folder(&claimed.folder, links, 0o700).doing(doing)?;
+    let target = beneath::folder(&claimed.folder, data).doing(doing)?;
+    let links = beneath::folder(&claimed.folder, links).doing(doing)?;
+    step("the folders of the copy are made")?;
+    let heart = Heart {
+        over: Mutex::new(false),
+        changed: Condvar::new(),
+    };
+    let (copied, beaten) = std::thread::scope(|scope| {
+        let beating = scope.spawn(|| heart.beat(share, claimed, copying, progress));
+        let copied = copy::copy(from, &target, &links, progress);
+        heart.stop();
+        let beaten = beating
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (copied, beaten)
+    });
+    match (copied, beaten?) {
+        (Err(CopyError::Stopped) | Ok(_), None) => Ok(None),
+        (Ok(report), Some(current)) => Ok(Some((current, report))),
+        // The trash folder that it was moved to is being purged.
+        (Err(_), None) => Ok(None),
+        (Err(error), Some(_)) => Err(error.into()),
+    }
+}
+
+struct Heart {
+    over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Heart {
+    fn stop(&self) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Renews the claim until the copy is over. Returns the record as it is then; nothing when somebody else has changed it.
+    fn beat<R: Fill>(
+        &self,
+        share: &Share,
+        claimed: &Found<R>,
+        copying: Copying,
+        progress: &Progress,
+    ) -> Result<Option<Found<R>>, ShareError> {
+        let mut current = claimed.with(claimed.record.clone())?;
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let (guard, waited) = self
+                .changed
+                .wait_timeout_while(over, BEAT, |over| !*over)
+                .unwrap_or_else(PoisonError::into_inner);
+            over = guard;
+            if !waited.timed_out() {
+                return Ok(Some(current));
+            }
+            drop(over);
+            let next = current.record.with_copying(Some(Copying {
+                files: progress.files(),
+                bytes: progress.bytes(),
+                ..copying.clone()
+            }));
+            match store::update(share, &current, &next) {
+                Ok(Claimed::Won) => current = current.with(next)?,
+                Ok(Claimed::Lost) => {
+                    progress.stop();
+                    return Ok(None);
+                }
+                // A full share, a server that is away: the copy meets it as well, and says more.
+                Err(_) => {}
+            }
+            over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Whether a claim is held by somebody who lives.
+fn is_alive<R: Fill>(
+    share: &Share,
+    found: &Found<R>,
+    copying: &Copying,
+) -> Result<bool, ShareError> {
+    if copying.process == process::own() {
+        return Ok(Attempt::lives(copying));
+    }
+    if process::is_dead(&copying.process) {
+        return Ok(false);
+    }
+    let doing = || "looking how old the claim on the copy is".to_owned();
+    let now = trash::server_now(share)?;
+    let renewed = fs::statat(
+        &found.folder,
+        found.record.file_name(),
+        AtFlags::SYMLINK_NOFOLLOW,
+    );
+    match renewed {
+        Ok(stat) => Ok(u64::try_from(now - stat.st_mtime).unwrap_or(0) < STALE.as_secs()),
+        // Renewed in this moment.
+        Err(Errno::NOENT) => Ok(true),
+        Err(error) => Err(error).doing(doing),
+    }
+}

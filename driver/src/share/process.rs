@@ -1,0 +1,70 @@
+//! Which process holds something, in words that other processes understand: those of this machine can tell at once whether
+//! it lives, the others have to wait for its sign of life. Must not know what is held.
+
+use super::token::Nonce;
+use std::sync::LazyLock;
+
+/// This process: `<boot>/<pid namespace>/<pid>/<start time>`, or something random where that cannot be known.
+pub(super) fn own() -> &'static str {
+    static OWN: LazyLock<String> = LazyLock::new(|| {
+        known().unwrap_or_else(|| Nonce::random().map_or_else(|_| String::new(), String::from))
+    });
+    &OWN
+}
+
+fn known() -> Option<String> {
+    let pid = std::process::id();
+    Some(format!("{}/{pid}/{}", machine()?, started(pid)?))
+}
+
+/// The pids that a process sees, told from those of other machines, boots and namespaces.
+fn machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let namespace = namespace.to_str()?;
+    let number: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    Some(format!("{}/{number}", boot.trim()))
+}
+
+/// When a process was started, in clock ticks since boot: proc(5), field 22 of stat.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses, which may hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether `process` is known to be dead. One that cannot be seen from here may well live.
+pub(super) fn is_dead(process: &str) -> bool {
+    let mut parts = process.rsplitn(3, '/');
+    let (Some(start), Some(pid), Some(theirs)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let (Ok(start), Ok(pid)) = (start.parse::<u64>(), pid.parse::<u32>()) else {
+        return false;
+    };
+    machine().as_deref() == Some(theirs) && started(pid) != Some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_are_told_from_the_dead_and_from_strangers() {
+        assert!(!is_dead(own()), "{}", own());
+        let (machine, _) = own().rsplit_once('/').unwrap();
+        assert!(is_dead(&format!("{machine}/1")));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        let start = started(pid);
+        child.wait().unwrap();
+        let (machine, _) = machine.rsplit_once('/').unwrap();
+        if let Some(start) = start {
+            assert!(is_dead(&format!("{machine}/{pid}/{start}")));
+        }
+        for other in ["", "x", "other-boot/1/1/1", "/", "0123456789abcdef"] {
+            assert!(!is_dead(other), "{other:?}");
+        }
+    }
+}

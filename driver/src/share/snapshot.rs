@@ -1,0 +1,181 @@
+//! What is remembered of one snapshot. Owns the record's text and its checks; its life is in `snapshots`.
+
+use super::database::{FORMAT, Share};
+use super::fill::{Copying, Fill};
+use super::record::State;
+use super::source::Origin;
+use super::store::Keep;
+use super::token::{NameKey, Nonce};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+
+/// All that is known of a snapshot, complete in each generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The format of this record.
+    pub format: u64,
+    /// The nonce in the snapshot's id.
+    pub nonce: Nonce,
+    /// 1 for the first, one more with each change.
+    pub generation: u64,
+    /// Creating while it is copied, and ready when it is on disk.
+    pub state: State,
+    /// The share as it stands in the snapshot's id.
+    pub location: String,
+    /// The snapshot's name.
+    pub name: String,
+    /// The volume that it is a copy of.
+    pub source: Origin,
+    /// The size of that volume, in bytes, and so the least size of a volume made of it.
+    pub size_bytes: i64,
+    /// Seconds since 1970 when it was begun, by the clock of the controller that did.
+    pub created: u64,
+    /// Who copies it, while it is copied, and how far that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copying: Option<Copying>,
+    /// What did not travel, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+impl Snapshot {
+    /// The same snapshot, one generation on.
+    pub(super) fn next(&self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            ..self.clone()
+        }
+    }
+}
+
+impl Keep for Snapshot {
+    const SHELF: &'static str = "snapshots";
+
+    fn shelf(share: &Share) -> &OwnedFd {
+        &share.snapshots
+    }
+
+    fn key(&self) -> NameKey {
+        NameKey::of(&self.name)
+    }
+
+    fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| error.to_string())?;
+        text.push(b'\n');
+        Ok(text)
+    }
+
+    fn from_bytes(
+        content: &[u8],
+        key: NameKey,
+        nonce: Nonce,
+        generation: u64,
+    ) -> Result<Self, String> {
+        let record: Self = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+        if record.format > FORMAT {
+            return Err(format!(
+                "it has format {}, this driver knows up to {FORMAT}: upgrade the driver",
+                record.format
+            ));
+        }
+        if record.nonce != nonce || record.generation != generation || record.key() != key {
+            return Err("its content does not match its file's name".to_owned());
+        }
+        if record.name.len() > 128 || record.source.id.len() > 128 || record.size_bytes < 0 {
+            return Err("it has values that no snapshot has".to_owned());
+        }
+        Ok(record)
+    }
+}
+
+impl Fill for Snapshot {
+    fn copying(&self) -> Option<&Copying> {
+        self.copying.as_ref()
+    }
+
+    fn with_copying(&self, copying: Option<Copying>) -> Self {
+        Self {
+            copying,
+            ..self.next()
+        }
+    }
+
+    fn filled(&self, _inode: u64, left_out: Option<String>) -> Self {
+        Self {
+            copying: None,
+            state: State::Ready,
+            left_out,
+            ..self.next()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record() -> Snapshot {
+        Snapshot {
+            format: 1,
+            nonce: Nonce::random().unwrap(),
+            generation: 1,
+            state: State::Creating,
+            location: "s:/a".to_owned(),
+            name: "s".to_owned(),
+            source: Origin {
+                id: "v".to_owned(),
+                key: NameKey::of("v"),
+                nonce: Nonce::random().unwrap(),
+            },
+            size_bytes: 1,
+            created: 1,
+            copying: None,
+            left_out: None,
+        }
+    }
+
+    #[test]
+    fn forged_and_cut_records_are_refused() {
+        let record = record();
+        let read = |text: &str| {
+            Snapshot::from_bytes(
+                text.as_bytes(),
+                record.key(),
+                record.nonce,
+                record.generation,
+            )
+        };
+        let text = String::from_utf8(record.to_bytes().unwrap()).unwrap();
+        assert_eq!(read(&text).unwrap(), record);
+        for length in 0..text.trim_end().len() {
+            assert!(read(&text[..length]).is_err(), "{length}");
+        }
+        for (from, to) in [
+            (r#""name": "s""#, r#""name": "t""#),
+            (r#""size_bytes": 1"#, r#""size_bytes": -1"#),
+            (r#""generation": 1"#, r#""generation": 2"#),
+            (r#""format": 1"#, r#""format": 2"#),
+        ] {
+            let forged = text.replacen(from, to, 1);
+            assert_ne!(forged, text, "{from}");
+            assert!(read(&forged).is_err(), "{to}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(content in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let record = record();
+            prop_assert!(Snapshot::from_bytes(&content, record.key(), record.nonce, 1).is_err());
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A snapshot's life on the share: begun, filled, deleted. Owns the order of the steps, so that each can be repeated and a
+//! crash between any two is finished by whoever comes next. Nothing here, or anywhere, writes to a finished snapshot.
+//! Blocking; must not know gRPC.
+//!
+//! Create: the record says creating, then the copy is made beside it (`fill`), and the same update that says ready says that
+//! it is whole. Delete: the record says deleting, the data are moved to the trash, the record is removed.
+
+use super::copy::Progress;
+use super::crash::step;
+use super::database::{FORMAT, Share, now};
+use super::error::{Doing, ShareError};
+use super::fill;
+use super::lifecycle::{is_full, is_overtaken};
+use super::record::State;
+use super::snapshot::Snapshot;
+use super::source::{Origin, Source};
+use super::store::{self, ATTEMPTS, Claimed, Found, Keep, PREPARED, pause};
+use super::token::{NameKey, Nonce};
+use super::trash;
+
+/// Makes the snapshot `name` of the volume `origin`, or returns the one that answers it, when it is on disk. `location` is
+/// the share as it is to stand in a new snapshot's id.
+///
+/// # Errors
+/// [`ShareError::Different`] when there is one of another volume, [`ShareError::NoSource`], and those of copying, leave
+/// nothing behind. [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
+pub fn create(
+    share: &Share,
+    name: &str,
+    origin: &Origin,
+    location: &str,
+    progress: &Progress,
+) -> Result<Snapshot, ShareError> {
+    let key = NameKey::of(name);
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let Some(found) = store::find::<Snapshot>(share, key)? else {
+            let mut record = Snapshot {
+                format: FORMAT,
+                nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
+                generation: 1,
+                state: State::Creating,
+                location: location.to_owned(),
+                name: name.to_owned(),
+                source: origin.clone(),
+                size_bytes: Source::Volume(origin.clone()).size(share)?,
+                created: now(),
+                copying: None,
+                left_out: None,
+            };
+            // Won or lost, the next look finds a record.
+            store::publish(share, &mut record, |_, _| Ok(()))?;
+            continue;
+        };
+        let record = &found.record;
+        if record.state == State::Deleting {
+            match finish_delete(share, &found) {
+                Err(error) if !is_overtaken(&error) => return Err(error),
+                _ => continue,
+            }
+        }
+        if let Some(refusal) = refusal(record, name, origin) {
+            return Err(refusal);
+        }
+        if record.state == State::Ready {
+            return Ok(found.record);
+        }
+        resume(share, &found, progress)?;
+    }
+    Err(contended(key))
+}
+
+/// Why `record` is not the snapshot `name` of `origin`; nothing when it is.
+pub fn refusal(record: &Snapshot, name: &str, origin: &Origin) -> Option<ShareError> {
+    if record.name != name {
+        return Some(ShareError::KeyTaken {
+            other: record.name.clone(),
+        });
+    }
+    let own = &record.source;
+    // Not the ids' texts: a share may have two names.
+    if (own.key, own.nonce) != (origin.key, origin.nonce) {
+        return Some(ShareError::Different {
+            difference: format!(
+                "it is a snapshot of volume {:?}, asked for was one of {:?}",
+                own.id, origin.id
+            ),
+        });
+    }
+    None
+}
+
+/// Copies what `found`, a record that says creating, promises. The record is to be looked at again.
+///
+/// # Errors
+/// As for [`create`]. What cannot be copied is withdrawn.
+pub(super) fn resume(
+    share: &Share,
+    found: &Found<Snapshot>,
+    progress: &Progress,
+) -> Result<(), ShareError> {
+    let source = Source::Volume(found.record.source.clone());
+    match fill::fill(share, found, &source, progress, |_| Ok(())) {
+        Err(error) if is_overtaken(&error) => Ok(()),
+        Err(error) if is_final(&error) => {
+            withdraw(share, found)?;
+            Err(error)
+        }
+        other => other,
+    }
+}
+
+/// Whether a copy cannot be had, so that nothing of it is to stay.
+pub(super) fn is_final(error: &ShareError) -> bool {
+    use super::copy::CopyError;
+    match error {
+        ShareError::Copy(CopyError::Stopped) => false,
+        ShareError::Copy(_) | ShareError::NoSource(_) | ShareError::Io { .. } => !error.is_crash(),
+        _ => false,
+    }
+}
+
+/// Takes back a snapshot that cannot be made, whatever generation its record has by now.
+fn withdraw(share: &Share, begun: &Found<Snapshot>) -> Result<(), ShareError> {
+    delete_if(share, begun.record.key(), begun.record.nonce, |record| {
+        record.state != State::Ready
+    })
+    .map_err(ShareError::unfinished)
+}
+
+/// Deletes the snapshot `nonce` of the name with `key`. One that is not there (any more) is fine.
+///
+/// # Errors
+/// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
+pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
+    delete_if(share, key, nonce, |_| true)
+}
+
+fn delete_if(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    fits: impl Fn(&Snapshot) -> bool,
+) -> Result<(), ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Snapshot>(share, key)? {
+            Some(found) if found.record.nonce == nonce && fits(&found.record) => found,
+            _ => return Ok(()),
+        };
+        if found.record.state == State::Deleting {
+            match finish_delete(share, &found) {
+                Err(error) if is_overtaken(&error) => continue,
+                other => return other,
+            }
+        }
+        let mut next = found.record.next();
+        next.state = State::Deleting;
+        next.copying = None;
+        match store::update(share, &found, &next) {
+            // Won or lost, the next look tells.
+            Ok(Claimed::Won | Claimed::Lost) => {}
+            // On a full share a deletion must still be possible: all its other steps take no room.
+            Err(ShareError::Io { source, .. }) if is_full(&source) => {
+                return finish_delete(share, &found.with(next)?);
+            }
+            Err(other) => return Err(other.unfinished()),
+        }
+    }
+    Err(contended(key))
+}
+
+/// Finishes a deletion that the record tells of.
+///
+/// # Errors
+/// As for [`delete`].
+pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<(), ShareError> {
+    let nonce = found.record.nonce;
+    step("the snapshot's record says deleting")?;
+    // Unfinished copies first, so that none can become the data after these are gone.
+    store::discard_copies(share, &found.folder, nonce, None).map_err(ShareError::unfinished)?;
+    trash::discard(share, &found.folder, PREPARED, nonce).map_err(ShareError::unfinished)?;
+    step("the snapshot's data are in the trash")?;
+    store::remove(share, found).map_err(ShareError::unfinished)
+}
+
+fn contended(key: NameKey) -> ShareError {
+    ShareError::Contended {
+        what: format!("the snapshot with the record snapshots/{key}"),
+    }
+}

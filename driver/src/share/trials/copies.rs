@@ -1,0 +1,415 @@
+//! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
+
+use super::super::fill::{Copying, Fill};
+use super::super::snapshot::Snapshot;
+use super::super::snapshots;
+use super::super::source::{Origin, Source};
+use super::super::store::Keep;
+use super::super::token::Nonce;
+use super::*;
+
+fn origin(record: &Record) -> Origin {
+    Origin {
+        id: "v-id".to_owned(),
+        key: record.key(),
+        nonce: record.nonce,
+    }
+}
+
+/// A volume with something in it.
+fn full_volume(trial: &Trial, name: &str) -> Record {
+    let record = trial.create(&wanted(name, name)).unwrap();
+    for (path, content) in [("a", "1"), ("folder/b", "2"), ("folder/deep/c", "3")] {
+        let path = trial.at(name).join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    std::fs::hard_link(trial.at(name).join("a"), trial.at(name).join("folder/a")).unwrap();
+    record
+}
+
+fn assert_full(path: &Path) {
+    for (file, content) in [
+        ("a", "1"),
+        ("folder/a", "1"),
+        ("folder/b", "2"),
+        ("folder/deep/c", "3"),
+    ] {
+        assert_eq!(
+            std::fs::read_to_string(path.join(file)).unwrap(),
+            content,
+            "{path:?}/{file}"
+        );
+    }
+}
+
+impl Trial {
+    fn snapshot(&self, name: &str, volume: &Record) -> Result<Snapshot, ShareError> {
+        snapshots::create(
+            &self.share(),
+            name,
+            &origin(volume),
+            "s:/a",
+            &Progress::default(),
+        )
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        let share = self.share();
+        let keys = store::keys::<Snapshot>(&share).unwrap();
+        keys.into_iter()
+            .filter_map(|key| store::find::<Snapshot>(&share, key).unwrap())
+            .map(|found| found.record)
+            .collect()
+    }
+
+    fn data(&self, snapshot: &Snapshot) -> PathBuf {
+        self.at(&format!(".csi-nfs/snapshots/{}/data", snapshot.key()))
+    }
+
+    /// What holds of snapshots whenever nothing runs.
+    fn check_snapshots(&self) {
+        let snapshots = self.snapshots();
+        // A crash may leave a folder without a record, and then there is nothing in it.
+        let folders = self.files(".csi-nfs/snapshots");
+        let used = folders.iter().filter(|folder| {
+            !self
+                .files(&format!(".csi-nfs/snapshots/{folder}"))
+                .is_empty()
+        });
+        assert_eq!(used.count(), snapshots.len());
+        for snapshot in snapshots {
+            assert_eq!(snapshot.state, State::Ready, "{snapshot:?}");
+            assert_full(&self.data(&snapshot));
+            let beside = self.files(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
+            let odd: Vec<_> = beside
+                .iter()
+                .filter(|name| *name != "data" && !name.starts_with(&snapshot.nonce.to_string()))
+                .collect();
+            assert!(odd.is_empty(), "{beside:?}");
+        }
+        for record in self.records() {
+            let beside = self.files(&format!(".csi-nfs/volumes/{}", record.key()));
+            assert!(
+                beside
+                    .iter()
+                    .all(|name| name.starts_with(&record.nonce.to_string())),
+                "{beside:?}"
+            );
+        }
+        self.check();
+    }
+}
+
+#[test]
+fn a_crash_in_a_snapshot_is_finished_by_a_retry_or_the_recovery() {
+    for recover in [false, true] {
+        at_each_step(
+            15,
+            |trial| full_volume(trial, "v"),
+            |trial, volume| trial.snapshot("s", volume).map(drop),
+            |trial, volume| {
+                // Nothing looks whole before it is.
+                for snapshot in trial.snapshots() {
+                    if snapshot.state == State::Ready {
+                        assert_full(&trial.data(&snapshot));
+                    }
+                }
+                if recover {
+                    trial.recover();
+                } else {
+                    trial.snapshot("s", volume).unwrap();
+                    assert_eq!(trial.snapshots().len(), 1);
+                }
+                trial.check_snapshots();
+            },
+        );
+    }
+}
+
+#[test]
+fn a_crash_in_the_deletion_of_a_snapshot_is_finished() {
+    for recover in [false, true] {
+        at_each_step(
+            5,
+            |trial| {
+                let volume = full_volume(trial, "v");
+                trial.snapshot("s", &volume).unwrap()
+            },
+            |trial, snapshot| snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce),
+            |trial, snapshot| {
+                if recover {
+                    trial.recover();
+                } else {
+                    snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
+                    assert_eq!(trial.snapshots(), []);
+                }
+                trial.check_snapshots();
+            },
+        );
+    }
+}
+
+#[test]
+fn a_crash_in_a_snapshot_can_be_deleted() {
+    at_each_step(
+        15,
+        |trial| full_volume(trial, "v"),
+        |trial, volume| trial.snapshot("s", volume).map(drop),
+        |trial, _| {
+            for snapshot in trial.snapshots() {
+                snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
+            }
+            assert_eq!(trial.snapshots(), []);
+            trial.check_snapshots();
+        },
+    );
+}
+
+fn copy_of(source: Source) -> Wanted {
+    Wanted {
+        source: Some(source),
+        mode: None,
+        ..wanted("copy", "team/copy")
+    }
+}
+
+#[test]
+fn a_crash_in_a_clone_or_restore_is_finished() {
+    for (restore, recover) in [(false, true), (true, false)] {
+        at_each_step(
+            20,
+            |trial| {
+                let volume = full_volume(trial, "v");
+                copy_of(if restore {
+                    let snapshot = trial.snapshot("s", &volume).unwrap();
+                    Source::Snapshot(Origin {
+                        id: "s-id".to_owned(),
+                        key: snapshot.key(),
+                        nonce: snapshot.nonce,
+                    })
+                } else {
+                    Source::Volume(origin(&volume))
+                })
+            },
+            |trial, wanted| trial.create(wanted).map(drop),
+            |trial, wanted| {
+                if recover {
+                    trial.recover();
+                } else {
+                    let record = trial.create(wanted).unwrap();
+                    assert_eq!(record.capacity_bytes, 1 << 30);
+                }
+                let made = trial.records().len() == 2;
+                assert!(made || recover);
+                assert_eq!(trial.at("team/copy").exists(), made);
+                if made {
+                    assert_full(&trial.at("team/copy"));
+                }
+                trial.check_snapshots();
+            },
+        );
+    }
+}
+
+#[test]
+fn of_many_that_make_one_snapshot_all_get_the_same() {
+    for _ in 0..10 {
+        let trial = Trial::new();
+        let volume = full_volume(&trial, "v");
+        let made: Vec<Snapshot> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        loop {
+                            match trial.snapshot("s", &volume) {
+                                Ok(made) => return made,
+                                Err(ShareError::CopiedElsewhere { .. }) => {
+                                    std::thread::yield_now();
+                                }
+                                Err(other) => panic!("{other}"),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|one| *one == made[0]));
+        trial.check_snapshots();
+    }
+}
+
+/// A snapshot that another process has begun, with what it leaves when it dies while it copies.
+fn begun_elsewhere(trial: &Trial, volume: &Record) -> Copying {
+    for count in 0.. {
+        let _ = crashing(count, || trial.snapshot("s", volume));
+        let begun = trial.snapshots();
+        if begun.iter().any(|snapshot| snapshot.copying.is_some()) {
+            break;
+        }
+    }
+    let share = trial.share();
+    let key = NameKey::of("s");
+    let found = store::find::<Snapshot>(&share, key).unwrap().unwrap();
+    let copying = Copying {
+        attempt: Nonce::random().unwrap(),
+        process: "another-machine/1/1/1".to_owned(),
+        files: 1,
+        bytes: 1,
+    };
+    let next = found.record.with_copying(Some(copying.clone()));
+    store::update(&share, &found, &next).unwrap();
+    for kind in ["data", "links"] {
+        let left = trial.at(&format!(
+            ".csi-nfs/snapshots/{key}/{kind}.{}",
+            copying.attempt
+        ));
+        std::fs::create_dir(&left).unwrap();
+        std::fs::write(left.join("half"), "half").unwrap();
+    }
+    copying
+}
+
+#[test]
+fn another_process_is_left_alone_while_its_heart_beats_and_not_longer() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let copying = begun_elsewhere(&trial, &volume);
+    let answer = trial.snapshot("s", &volume);
+    assert!(
+        matches!(answer, Err(ShareError::CopiedElsewhere { .. })),
+        "{answer:?}"
+    );
+    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", NameKey::of("s")));
+    let half = folder.join(format!("data.{}", copying.attempt));
+    assert!(half.exists());
+    // Its last sign of life is long ago.
+    let record = folder.join(trial.snapshots()[0].file_name());
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    File::options()
+        .append(true)
+        .open(record)
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
+    trial.snapshot("s", &volume).unwrap();
+    assert!(!half.exists());
+    trial.check_snapshots();
+}
+
+/// One that was taken for dead comes back and finds that its copy is not wanted any more.
+#[test]
+fn who_comes_late_changes_nothing() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    begun_elsewhere(&trial, &volume);
+    let share = trial.share();
+    let late = store::find::<Snapshot>(&share, NameKey::of("s"))
+        .unwrap()
+        .unwrap();
+    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", NameKey::of("s")));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let record = File::options()
+        .append(true)
+        .open(folder.join(late.record.file_name()))
+        .unwrap();
+    record.set_modified(old).unwrap();
+    let made = trial.snapshot("s", &volume).unwrap();
+    let next = late.record.filled(1, None);
+    assert!(matches!(
+        store::update(&share, &late, &next),
+        Ok(Claimed::Lost)
+    ));
+    assert_eq!(trial.snapshots(), [made]);
+    trial.check_snapshots();
+}
+
+#[test]
+fn a_source_that_goes_away_takes_the_copy_with_it() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    for count in 0.. {
+        let _ = crashing(count, || trial.snapshot("s", &volume));
+        if !trial.snapshots().is_empty() {
+            break;
+        }
+    }
+    trial.delete(&volume).unwrap();
+    let answer = trial.snapshot("s", &volume);
+    assert!(matches!(answer, Err(ShareError::NoSource(_))), "{answer:?}");
+    assert_eq!(trial.snapshots(), []);
+    let answer = trial.create(&copy_of(Source::Volume(origin(&volume))));
+    assert!(matches!(answer, Err(ShareError::NoSource(_))), "{answer:?}");
+    assert_eq!(trial.records(), []);
+    trial.check_snapshots();
+}
+
+#[test]
+fn a_copy_that_is_stopped_can_be_resumed() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let progress = Progress::default();
+    progress.stop();
+    let stopped = snapshots::create(&trial.share(), "s", &origin(&volume), "s:/a", &progress);
+    assert!(matches!(stopped, Err(ShareError::Copy(_))), "{stopped:?}");
+    assert_eq!(trial.snapshots()[0].state, State::Creating);
+    trial.snapshot("s", &volume).unwrap();
+    trial.check_snapshots();
+}
+
+#[test]
+fn a_snapshot_stays_as_it_is_while_its_volume_changes() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let snapshot = trial.snapshot("s", &volume).unwrap();
+    std::fs::write(trial.at("v/a"), "changed").unwrap();
+    trial.delete(&volume).unwrap();
+    assert_eq!(trial.snapshots(), std::slice::from_ref(&snapshot));
+    assert_full(&trial.data(&snapshot));
+    let source = Source::Snapshot(Origin {
+        id: "s-id".to_owned(),
+        key: snapshot.key(),
+        nonce: snapshot.nonce,
+    });
+    trial.create(&copy_of(source)).unwrap();
+    assert_full(&trial.at("team/copy"));
+    std::fs::write(trial.at("team/copy/a"), "changed").unwrap();
+    assert_full(&trial.data(&snapshot));
+    trial.check_snapshots();
+}
+
+#[test]
+fn an_adopted_folder_outlives_its_volume() {
+    let adopting = Wanted {
+        adopt: true,
+        on_delete: OnDelete::Retain,
+        ..wanted("v", "team/old")
+    };
+    let trial = Trial::new();
+    let answer = trial.create(&adopting);
+    assert!(
+        matches!(answer, Err(ShareError::NothingToAdopt { .. })),
+        "{answer:?}"
+    );
+    assert_eq!(trial.records(), []);
+    assert!(!trial.at("team").exists());
+    at_each_step(
+        6,
+        |trial| {
+            std::fs::create_dir_all(trial.at("team/old")).unwrap();
+            std::fs::write(trial.at("team/old/file"), "own").unwrap();
+        },
+        |trial, ()| {
+            let record = trial.create(&adopting)?;
+            trial.delete(&record)
+        },
+        |trial, ()| {
+            let record = trial.create(&adopting).unwrap();
+            trial.check();
+            trial.delete(&record).unwrap();
+            trial.check();
+            assert_eq!(trial.files("team/old"), BTreeSet::from(["file".to_owned()]));
+        },
+    );
+}
