@@ -83,7 +83,11 @@ fn only_error_chooses_exit_codes_and_nobody_exits() {
 
 #[test]
 fn only_completion_knows_the_unstable_engine_and_only_the_shell_the_line_editor() {
-    never("src", &["clap_complete"], &["src/completion"]);
+    never(
+        "src",
+        &["clap_complete"],
+        &["src/completion", "src/completion.rs"],
+    );
     never("src", &["rustyline"], &["src/shell"]);
 }
 
