@@ -50,6 +50,7 @@ pub struct Shell {
     /// The lines typed so far.
     pub history: History,
     status: Status,
+    prompt: String,
     pub(super) timing: bool,
     interactive: bool,
     pub(super) depth: usize,
@@ -86,6 +87,7 @@ impl Shell {
             ids: KnownIds::default(),
             history,
             status: Status::default(),
+            prompt: String::new(),
             timing: false,
             interactive,
             depth: 0,
@@ -97,8 +99,14 @@ impl Shell {
     /// The prompt.
     pub fn prompt(&mut self) -> String {
         let globals = self.settings.globals_of_shell();
-        self.status
-            .prompt(&globals, &self.connections, &self.runtime)
+        let connections = &self.connections;
+        self.prompt = self.status.prompt(&globals, connections, &self.runtime);
+        self.prompt.clone()
+    }
+
+    /// The prompt of the line that is typed.
+    pub fn last_prompt(&self) -> &str {
+        &self.prompt
     }
 
     /// The driver's name, as the prompt shows it.
