@@ -10,6 +10,7 @@ mod attributes;
 mod content;
 mod entry;
 mod links;
+mod listing;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -9,9 +9,10 @@
 use super::attributes::{self, Attribute, Basics};
 use super::entry::{Desk, Done, Named};
 use super::links::Links;
+use super::listing::Listing;
 use super::{CopyError, LeftOut, Means, Omissions, Progress};
 use crate::share::beneath;
-use rustix::fs::{self, Dir, FileType, Mode};
+use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -154,7 +155,7 @@ enum Work {
     /// A folder that was found.
     Folder(Arc<Node>),
     /// A listing that goes on.
-    Listing(Arc<Node>, Arc<Pair>, Dir),
+    Listing(Arc<Node>, Arc<Pair>, Listing),
     /// Entries of a folder.
     Entries(Arc<Node>, Vec<(CString, FileType)>),
 }
@@ -262,7 +263,7 @@ impl<'a> Tree<'a> {
         &self,
         node: &Arc<Node>,
         desk: &mut Desk<'_>,
-    ) -> Result<Option<(Arc<Pair>, Dir)>, CopyError> {
+    ) -> Result<Option<(Arc<Pair>, Listing)>, CopyError> {
         let failed = |doing| {
             let node = Arc::clone(node);
             move |error: io::Error| CopyError::io(doing, node.path(None), error)
@@ -312,7 +313,7 @@ impl<'a> Tree<'a> {
                 node.path(None)
             })
             .map_err(|error| failed("reading the attributes of")(error.into()))?;
-        let listing = list_quietly(&source).map_err(failed("listing"))?;
+        let listing = Listing::open(&source, self.means.remote).map_err(failed("listing"))?;
         let pair = Arc::new(Pair { source, target });
         self.open.fetch_add(1, Ordering::Relaxed);
         let mut state = node.lock();
@@ -325,25 +326,22 @@ impl<'a> Tree<'a> {
         &'a self,
         node: Arc<Node>,
         pair: Arc<Pair>,
-        mut listing: Dir,
+        mut listing: Listing,
         desk: &mut Desk<'a>,
     ) -> Result<(), CopyError> {
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
-        while let Some(entry) = listing.read() {
-            let entry = match entry {
-                Ok(entry) => entry,
+        loop {
+            let (name, kind) = match listing.next() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
                 // The folder was removed while it was read.
                 Err(Errno::NOENT | Errno::STALE) => break,
                 Err(error) => {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }
             };
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            if entry.file_type() == FileType::Directory {
-                let child = self.child(&node, name);
+            if kind == FileType::Directory {
+                let child = self.child(&node, &name);
                 let mut queue = self.lock();
                 queue.waiting += 1;
                 let pause = queue.waiting > WAITING && queue.paused < PAUSED;
@@ -365,7 +363,7 @@ impl<'a> Tree<'a> {
                 }
                 continue;
             }
-            batch.push((name.to_owned(), entry.file_type()));
+            batch.push((name, kind));
             if batch.len() == BATCH {
                 let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
                 self.hand_on(&node, &pair, full, desk)?;
@@ -561,13 +559,6 @@ impl<'a> Tree<'a> {
             })
             .map_err(|error| failed(error.into()))
     }
-}
-
-/// A listing that does not change the folder's time of access, where this process may ask for that.
-fn list_quietly(folder: &OwnedFd) -> io::Result<Dir> {
-    let listing = beneath::folder(folder, ".")?;
-    let _ = fs::fcntl_setfl(&listing, fs::OFlags::NOATIME);
-    Ok(Dir::new(listing)?)
 }
 
 /// Gives this thread a umask of its own, which takes nothing from the modes that files are made with. Where the system
