@@ -1,7 +1,9 @@
 //! What happens with one command: its requests are sent in order and the replies printed as they come.
 //!
-//! Owns paging, `--keep-going`, `--dry-run` and what `-v` says. Words of errors are in `error.rs`, formats in `output/`.
+//! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call_log.rs`, words of errors are in `error.rs`,
+//! formats in `output/`.
 
+use crate::call_log::Log;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, code_name, hint_for};
 use crate::output::{self, OutputError, Printer, Reply, json};
@@ -12,15 +14,14 @@ use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::{Kind, Message};
-use csi_proto::value::{MASK, Secrets, Value};
+use csi_proto::value::{Secrets, Value};
 use csi_proto::wire;
 use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tonic::Code;
-use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
 /// A command that is ready to be sent.
-pub struct Command<'a> {
+pub struct Command {
     /// The RPC's group.
     pub group: &'static Group,
     /// The RPC.
@@ -28,28 +29,17 @@ pub struct Command<'a> {
     /// Its requests.
     pub calls: Calls,
     /// How replies are printed.
-    pub output: &'a output::Options,
+    pub output: output::Options,
     /// What is checked of requests and replies.
     pub checks: Checks,
     /// Codes that count as success.
     pub forgives: Forgives,
     /// Whether to go on after a failure.
     pub keep_going: bool,
+    /// Whether to print the requests instead of sending them.
+    pub dry_run: bool,
     /// What to say on stderr.
     pub log: Log,
-}
-
-/// What to say on stderr about calls.
-#[derive(Clone, Copy, Debug)]
-pub struct Log {
-    /// A line a call.
-    pub calls: bool,
-    /// Requests, secrets masked.
-    pub requests: bool,
-    /// Replies, secrets masked.
-    pub replies: bool,
-    /// Metadata of calls.
-    pub metadata: bool,
 }
 
 /// Codes that count as success, for scripts that create and delete without looking first.
@@ -61,7 +51,16 @@ pub struct Forgives {
     pub missing: bool,
 }
 
-impl Command<'_> {
+/// Who follows a command while it runs.
+pub trait Follower {
+    /// A failure after which the command goes on.
+    fn failed(&mut self, error: &Error);
+
+    /// A reply, or a part of one: a page of a list, a message of a stream.
+    fn replied(&mut self, reply: &Reply<'_>);
+}
+
+impl Command {
     /// What is being done, for errors.
     fn doing(&self, subject: &str) -> String {
         let space = if subject.is_empty() { "" } else { " " };
@@ -93,8 +92,8 @@ impl Command<'_> {
         Ok(())
     }
 
-    /// Sends the requests and prints the replies to `out`. `report` gets the errors after which the command
-    /// goes on; the first of them is returned as well, marked as reported.
+    /// Sends the requests and prints the replies to `out`. The first of the failures after which the command goes on is
+    /// returned as well, marked as reported.
     ///
     /// # Errors
     /// The first failure.
@@ -103,7 +102,7 @@ impl Command<'_> {
         session: &Session,
         endpoint: &Endpoint,
         out: impl Write,
-        mut report: impl FnMut(&Error),
+        follower: &mut dyn Follower,
     ) -> Result<(), Error> {
         let usage = |error: OutputError| match error {
             error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
@@ -112,13 +111,15 @@ impl Command<'_> {
             error => Error::local(error.to_string()),
         };
         let mut printer =
-            Printer::new(self.rpc, self.output, self.calls.follow_pages, out).map_err(usage)?;
+            Printer::new(self.rpc, &self.output, self.calls.follow_pages, out).map_err(usage)?;
         if self.calls.follow_pages && printer.buffers() {
             eprintln!("note: --sort-by holds all rows back until the last page has arrived");
         }
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
-            let result = self.one(session, endpoint, request, &mut printer).await;
+            let result = self
+                .one(session, endpoint, request, &mut printer, follower)
+                .await;
             match result {
                 Ok(Progress::Continue) => {}
                 Ok(Progress::Stop) => return Ok(()),
@@ -130,7 +131,7 @@ impl Command<'_> {
                         return Err(error);
                     }
                     // The first failure is the command's result; what comes before the end is reported at once.
-                    report(&error);
+                    follower.failed(&error);
                     first.get_or_insert(error);
                 }
             }
@@ -145,23 +146,26 @@ impl Command<'_> {
         endpoint: &Endpoint,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Progress, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks)
             .map_err(|error| Error::usage(error.to_string()))?;
         let mut bytes = request.bytes.clone();
         let mut token = String::new();
         loop {
-            self.log_request(session, &bytes);
+            self.log.request(session, self.rpc.method, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let answered = if self.rpc.method.server_streaming {
-                self.streamed(session, sent, request, printer).await
+                self.streamed(session, sent, request, printer, follower)
+                    .await
             } else {
-                self.unary(session, sent, request, printer).await
+                self.unary(session, sent, request, printer, follower).await
             };
             let reply = match answered {
                 Ok(reply) => {
-                    self.log_call(request, "OK", started.elapsed());
+                    self.log
+                        .call(&self.doing(&request.subject), "OK", started.elapsed());
                     reply
                 }
                 Err(Failure::Output(error)) => {
@@ -170,9 +174,10 @@ impl Command<'_> {
                 }
                 Err(Failure::Other(error)) => return Err(error),
                 Err(Failure::Call(error)) => {
-                    self.log_call(request, code_name(error.status.code()), started.elapsed());
+                    let code = code_name(error.status.code());
+                    self.log
+                        .call(&self.doing(&request.subject), code, started.elapsed());
                     if self.is_success(error.status.code()) {
-                        let code = code_name(error.status.code());
                         eprintln!(
                             "note: {}: {code} taken for success",
                             self.doing(&request.subject)
@@ -210,12 +215,13 @@ impl Command<'_> {
         sent: Bytes,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.call(self.rpc.method, sent.clone()).await?;
-        self.log_metadata("reply metadata", answer.metadata());
+        self.log.reply_metadata(answer.metadata());
         let bytes = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        self.print(request, &sent, &bytes, &mut replies, printer)?;
+        self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         Ok(Some(bytes))
     }
 
@@ -225,13 +231,14 @@ impl Command<'_> {
         sent: Bytes,
         request: &Request,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, Failure> {
         let answer = session.stream(self.rpc.method, sent.clone()).await?;
-        self.log_metadata("reply metadata", answer.metadata());
+        self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
         let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
         while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
-            self.print(request, &sent, &bytes, &mut replies, printer)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         }
         Ok(None)
     }
@@ -243,17 +250,18 @@ impl Command<'_> {
         bytes: &[u8],
         replies: &mut Replies<'_>,
         printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
     ) -> Result<(), Failure> {
-        if self.log.replies {
-            log_message("reply", self.rpc.method.response, bytes);
-        }
+        self.log.reply(self.rpc.method, bytes);
         let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
-        printer.reply(&Reply {
+        let reply = Reply {
             subject: &request.subject,
             request: sent,
             bytes,
             more: self.calls.follow_pages && !next.is_empty(),
-        })?;
+        };
+        follower.replied(&reply);
+        printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
             output::Format::Json | output::Format::Csc
@@ -274,44 +282,6 @@ impl Command<'_> {
         let name = self.rpc.method.name;
         (code == Code::AlreadyExists && self.forgives.existing && name.starts_with("Create"))
             || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
-    }
-
-    fn log_request(&self, session: &Session, bytes: &[u8]) {
-        if self.log.metadata {
-            // Values may be tokens: which keys are sent is enough to see what is missing.
-            for key in session.metadata_keys() {
-                eprintln!("request metadata: {key}: {MASK}");
-            }
-        }
-        if self.log.requests {
-            log_message("request", self.rpc.method.request, bytes);
-        }
-    }
-
-    fn log_call(&self, request: &Request, status: &str, took: Duration) {
-        if self.log.calls {
-            let doing = self.doing(&request.subject);
-            eprintln!(
-                "{}: {status} in {:.1} ms",
-                output::text::escaped(&doing),
-                took.as_secs_f64() * 1000.0
-            );
-        }
-    }
-
-    fn log_metadata(&self, what: &str, metadata: &MetadataMap) {
-        if !self.log.metadata {
-            return;
-        }
-        for entry in metadata.iter() {
-            match entry {
-                KeyAndValueRef::Ascii(key, value) => {
-                    let value = String::from_utf8_lossy(value.as_encoded_bytes()).into_owned();
-                    eprintln!("{what}: {key}: {}", output::text::escaped(&value));
-                }
-                KeyAndValueRef::Binary(key, _) => eprintln!("{what}: {key}: (binary)"),
-            }
-        }
     }
 }
 
@@ -368,18 +338,6 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     match hint_for(error.method, status.code(), error.timeout) {
         Some(hint) => out.hint(hint),
         None => out,
-    }
-}
-
-fn log_message(what: &str, message: &'static Message, bytes: &[u8]) {
-    let document = json::Document {
-        message,
-        bytes,
-        secrets: Secrets::Mask,
-    };
-    match serde_json::to_string(&document) {
-        Ok(text) => eprintln!("{what}: {text}"),
-        Err(error) => eprintln!("{what}: not valid: {error}"),
     }
 }
 

@@ -5,11 +5,13 @@
 use crate::arguments::duration;
 use crate::arguments::map::Map;
 use crate::arguments::metadata;
-use crate::call::{Forgives, Log};
+use crate::call::Forgives;
+use crate::call_log::Log;
 use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
 use crate::output::{self, Format};
 use crate::rpc::{GROUPS, Group, Rpc};
+use crate::shell::ShellFlags;
 use crate::validation::Checks;
 use clap::builder::Styles;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -18,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Flags that may stand anywhere on the command line.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Globals {
     /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
     /// embedded:[DIR]; without the flag what CSI_ENDPOINT names
@@ -27,7 +29,7 @@ pub struct Globals {
     pub endpoint: Option<String>,
     /// How long a call may take, such as 90s or 1m30s; 0 for no limit
     #[arg(short, long, global = true, value_name = "DURATION", default_value = "1m", value_parser = duration::parse, help_heading = CONNECTION)]
-    timeout: Duration,
+    pub timeout: Duration,
     /// Wait up to this long until the driver answers and Probe says that it is ready
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = CONNECTION)]
     pub wait: Option<Duration>,
@@ -60,7 +62,7 @@ pub struct Globals {
     sort_by: Option<String>,
     /// Say more on stderr: -v the calls, -vv requests and replies (secrets masked), -vvv metadata and connections
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = OUTPUT)]
-    verbose: u8,
+    pub verbose: u8,
     #[command(flatten)]
     pub csc: CscFlags,
 }
@@ -70,7 +72,7 @@ const OUTPUT: &str = "Output";
 const CHECKS: &str = "Checks (off by default: a debugger must be able to send nonsense)";
 
 /// Flags that csc has and that mean something here too.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct CscFlags {
     /// Check requests and replies against the specification
     #[arg(long, global = true, help_heading = CHECKS)]
@@ -155,9 +157,72 @@ pub enum Task {
     Relay(String),
     /// `csi completions SHELL`.
     Completions(Shell),
+    /// `csi shell`.
+    Shell(ShellFlags),
 }
 
 impl Globals {
+    /// The names of the formats of `--output`.
+    pub fn formats() -> Vec<String> {
+        let values = OutputFormat::value_variants().iter();
+        let values = values.filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned()).collect()
+    }
+
+    /// The name of the format of replies.
+    pub fn format_name(&self) -> String {
+        let format = self.output.unwrap_or(OutputFormat::Table);
+        let value = format.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Prints replies in the format of that name; one that does not exist changes nothing.
+    pub fn set_output(&mut self, name: &str) {
+        if let Ok(format) = OutputFormat::from_str(name, true) {
+            self.output = Some(format);
+        }
+    }
+
+    /// Takes from `outer` every flag that was not `typed`; flags are told by their ids.
+    pub fn inherit(&mut self, outer: &Self, typed: impl Fn(&str) -> bool) {
+        macro_rules! take {
+            ($($path:ident).+, $id:literal) => {
+                if !typed($id) {
+                    self.$($path).+.clone_from(&outer.$($path).+);
+                }
+            };
+        }
+        take!(endpoint, "endpoint");
+        take!(timeout, "timeout");
+        take!(wait, "wait");
+        take!(metadata, "metadata");
+        take!(cacert, "cacert");
+        take!(cert, "cert");
+        take!(key, "key");
+        take!(server_name, "server_name");
+        take!(output, "output");
+        take!(no_headers, "no_headers");
+        take!(columns, "columns");
+        take!(sort_by, "sort_by");
+        take!(verbose, "verbose");
+        take!(csc.with_spec_validation, "with_spec_validation");
+        take!(csc.with_requires_creds, "with_requires_creds");
+        take!(csc.with_requires_vol_context, "with_requires_vol_context");
+        take!(csc.with_requires_pub_context, "with_requires_pub_context");
+        take!(
+            csc.with_success_create_already_exists,
+            "with_success_create_already_exists"
+        );
+        take!(
+            csc.with_success_delete_not_found,
+            "with_success_delete_not_found"
+        );
+        take!(csc.with_request_logging, "with_request_logging");
+        take!(csc.with_response_logging, "with_response_logging");
+        take!(csc.log_level, "log_level");
+        take!(csc.insecure, "insecure");
+    }
+
     /// The deadline of a call; `None` for none.
     pub fn timeout(&self) -> Option<Duration> {
         (!self.timeout.is_zero()).then_some(self.timeout)
@@ -185,6 +250,7 @@ impl Globals {
             no_headers: self.no_headers,
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
+            fit: None,
         }
     }
 
@@ -235,6 +301,11 @@ impl Globals {
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
     let root = Command::new(name)
+        .bin_name(if name == "kubectl-csi" {
+            "kubectl csi"
+        } else {
+            name
+        })
         .version(env!("CARGO_PKG_VERSION"))
         .long_version(concat!(
             env!("CARGO_PKG_VERSION"),
@@ -269,6 +340,11 @@ pub fn command(name: &'static str) -> Command {
         Command::new("proxy")
             .about("Carry a connection between stdin and stdout and a driver's socket")
             .defer(described::<RelayFlags>),
+    )
+    .subcommand(
+        Command::new("shell")
+            .about("Type commands one after the other, with completion of the driver's own ids")
+            .defer(described::<ShellFlags>),
     )
     .subcommand(
         Command::new("completions")
@@ -338,6 +414,7 @@ pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
         "proxy" => {
             return RelayFlags::from_arg_matches(inner).map(|flags| Task::Relay(flags.stdio));
         }
+        "shell" => return ShellFlags::from_arg_matches(inner).map(Task::Shell),
         "completions" => {
             return CompletionFlags::from_arg_matches(inner)
                 .map(|flags| Task::Completions(flags.shell));
@@ -359,4 +436,49 @@ pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
         rpc,
         matches: matches.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_global_flag_is_inherited_where_it_was_not_typed() {
+        let parsed = |words: &[&str]| {
+            let root = Command::new("t").no_binary_name(true);
+            let matches = Globals::augment_args(root).try_get_matches_from(words);
+            Globals::from_arg_matches(&matches.unwrap()).unwrap()
+        };
+        let words = "-e /s -t 3s --wait 4s -m a=b --cacert a --cert c --key k --server-name s -o json --no-headers \
+             --columns C --sort-by S -v --with-spec-validation --with-requires-creds --with-requires-vol-context \
+             --with-requires-pub-context --with-success-create-already-exists --with-success-delete-not-found \
+             --with-request-logging --with-response-logging -l debug -i=false";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let command = Globals::augment_args(Command::new("t"));
+        for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+            let short = match flag {
+                "endpoint" => "-e",
+                "timeout" => "-t",
+                "metadata" => "-m",
+                "output" => "-o",
+                "verbose" => "-v",
+                "log-level" => "-l",
+                "insecure" => "-i=false",
+                _ => "",
+            };
+            let long = format!("--{flag}");
+            assert!(
+                words.contains(&short) || words.contains(&&*long),
+                "{flag} is not tried"
+            );
+        }
+        let outer = parsed(&words);
+        let mut inner = parsed(&[]);
+        inner.inherit(&outer, |_| false);
+        assert_eq!(format!("{inner:?}"), format!("{outer:?}"));
+        let mut typed = parsed(&["-o", "name"]);
+        typed.inherit(&outer, |id| id == "output");
+        assert_eq!(typed.format_name(), "name");
+        assert_eq!(typed.endpoint.as_deref(), Some("/s"));
+    }
 }

@@ -17,6 +17,7 @@ mod watched;
 
 pub use connect::ConnectOptions;
 pub use error::{EndpointError, ExecOutcome, LastWords};
+pub use handshake::HandshakeError;
 pub use tls::TlsOptions;
 
 use embedded::Driver;

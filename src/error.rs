@@ -3,7 +3,7 @@
 //!
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, HandshakeError, LastWords};
 use crate::output::json;
 use crate::output::text::escaped;
 use csi_proto::schema::Method;
@@ -36,8 +36,14 @@ struct Parts {
     kind: Kind,
     /// What was being done, such as `controller create-volume pvc-1`.
     doing: Option<String>,
+    /// The line of a script, such as `ci.csi:3`.
+    place: Option<String>,
     message: String,
+    /// Lines that follow the message for people, as they are.
+    advice: String,
     causes: Vec<String>,
+    /// The last lines that a command behind an `exec:` endpoint wrote to its stderr.
+    stderr: Vec<String>,
     details: Vec<Json>,
     hints: Vec<String>,
     reported: bool,
@@ -63,6 +69,15 @@ impl Error {
     /// The command line asks for something that cannot be.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message.into())
+    }
+
+    /// The command line does not fit: the parser's own text, whose first line is the error and the rest usage and tips.
+    pub fn unparsed(text: &str) -> Self {
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        let (message, advice) = text.split_once('\n').unwrap_or((text, ""));
+        let mut error = Self::usage(message);
+        advice.trim_end().clone_into(&mut error.0.advice);
+        error
     }
 
     /// Ctrl-C.
@@ -96,8 +111,11 @@ impl Error {
         Self(Box::new(Parts {
             kind,
             doing: None,
+            place: None,
             message,
+            advice: String::new(),
             causes: Vec::new(),
+            stderr: Vec::new(),
             details: Vec::new(),
             hints: Vec::new(),
             reported: false,
@@ -126,6 +144,11 @@ impl Error {
     pub fn caused_by(mut self, source: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(source);
         while let Some(error) = next {
+            if let Some(words) = error.downcast_ref::<LastWords>() {
+                self.0.stderr.extend(words.lines().map(str::to_owned));
+                next = error.source();
+                continue;
+            }
             let text = error.to_string();
             let known = self.0.causes.last().unwrap_or(&self.0.message);
             if !known.contains(&text) {
@@ -154,6 +177,13 @@ impl Error {
     #[must_use]
     pub fn detail(mut self, detail: Json) -> Self {
         self.0.details.push(detail);
+        self
+    }
+
+    /// Says which line of a script failed; the innermost script counts.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.0.place.get_or_insert(place.into());
         self
     }
 
@@ -199,7 +229,11 @@ impl Error {
     }
 
     fn text(&self) -> String {
-        let mut out = String::from("error: ");
+        let mut out = String::new();
+        if let Some(place) = &self.0.place {
+            let _ = write!(out, "{}: ", escaped(place));
+        }
+        out.push_str("error: ");
         if let Some(doing) = &self.0.doing {
             let _ = write!(out, "{}: ", escaped(doing));
         }
@@ -211,8 +245,14 @@ impl Error {
             false => &self.0.message,
         };
         let _ = writeln!(out, "{}", escaped(message));
+        if !self.0.advice.is_empty() {
+            let _ = writeln!(out, "{}", self.0.advice);
+        }
         for cause in &self.0.causes {
             let _ = writeln!(out, "  caused by: {}", escaped(cause));
+        }
+        for line in &self.0.stderr {
+            let _ = writeln!(out, "  stderr: {}", escaped(line));
         }
         for detail in &self.0.details {
             let _ = writeln!(out, "  detail: {}", escaped(&detail.to_string()));
@@ -237,10 +277,17 @@ impl Error {
             error["code"] = object!(code_name(code));
             error["number"] = object!(code_number(code));
         }
-        if let Some(doing) = &self.0.doing {
-            error["command"] = object!(doing);
+        for (name, text) in [("command", &self.0.doing), ("place", &self.0.place)] {
+            if let Some(text) = text {
+                error[name] = object!(text);
+            }
         }
-        for (name, list) in [("causes", &self.0.causes), ("hints", &self.0.hints)] {
+        let lists = [
+            ("causes", &self.0.causes),
+            ("stderr", &self.0.stderr),
+            ("hints", &self.0.hints),
+        ];
+        for (name, list) in lists {
             if !list.is_empty() {
                 error[name] = object!(list);
             }
@@ -298,7 +345,7 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
             "a call that was under way may have taken effect: repeat it when the driver is back"
         }
-        EndpointError::Tls { .. } => {
+        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
         }
         EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
@@ -339,3 +386,11 @@ pub const CODE_NAMES: [&str; 17] = [
     "DATA_LOSS",
     "UNAUTHENTICATED",
 ];
+
+/// Whether a handshake failed for what `--cacert` and `--server-name` can mend; the other reasons say what to do.
+fn trusts_or_names(cause: &HandshakeError) -> bool {
+    matches!(
+        cause,
+        HandshakeError::UnknownIssuer | HandshakeError::OtherKey | HandshakeError::OtherName { .. }
+    )
+}

@@ -5,13 +5,31 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask to stop.
-const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+/// The signals that ask to stop. SIGHUP is none where whoever started the program has it ignored, as nohup does.
+fn signals() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    if !is_ignored(SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether the signal is ignored, as far as the kernel tells.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
 
 /// Makes the second signal end the process by its default action.
 ///
@@ -19,7 +37,7 @@ const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 /// When the system refuses.
 pub fn second_signal_kills() -> io::Result<()> {
     let asked = Arc::new(AtomicBool::new(false));
-    for number in SIGNALS {
+    for number in signals() {
         // In this order: the default acts only when an earlier signal has set the flag.
         register_conditional_default(number, Arc::clone(&asked))?;
         register(number, Arc::clone(&asked))?;
@@ -27,22 +45,33 @@ pub fn second_signal_kills() -> io::Result<()> {
     Ok(())
 }
 
+/// Signals that ask to stop, from the moment on in which this is made: none is lost while nobody waits.
+pub struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Watches from now on. Needs a runtime.
+    pub fn watch() -> Self {
+        let watched = signals()
+            .into_iter()
+            // Where a signal cannot be watched, its default ends the process.
+            .filter_map(|number| signal(SignalKind::from_raw(number)).ok());
+        Self(watched.collect())
+    }
+
+    /// Returns when the next of them comes, or has come since the last time.
+    pub async fn next(&mut self) {
+        poll_fn(|context| {
+            let come = self
+                .0
+                .iter_mut()
+                .any(|signal| signal.poll_recv(context).is_ready());
+            if come { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
 /// Returns when a signal asks to stop.
 pub async fn asked_to_stop() {
-    let mut signals: Vec<Signal> = SIGNALS
-        .into_iter()
-        // Where a signal cannot be watched, its default ends the process.
-        .filter_map(|number| signal(SignalKind::from_raw(number)).ok())
-        .collect();
-    std::future::poll_fn(|context| {
-        let come = signals
-            .iter_mut()
-            .any(|signal| signal.poll_recv(context).is_ready());
-        if come {
-            std::task::Poll::Ready(())
-        } else {
-            std::task::Poll::Pending
-        }
-    })
-    .await;
+    Signals::watch().next().await;
 }

@@ -2,19 +2,23 @@
 
 mod arguments;
 mod call;
+mod call_log;
 mod cli;
 mod completion;
 mod endpoint;
 mod error;
 mod interrupt;
 mod lifecycle;
+mod live_ids;
 mod output;
 mod proxy;
 mod rpc;
 mod run;
 mod session;
+mod shell;
 #[cfg(test)]
 mod shipped_files;
+mod state_folder;
 mod status_details;
 mod validation;
 mod wait;
@@ -38,7 +42,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };
-    let (result, style) = run::run(&matches, name == "csc");
+    let (result, style) = run::run(&matches, name);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -56,6 +60,7 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
         .and_then(|name| name.to_str())
     {
         Some("csc") => "csc",
+        Some("kubectl-csi") => "kubectl-csi",
         _ => "csi",
     }
 }

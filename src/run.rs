@@ -1,61 +1,123 @@
 //! From matches to a running task: opens the session, takes Ctrl-C, and hands over to what does the work.
 
+use crate::arguments::capability;
 use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
-use crate::call::Command;
+use crate::call::{Command, Follower};
 use crate::cli::{self, Globals, Task};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
-use crate::interrupt::{self, asked_to_stop};
-use crate::lifecycle::{Driver, Lifecycle, LifecycleFlags};
+use crate::interrupt::{self, Signals, asked_to_stop};
+use crate::lifecycle::{self, Driver, Lifecycle, LifecycleFlags};
 use crate::output::steps::Steps;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Reply};
 use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
-use crate::wait;
-use crate::{completion, proxy};
+use crate::{completion, proxy, shell, wait};
 use clap::{ArgMatches, FromArgMatches};
+use csi_proto::v1::VolumeCapability;
 use std::future::Future;
 use std::io::{self, Write};
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
+/// What holds where a command's own flags say nothing, and where it is run.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The name by which the program was called.
+    pub name: &'static str,
+    /// What a required capability is that nobody gave.
+    pub capability: Option<VolumeCapability>,
+    /// The file of the secrets.
+    pub secrets_file: Option<String>,
+    /// Whether the process is a shell, which goes on after this command.
+    pub in_shell: bool,
+}
+
+impl Ground {
+    /// That of a process which runs one command.
+    pub fn of(name: &'static str) -> Self {
+        Self {
+            name,
+            capability: (name != "csc").then(capability::default),
+            secrets_file: None,
+            in_shell: false,
+        }
+    }
+
+    fn is_csc(&self) -> bool {
+        self.name == "csc"
+    }
+
+    /// How errors are worded.
+    pub fn style(&self, globals: &Globals) -> Style {
+        match globals.output(self.is_csc()).format {
+            _ if self.is_csc() => Style::Csc,
+            Format::Json | Format::Jsonl => Style::Json,
+            _ => Style::Text,
+        }
+    }
+}
+
 /// Runs what the command line asks for; also returns how its errors are worded.
-pub fn run(matches: &ArgMatches, called_as_csc: bool) -> (Result<(), Error>, Style) {
+pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Style) {
+    let ground = Ground::of(name);
     let globals = match Globals::from_arg_matches(matches) {
         Ok(globals) => globals,
         Err(error) => return (Err(Error::usage(error.to_string())), Style::Text),
     };
-    let style = match globals.output(called_as_csc).format {
-        _ if called_as_csc => Style::Csc,
-        Format::Json | Format::Jsonl => Style::Json,
-        _ => Style::Text,
-    };
+    let style = ground.style(&globals);
     let result = cli::task(matches)
         .map_err(|error| Error::usage(error.to_string()))
-        .and_then(|task| dispatch(task, &globals, called_as_csc, style));
+        .and_then(|task| match task {
+            Task::Call {
+                group,
+                rpc,
+                matches,
+            } => call(group, rpc, &matches, &globals, &ground),
+            Task::Shell(flags) => shell::run(&flags, globals),
+            task => dispatch(task, &globals, &ground),
+        });
     (result, style)
 }
 
-fn dispatch(task: Task, globals: &Globals, called_as_csc: bool, style: Style) -> Result<(), Error> {
+/// Runs a task that brings its own way of running; calls are not among them.
+pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Error> {
     match task {
-        Task::Call {
-            group,
-            rpc,
-            matches,
-        } => call(group, rpc, &matches, globals, called_as_csc, style),
-        Task::Lifecycle(flags) => lifecycle(&flags, globals, style),
-        Task::Relay(socket) => relay(&socket, globals),
+        Task::Lifecycle(flags) => lifecycle(&flags, globals, ground),
         Task::Completions(shell) => {
-            let script = completion::script(shell, "csi");
+            let script = completion::script(shell, ground.name);
             let script =
                 script.map_err(|error| Error::because("the script cannot be made", &error))?;
-            output::print(&script)
-                .map_err(|error| Error::because("stdout cannot be written", &error))
+            print(&script)
         }
+        Task::Relay(_) | Task::Shell(_) if ground.in_shell => Err(Error::usage(
+            "the shell has the terminal: this command is for outside of it",
+        )),
+        Task::Relay(socket) => relay(&socket, globals, ground),
+        Task::Shell(_) | Task::Call { .. } => Err(Error::local("not a task of its own")),
     }
+}
+
+/// Writes to stdout what is not a reply.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn print(bytes: &[u8]) -> Result<(), Error> {
+    output::print(bytes).map_err(|error| Error::because("stdout cannot be written", &error))
+}
+
+/// What the one-shot command says about its failures on the way.
+struct Reporter(Style);
+
+impl Follower for Reporter {
+    fn failed(&mut self, error: &Error) {
+        let _ = io::stderr().write_all(error.render(self.0).as_bytes());
+    }
+
+    fn replied(&mut self, _: &Reply<'_>) {}
 }
 
 fn call(
@@ -63,49 +125,64 @@ fn call(
     rpc: &'static Rpc,
     matches: &ArgMatches,
     globals: &Globals,
-    called_as_csc: bool,
-    style: Style,
+    ground: &Ground,
 ) -> Result<(), Error> {
-    let flags =
-        RequestFlags::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))?;
-    let doing = format!("{} {}", group.name, rpc.verb());
-    let context = context(&flags, rpc, called_as_csc).map_err(|error| error.doing(&doing))?;
-    let calls = (rpc.calls)(matches, &context).map_err(|error| match error {
-        RequestError::Base(_) => Error::local(error.to_string()),
-        _ => Error::usage(error.to_string()),
-    });
-    let output = globals.output(called_as_csc);
-    let command = Command {
-        group,
-        rpc,
-        calls: calls.map_err(|error| error.doing(&doing))?,
-        output: &output,
-        checks: globals.checks(),
-        forgives: globals.forgives(),
-        keep_going: flags.keep_going,
-        log: globals.log(),
-    };
+    let command = command(group, rpc, matches, globals, ground)?;
     let out = output::stdout();
-    if flags.dry_run {
+    if command.dry_run {
         return command.dry_run(out);
     }
     let endpoint = endpoint(globals)?;
-    block_on(async {
+    block_on(ground, async {
         let session = session(&endpoint, globals).await?;
-        let report = |error: &Error| {
-            let _ = io::stderr().write_all(error.render(style).as_bytes());
-        };
-        let sent = command.send(&session, &endpoint, out, report).await;
+        let mut reporter = Reporter(ground.style(globals));
+        let sent = command.send(&session, &endpoint, out, &mut reporter).await;
         endpoint.settled().await;
         sent
     })
 }
 
+/// The command that matches ask for, ready to be sent.
+///
+/// # Errors
+/// When its flags, its request or its secrets are not usable.
+pub fn command(
+    group: &'static Group,
+    rpc: &'static Rpc,
+    matches: &ArgMatches,
+    globals: &Globals,
+    ground: &Ground,
+) -> Result<Command, Error> {
+    let flags =
+        RequestFlags::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))?;
+    let doing = format!("{} {}", group.name, rpc.verb());
+    let context = context(&flags, rpc, ground).map_err(|error| error.doing(&doing))?;
+    let calls = (rpc.calls)(matches, &context).map_err(|error| match error {
+        RequestError::Base(_) => Error::local(error.to_string()),
+        _ => Error::usage(error.to_string()),
+    });
+    Ok(Command {
+        group,
+        rpc,
+        calls: calls.map_err(|error| error.doing(&doing))?,
+        output: globals.output(ground.is_csc()),
+        checks: globals.checks(),
+        forgives: globals.forgives(),
+        keep_going: flags.keep_going,
+        dry_run: flags.dry_run,
+        log: globals.log(),
+    })
+}
+
 /// What requests are built from beside their own flags.
-fn context(flags: &RequestFlags, rpc: &Rpc, called_as_csc: bool) -> Result<Context, Error> {
+fn context(flags: &RequestFlags, rpc: &Rpc, ground: &Ground) -> Result<Context, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
-    if from_stdin && flags.secrets_file.as_deref() == Some("-") {
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(ground.secrets_file.as_deref());
+    if from_stdin && secrets_file == Some("-") {
         return Err(Error::usage(
             "--request and --secrets-file cannot both read stdin",
         ));
@@ -119,8 +196,8 @@ fn context(flags: &RequestFlags, rpc: &Rpc, called_as_csc: bool) -> Result<Conte
         ),
     };
     Ok(Context {
-        default_capability: !called_as_csc,
-        secrets: secrets(flags.secrets_file.as_deref(), &flags.secrets_prompt)?,
+        default_capability: ground.capability.clone(),
+        secrets: secrets(secrets_file, &flags.secrets_prompt)?,
         base,
     })
 }
@@ -142,7 +219,10 @@ fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
 }
 
 /// The endpoint that was named.
-fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
+///
+/// # Errors
+/// When there is none, or it is not one.
+pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
     let named = globals
         .endpoint
         .clone()
@@ -162,7 +242,8 @@ fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
     Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
 }
 
-fn connect_options(globals: &Globals) -> ConnectOptions {
+/// How to connect.
+pub fn connect_options(globals: &Globals) -> ConnectOptions {
     let defaults = ConnectOptions::default();
     let tls = TlsOptions {
         cacert: globals.cacert.clone(),
@@ -176,79 +257,141 @@ fn connect_options(globals: &Globals) -> ConnectOptions {
     }
 }
 
-/// A session with the driver, once it is ready where `--wait` asks for that.
-async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+/// A session with the driver, without a command's deadline and metadata.
+///
+/// # Errors
+/// Why there is no connection.
+pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
     let options = connect_options(globals);
-    let open = || async {
-        let started = Instant::now();
-        let opened = Session::open(endpoint, &options).await;
-        if globals.log().metadata {
-            let took = started.elapsed().as_secs_f64() * 1000.0;
-            let how = if opened.is_ok() {
-                "connected"
-            } else {
-                "not connected"
-            };
-            eprintln!("{how} to {endpoint} in {took:.1} ms");
-        }
-        opened
-            .map_err(|error| Error::connection(endpoint, &error))?
-            .with_timeout(globals.timeout())
-            .with_metadata(&globals.metadata())
-            .map_err(|error| Error::usage(error.to_string()))
-    };
+    let started = Instant::now();
+    let opened = Session::open(endpoint, &options).await;
+    if globals.log().metadata {
+        let took = started.elapsed().as_secs_f64() * 1000.0;
+        let how = if opened.is_ok() {
+            "connected"
+        } else {
+            "not connected"
+        };
+        eprintln!("{how} to {endpoint} in {took:.1} ms");
+    }
+    opened.map_err(|error| Error::connection(endpoint, &error))
+}
+
+/// A session with the deadline and the metadata of a command.
+///
+/// # Errors
+/// When the metadata cannot be sent.
+pub fn equipped(session: Session, globals: &Globals) -> Result<Session, Error> {
+    session
+        .with_timeout(globals.timeout())
+        .with_metadata(&globals.metadata())
+        .map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A session for a command, once the driver is ready where `--wait` asks for that.
+///
+/// # Errors
+/// Why there is none.
+pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+    let open = || async { equipped(open(endpoint, globals).await?, globals) };
     match globals.wait {
         Some(limit) => wait::until_ready(open, endpoint, limit).await,
         None => open().await,
     }
 }
 
-fn lifecycle(flags: &LifecycleFlags, globals: &Globals, style: Style) -> Result<(), Error> {
-    let endpoint = endpoint(globals)?;
-    // Before any thread starts: a private mount namespace, in which an ordinary user may mount.
+/// Lets an ordinary user mount in a namespace of this process's own. To be called before any thread starts.
+///
+/// # Errors
+/// When the namespace cannot be entered half-way.
+pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
+    if endpoint.kind() != EndpointKind::Embedded {
+        return Ok(());
+    }
     #[cfg(feature = "embedded")]
-    if endpoint.kind() == EndpointKind::Embedded {
-        match csi_driver_nfs::namespace::enter_private() {
-            Ok(entered) if !entered.may_mount() => {
-                eprintln!(
-                    "note: this user may not mount here: the volume is shown through a symbolic link instead"
-                );
-            }
-            Ok(_) => {}
-            Err(error) => return Err(Error::because("no private mount namespace", &error)),
+    match csi_driver_nfs::namespace::enter_private() {
+        Ok(entered) if !entered.may_mount() => {
+            eprintln!(
+                "note: this user may not mount here: the volume is shown through a symbolic link instead"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => return Err(Error::because("no private mount namespace", &error)),
+    }
+    Ok(())
+}
+
+fn lifecycle(flags: &LifecycleFlags, globals: &Globals, ground: &Ground) -> Result<(), Error> {
+    let output = globals.output(false);
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
+            return Err(Error::usage(problem).hint("-o json prints one object a step"));
         }
     }
-    let secrets = secrets(flags.secrets_file.as_deref(), &[])?;
-    let context = Context {
-        secrets,
-        ..Context::default()
-    };
+    let endpoint = endpoint(globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
         Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
     };
+    if !ground.in_shell {
+        private_mounts(&endpoint)?;
+    }
+    let style = ground.style(globals);
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(ground.secrets_file.as_deref());
+    let secrets = secrets(secrets_file, &[])?;
+    let context = Context {
+        secrets,
+        ..Context::default()
+    };
     let steps = Steps::new(output::stdout(), style == Style::Json);
-    runtime()?.block_on(async {
-        let node = Driver {
-            session: session(&endpoint, globals).await?,
-            endpoint: endpoint.clone(),
+    let settings = lifecycle::Settings {
+        style,
+        checks: globals.checks(),
+        log: globals.log(),
+    };
+    let runtime = runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let connecting = async {
+            let node = Driver {
+                session: session(&endpoint, globals).await?,
+                endpoint: endpoint.clone(),
+            };
+            let controller = Driver {
+                session: session(&controller, globals).await?,
+                endpoint: controller,
+            };
+            Ok::<_, Error>((node, controller))
         };
-        let controller = Driver {
-            session: session(&controller, globals).await?,
-            endpoint: controller,
+        let (node, controller) = tokio::select! {
+            connected = connecting => connected?,
+            () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Lifecycle::new(flags, context, node, controller, steps, style)
-            .run()
+        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)
+            .run(&mut signals)
             .await;
-        endpoint.settled().await;
+        tokio::select! {
+            () = endpoint.settled() => {}
+            () = signals.next() => {}
+        }
         ran
-    })
+    });
+    // Threads that hang, for example in the resolver, hold nobody up.
+    runtime.shutdown_background();
+    ran
 }
 
-fn relay(socket: &str, globals: &Globals) -> Result<(), Error> {
+fn relay(socket: &str, globals: &Globals, ground: &Ground) -> Result<(), Error> {
     let endpoint = Endpoint::parse(socket).map_err(|error| Error::usage(error.to_string()))?;
     let options = connect_options(globals);
-    block_on(async {
+    block_on(ground, async {
         let relayed = proxy::stdio::relay(&endpoint, &options).await;
         relayed.map_err(|error| match error {
             RelayError::Endpoint(error) => Error::connection(&endpoint, &error),
@@ -259,9 +402,12 @@ fn relay(socket: &str, globals: &Globals) -> Result<(), Error> {
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the
 /// command of an `exec:` endpoint.
-fn block_on(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
-    interrupt::second_signal_kills()
-        .map_err(|error| Error::because("signals cannot be watched", &error))?;
+fn block_on(ground: &Ground, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    // A shell goes on after the signal.
+    if !ground.in_shell {
+        interrupt::second_signal_kills()
+            .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    }
     runtime()?.block_on(async {
         tokio::select! {
             result = work => result,

@@ -2,23 +2,29 @@
 //! proves that the committed ones are current; `UPDATE_GENERATED=1` writes them anew.
 
 use crate::cli;
-use crate::completion::{Shell, script};
+use crate::completion::{Shell, kubectl, script};
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// What kubectl runs to complete a plugin; it has to be executable.
+const KUBECTL: &str = "kubectl_complete-csi";
 
 /// Every shipped file: its path below `completions/` and its content.
 fn files() -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
-    let shells = [
-        (Shell::Bash, "csi.bash"),
-        (Shell::Zsh, "_csi"),
-        (Shell::Fish, "csi.fish"),
-        (Shell::Powershell, "csi.ps1"),
-    ];
-    for (shell, name) in shells {
-        let script = script(shell, "csi").expect("a vector can be written");
-        files.insert(PathBuf::from(name), script);
+    for name in ["csi", "csc", "kubectl-csi"] {
+        for (shell, file) in [
+            (Shell::Bash, format!("{name}.bash")),
+            (Shell::Zsh, format!("_{name}")),
+            (Shell::Fish, format!("{name}.fish")),
+            (Shell::Powershell, format!("{name}.ps1")),
+        ] {
+            let script = script(shell, name).expect("a vector can be written");
+            files.insert(PathBuf::from(file), script);
+        }
     }
+    files.insert(PathBuf::from(KUBECTL), kubectl().into_bytes());
     let mut command = cli::command("csi").disable_help_subcommand(true);
     command.build();
     man_pages(&command, "csi", &mut files);
@@ -51,6 +57,8 @@ fn completions_and_man_pages_are_current() {
         for (path, content) in &files {
             std::fs::write(root.join(path), content).expect("the folder is writable");
         }
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(root.join(KUBECTL), executable).expect("the file is there");
     }
     let mut stale: Vec<_> = files
         .iter()

@@ -9,6 +9,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// What the driver is called when nobody says otherwise.
+pub const DEFAULT_NAME: &str = "nfs.csi.internal";
+
 /// Everything that a driver instance is told.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -86,7 +86,7 @@ impl Embedded {
             .to_string_lossy()
             .into_owned();
         let config = Config {
-            driver_name: "nfs.csi.internal".to_owned(),
+            driver_name: crate::config::DEFAULT_NAME.to_owned(),
             node_id: parse_node_id(&host).unwrap_or_else(|_| SERVER.to_owned()),
             mode: Mode::All,
             shares: Vec::new(),

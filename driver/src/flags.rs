@@ -55,7 +55,7 @@ pub struct Flags {
     mode: ModeFlag,
 
     /// Name of the driver; a migration from csi-driver-nfs sets nfs.csi.k8s.io
-    #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = "nfs.csi.internal",
+    #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = crate::config::DEFAULT_NAME,
           value_parser = config::parse_driver_name, help_heading = "Serving")]
     driver_name: String,
 

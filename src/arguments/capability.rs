@@ -95,6 +95,31 @@ pub fn parse(text: &str) -> Result<VolumeCapability, CapabilityError> {
     }
 }
 
+/// A capability in the form that says everything, as [`parse`] reads it back.
+pub fn text(capability: &VolumeCapability) -> String {
+    let mut entries = vec![match &capability.access_mode {
+        None => "mode=none".to_owned(),
+        Some(mode) => format!("mode={}", mode.mode),
+    }];
+    match &capability.access_type {
+        None => entries.push("type=none".to_owned()),
+        Some(AccessType::Block(_)) => entries.push("type=block".to_owned()),
+        Some(AccessType::Mount(mount)) => {
+            entries.push("type=mount".to_owned());
+            let settings = [("fs", &mount.fs_type), ("group", &mount.volume_mount_group)];
+            let flags = mount.mount_flags.iter().map(|flag| ("flag", flag));
+            for (key, value) in settings
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .chain(flags)
+            {
+                entries.push(record::quote(&format!("{key}={value}")).into_owned());
+            }
+        }
+    }
+    entries.join(",")
+}
+
 fn parse_fields(text: &str) -> Result<VolumeCapability, CapabilityError> {
     let fields = record::entries(text, Dialect::Plain).map_err(CapabilityError::Record)?;
     let mut fields = fields.into_iter();
@@ -270,13 +295,15 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(parse(text), Ok(expected), "{text}");
+            assert_eq!(parse(text), Ok(expected.clone()), "{text}");
+            assert_eq!(parse(&super::text(&expected)), Ok(expected));
         }
         let empty = VolumeCapability {
             access_mode: None,
             access_type: None,
         };
         assert_eq!(parse("mode=none,type=none"), Ok(empty.clone()));
+        assert_eq!(super::text(&empty), "mode=none,type=none");
         assert_eq!(parse("none,none"), Ok(empty));
     }
 

@@ -1,10 +1,10 @@
 //! Where the embedded driver keeps its state: the folder that was named, or one of the user's own.
 
 use super::EndpointError;
+use crate::state_folder;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::env;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -53,8 +53,7 @@ impl Folder {
     pub(super) fn of_this_user() -> Self {
         let temporary = format!("csi-embedded-{}", geteuid().as_raw());
         Self::Default {
-            state: state_folder(env::var_os("XDG_STATE_HOME"), env::home_dir())
-                .map(|state| state.join("csi/embedded")),
+            state: state_folder::current().map(|state| state.join("csi/embedded")),
             temporary: env::temp_dir().join(temporary),
         }
     }
@@ -90,16 +89,6 @@ impl Folder {
             }
         }
     }
-}
-
-/// Where a user's state is kept. A relative `XDG_STATE_HOME` is ignored, as its specification says.
-fn state_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg.map(PathBuf::from)
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            home.filter(|home| home.is_absolute())
-                .map(|home| home.join(".local/state"))
-        })
 }
 
 fn make_writable(folder: &Path) -> io::Result<()> {
@@ -138,22 +127,6 @@ mod tests {
     use std::error::Error;
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
-
-    #[test]
-    fn state_is_kept_where_the_user_wants_it() {
-        let cases = [
-            (Some("/x"), Some("/home/u"), Some("/x")),
-            (None, Some("/home/u"), Some("/home/u/.local/state")),
-            (Some(""), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some("/home/u"), Some("/home/u/.local/state")),
-            (Some("rel"), Some(""), None),
-            (None, None, None),
-        ];
-        for (xdg, home, expected) in cases {
-            let found = state_folder(xdg.map(Into::into), home.map(PathBuf::from));
-            assert_eq!(found, expected.map(PathBuf::from), "{xdg:?} {home:?}");
-        }
-    }
 
     #[test]
     fn the_default_is_the_state_folder_and_else_a_private_one() {

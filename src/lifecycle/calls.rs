@@ -1,91 +1,158 @@
-//! The calls of a lifecycle: each is one step, printed with its time.
+//! The calls of a lifecycle: logged and checked like any other; on the way up each is one step, printed with its time.
 
-use super::Lifecycle;
+use super::{Lifecycle, say};
 use crate::call::call_error;
 use crate::endpoint::Endpoint;
-use crate::error::Error;
+use crate::error::{Error, code_name};
 use crate::output::steps::Outcome;
 use crate::output::text::escaped;
 use crate::session::Session;
+use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use prost::Message;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
+use tonic::Code;
 
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
 
+/// A driver's connection and how it was named.
+#[derive(Clone)]
+pub struct Driver {
+    /// The connection.
+    pub session: Session,
+    /// How it was named.
+    pub endpoint: Endpoint,
+}
+
+/// A call that failed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// Why.
+    pub error: Error,
+    /// Whether it may have taken effect all the same, or may still.
+    pub may_have_happened: bool,
+}
+
+impl Failure {
+    fn nothing_happened(error: Error) -> Self {
+        Self {
+            error,
+            may_have_happened: false,
+        }
+    }
+
+    fn after_all(error: Error) -> Self {
+        Self {
+            error,
+            may_have_happened: true,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
 impl<W: Write> Lifecycle<'_, W> {
+    /// A step of the way up, at the node.
     pub(super) async fn node<Q: Message, R: Message + Default>(
         &mut self,
         method: &'static Method,
-        request: Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let (session, endpoint) = (self.node.session.clone(), self.node.endpoint.clone());
-        self.call(&session, &endpoint, method, &request, say).await
+        request: &Q,
+        tell: impl FnOnce(&R) -> String,
+    ) -> Result<R, Failure> {
+        let driver = self.node.clone();
+        self.step(&driver, method, request, tell).await
     }
 
+    /// A step of the way up, at the controller.
     pub(super) async fn controller<Q: Message, R: Message + Default>(
         &mut self,
         method: &'static Method,
-        request: Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let (session, endpoint) = (
-            self.controller.session.clone(),
-            self.controller.endpoint.clone(),
-        );
-        self.call(&session, &endpoint, method, &request, say).await
+        request: &Q,
+        tell: impl FnOnce(&R) -> String,
+    ) -> Result<R, Failure> {
+        let driver = self.controller.clone();
+        self.step(&driver, method, request, tell).await
     }
 
-    /// One call, printed as a step.
-    async fn call<Q: Message, R: Message + Default>(
+    async fn step<Q: Message, R: Message + Default>(
         &mut self,
-        session: &Session,
-        endpoint: &Endpoint,
+        driver: &Driver,
         method: &'static Method,
         request: &Q,
-        say: impl FnOnce(&R) -> String,
-    ) -> Result<R, Error> {
-        let name = step_name(method);
+        tell: impl FnOnce(&R) -> String,
+    ) -> Result<R, Failure> {
         let started = Instant::now();
-        let answered = session
-            .call(method, Bytes::from(request.encode_to_vec()))
-            .await;
-        let took = started.elapsed();
-        let result: Result<(R, String), Error> = answered
-            .map_err(|error| call_error(&error, endpoint))
-            .and_then(|answer| {
-                if let Some(note) = answer
-                    .metadata()
-                    .get(NOTE)
-                    .and_then(|note| note.to_str().ok())
-                {
-                    eprintln!("note: {}", escaped(note));
-                }
-                let reply = R::decode(answer.into_inner())
-                    .map_err(|error| Error::because("the reply is not valid", &error))?;
-                let text = say(&reply);
-                Ok((reply, text))
-            });
-        match result {
-            Ok((reply, text)) => {
-                self.print(&name, Outcome::Done, &text, took)?;
-                Ok(reply)
-            }
+        let checks = self.settings.checks;
+        let result = self.attempt(driver, method, request, &checks).await;
+        let (outcome, text) = match &result {
+            Ok(reply) => (Outcome::Done, tell(reply)),
+            Err(_) => (Outcome::Failed, String::new()),
+        };
+        let printed = self.print(&step_name(method), outcome, &text, started.elapsed());
+        let reply = result?;
+        printed.map_err(Failure::after_all)?;
+        Ok(reply)
+    }
+
+    /// One call, logged and checked, not printed.
+    pub(super) async fn attempt<Q: Message, R: Message + Default>(
+        &self,
+        driver: &Driver,
+        method: &'static Method,
+        request: &Q,
+        checks: &Checks,
+    ) -> Result<R, Failure> {
+        let name = step_name(method);
+        let sent = Bytes::from(request.encode_to_vec());
+        validation::request(method, &sent, checks).map_err(|error| {
+            Failure::nothing_happened(Error::usage(error.to_string()).doing(&name))
+        })?;
+        let log = self.settings.log;
+        log.request(&driver.session, method, &sent);
+        let started = Instant::now();
+        let answer = match driver.session.call(method, sent.clone()).await {
+            Ok(answer) => answer,
             Err(error) => {
-                self.print(&name, Outcome::Failed, "", took)?;
-                Err(error.doing(name))
+                let code = error.status.code();
+                log.call(&name, code_name(code), started.elapsed());
+                return Err(Failure {
+                    error: call_error(&error, &driver.endpoint).doing(name),
+                    may_have_happened: leaves_it_open(code),
+                });
             }
+        };
+        log.reply_metadata(answer.metadata());
+        let note = answer.metadata().get(NOTE).map(|note| note.to_str());
+        if let Some(Ok(note)) = note {
+            say(&format!("note: {}", escaped(note)));
         }
+        let bytes = answer.into_inner();
+        log.reply(method, &bytes);
+        log.call(&name, "OK", started.elapsed());
+        let reply = R::decode(bytes.clone()).map_err(|error| {
+            Failure::after_all(Error::because("the reply is not valid", &error).doing(&name))
+        })?;
+        Replies::new(method, &sent, checks)
+            .check(&bytes)
+            .map_err(|error| Failure::after_all(Error::local(error.to_string()).doing(&name)))?;
+        Ok(reply)
     }
 
     pub(super) fn skipped(&mut self, name: &str, why: &str) -> Result<(), Error> {
         self.print(name, Outcome::Skipped, why, Duration::ZERO)
     }
 
+    /// Prints a step.
+    ///
+    /// # Errors
+    /// When stdout cannot be written, but for a reader that has gone: the volume still has to go.
     pub(super) fn print(
         &mut self,
         name: &str,
@@ -93,10 +160,8 @@ impl<W: Write> Lifecycle<'_, W> {
         text: &str,
         took: Duration,
     ) -> Result<(), Error> {
-        let printed = self.steps.step(name, outcome, text, took);
-        // Nobody reads any more: the volume still has to go.
-        match printed {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+        match self.steps.step(name, outcome, text, took) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Error::because("stdout cannot be written", &error))
             }
             _ => Ok(()),
@@ -104,8 +169,22 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 }
 
+/// Whether a call that ended with this code may have taken effect, or may still.
+fn leaves_it_open(code: Code) -> bool {
+    matches!(
+        code,
+        Code::DeadlineExceeded
+            | Code::Unavailable
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+            | Code::DataLoss
+    )
+}
+
 /// The command that makes the same call.
-fn step_name(method: &Method) -> String {
+pub(super) fn step_name(method: &Method) -> String {
     match crate::rpc::of_method(method) {
         Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
         None => method.name.to_owned(),

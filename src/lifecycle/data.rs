@@ -1,41 +1,112 @@
-//! Data through a published volume: a file is written, synced, read back and compared by checksum.
+//! Data through a published volume: written, synced, read back and compared by checksum; or of a device that is not ours to
+//! write to, only read.
 //!
-//! Knows files and mounts, not CSI.
+//! Knows files and mounts, not CSI. Any call here may block for as long as the storage does.
 
+use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is written: enough to need more than one page, little enough for any volume.
 const SIZE: usize = 1 << 20;
+
+/// How much is written or read between two looks at whether to stop.
+const CHUNK: usize = 1 << 16;
 
 /// How a target path shows on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A mounted file system.
     Mount,
-    /// A block device, or a file bound to one.
+    /// A block device, a file bound to one, or a symbolic link to one.
     Device,
-    /// A symbolic link, which is what the embedded driver makes where it may not mount.
+    /// A symbolic link to a folder, which is what the embedded driver makes where it may not mount.
     Link,
     /// Nothing that a driver would have made: it runs on another machine, or in another mount namespace.
     NotHere,
 }
 
+/// What is done with a volume.
+#[derive(Clone, Debug)]
+pub struct Exercise {
+    /// The name of the file that is made in a folder, and removed again.
+    pub file_name: String,
+    /// Whether a device may be written to.
+    pub may_overwrite: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exercised {
+    /// How the target shows.
+    pub target: Target,
+    /// Whether data was written, not only read.
+    pub written: bool,
+    /// How much was read.
+    pub bytes: usize,
+    /// The checksum of what was read.
+    pub checksum: u64,
+}
+
+impl Exercise {
+    /// Does it at `path`; `None` where the volume does not show there. On a folder the file is removed again, also after a
+    /// failure.
+    ///
+    /// # Errors
+    /// When any step fails, what is read is not what was written, or `stop` was set.
+    pub fn run(&self, path: &Path, stop: &AtomicBool) -> io::Result<Option<Exercised>> {
+        let target = target(path)?;
+        let read = match target {
+            Target::NotHere => return Ok(None),
+            Target::Device if !self.may_overwrite => read(&mut File::open(path)?, stop)?,
+            Target::Device => {
+                let file = OpenOptions::new().read(true).write(true).open(path)?;
+                round_trip(file, stop)?
+            }
+            Target::Mount | Target::Link => {
+                let file = path.join(&self.file_name);
+                let read = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .open(&file)
+                    .map(|opened| round_trip(opened, stop))?;
+                let removed = fs::remove_file(&file);
+                let read = read?;
+                removed?;
+                read
+            }
+        };
+        Ok(Some(Exercised {
+            target,
+            written: target != Target::Device || self.may_overwrite,
+            bytes: read.len(),
+            checksum: checksum(&read),
+        }))
+    }
+}
+
 /// What stands at `path`.
-///
-/// # Errors
-/// When it cannot be told.
-pub fn target(path: &Path) -> io::Result<Target> {
-    let metadata = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Target::NotHere),
-        other => other?,
+fn target(path: &Path) -> io::Result<Target> {
+    let found = |metadata: io::Result<fs::Metadata>| match metadata {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    };
+    let Some(metadata) = found(fs::symlink_metadata(path))? else {
+        return Ok(Target::NotHere);
     };
     let kind = metadata.file_type();
     if kind.is_symlink() {
-        return Ok(Target::Link);
+        let kind = found(fs::metadata(path))?.map(|metadata| metadata.file_type());
+        return Ok(match kind {
+            Some(kind) if kind.is_dir() => Target::Link,
+            Some(kind) if kind.is_block_device() => Target::Device,
+            _ => Target::NotHere,
+        });
     }
     if kind.is_block_device() || kind.is_file() {
         return Ok(Target::Device);
@@ -64,46 +135,50 @@ fn is_mount_point(path: &Path) -> io::Result<bool> {
         .any(|line| line.split(' ').nth(4) == Some(&escaped)))
 }
 
-/// Writes data, reads it back and returns its checksum. On a folder the file is removed again.
-///
-/// # Errors
-/// When any step fails, or what is read is not what was written.
-pub fn round_trip(path: &Path, target: Target) -> io::Result<u64> {
+/// Writes data at the start of `file`, reads it back and returns what was read.
+fn round_trip(mut file: File, stop: &AtomicBool) -> io::Result<Vec<u8>> {
     let content = content();
-    let expected = checksum(&content);
-    if target == Target::Device {
-        let mut device = OpenOptions::new().read(true).write(true).open(path)?;
-        device.write_all(&content)?;
-        device.sync_all()?;
-        device.seek(SeekFrom::Start(0))?;
-        return compare(&mut device, expected);
+    for chunk in content.chunks(CHUNK) {
+        go_on(stop)?;
+        file.write_all(chunk)?;
     }
-    let file = path.join(format!(".csi-lifecycle-{}", std::process::id()));
-    let written = write_and_compare(&file, &content, expected);
-    let removed = fs::remove_file(&file);
-    let checksum = written?;
-    removed?;
-    Ok(checksum)
-}
-
-fn write_and_compare(path: &Path, content: &[u8], expected: u64) -> io::Result<u64> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(content)?;
     file.sync_all()?;
-    drop(file);
-    compare(&mut File::open(path)?, expected)
+    go_on(stop)?;
+    // Else it would be read from this machine's memory, and say nothing of the storage. Advice cannot fail in a way that
+    // matters: where it is not taken, the data is compared all the same.
+    let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    file.seek(SeekFrom::Start(0))?;
+    let found = read(&mut file, stop)?;
+    if found == content {
+        return Ok(found);
+    }
+    let problem = format!(
+        "what was read back ({:016x}, {} bytes) is not what was written ({:016x}, {SIZE} bytes)",
+        checksum(&found),
+        found.len(),
+        checksum(&content),
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
-fn compare(file: &mut File, expected: u64) -> io::Result<u64> {
-    let mut read = vec![0; SIZE];
-    file.read_exact(&mut read)?;
-    let found = checksum(&read);
-    if found == expected {
-        Ok(found)
-    } else {
-        let problem =
-            format!("what was read back ({found:016x}) is not what was written ({expected:016x})");
-        Err(io::Error::new(io::ErrorKind::InvalidData, problem))
+/// The first [`SIZE`] bytes, or all where there are fewer.
+fn read(file: &mut File, stop: &AtomicBool) -> io::Result<Vec<u8>> {
+    let mut found = Vec::with_capacity(SIZE);
+    while found.len() < SIZE {
+        go_on(stop)?;
+        let rest = CHUNK.min(SIZE - found.len()) as u64;
+        if Read::by_ref(file).take(rest).read_to_end(&mut found)? == 0 {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn go_on(stop: &AtomicBool) -> io::Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        // Not of the kind `Interrupted`, which readers and writers take for a reason to try again.
+        true => Err(io::Error::other("asked to stop")),
+        false => Ok(()),
     }
 }
 
@@ -130,22 +205,66 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn exercise(may_overwrite: bool) -> Exercise {
+        Exercise {
+            file_name: ".data".to_owned(),
+            may_overwrite,
+        }
+    }
 
     #[test]
     fn data_makes_the_round_trip_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        round_trip(folder.path(), Target::Mount).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let link = folder.path().join("link");
+        symlink("volume", &link).unwrap();
+        fs::create_dir(folder.path().join("volume")).unwrap();
+        let done = exercise(false).run(&link, &AtomicBool::new(false)).unwrap();
+        let done = done.unwrap();
+        assert_eq!(
+            (done.target, done.written, done.bytes),
+            (Target::Link, true, SIZE)
+        );
+        assert_eq!(fs::read_dir(&link).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn whoever_is_asked_to_stop_leaves_nothing_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink("volume", &link).unwrap();
+        fs::create_dir(folder.path().join("volume")).unwrap();
+        let error = exercise(false)
+            .run(&link, &AtomicBool::new(true))
+            .unwrap_err();
+        assert_eq!(error.to_string(), "asked to stop");
+        assert_eq!(fs::read_dir(&link).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_device_is_overwritten_only_where_that_is_allowed() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("device");
+        fs::write(&device, "precious").unwrap();
+        let stop = AtomicBool::new(false);
+        let done = exercise(false).run(&device, &stop).unwrap().unwrap();
+        assert_eq!((done.written, done.bytes), (false, 8));
+        assert_eq!(fs::read(&device).unwrap(), b"precious");
+        let done = exercise(true).run(&device, &stop).unwrap().unwrap();
+        assert_eq!((done.written, done.bytes), (true, SIZE));
+        assert_eq!(fs::read(&device).unwrap(), content());
     }
 
     #[test]
     fn a_plain_folder_is_not_taken_for_a_volume() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(target(folder.path()).unwrap(), Target::NotHere);
-        assert_eq!(
-            target(&folder.path().join("missing")).unwrap(),
-            Target::NotHere
-        );
+        let missing = folder.path().join("missing");
+        assert_eq!(target(&missing).unwrap(), Target::NotHere);
+        let dangling = folder.path().join("dangling");
+        symlink("nowhere", &dangling).unwrap();
+        assert_eq!(target(&dangling).unwrap(), Target::NotHere);
         assert_eq!(target(Path::new("/proc")).unwrap(), Target::Mount);
     }
 }

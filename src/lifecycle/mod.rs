@@ -1,157 +1,140 @@
 //! `csi lifecycle`: what a container orchestrator does with a volume, in its order and honouring what the driver
 //! advertises, and everything undone again in reverse, also after a failure or Ctrl-C.
 //!
-//! Owns the order and the clean-up. Single calls are the session's, data is `data.rs`, printing is `output::steps`.
+//! Owns the order and what a signal does. What to ask first is in `ask.rs`, the volume's steps are in `volume.rs`, data in
+//! `data.rs` and `writer.rs`, the way down in `undo.rs` and `left.rs`; printing steps is `output::steps`.
 
+mod ask;
 mod calls;
 mod data;
+mod flags;
+mod left;
 mod undo;
+mod volume;
+mod writer;
 
-use crate::arguments::capability;
-use crate::endpoint::Endpoint;
-use crate::error::{Error, Style};
-use crate::interrupt::asked_to_stop;
+pub use calls::Driver;
+pub use flags::LifecycleFlags;
+
+use crate::call_log::Log;
+use crate::error::{Error, Kind, Style};
+use crate::interrupt::Signals;
 use crate::output::steps::{Outcome, Steps};
-use crate::rpc::flags::{CapacityFlags, Context, Parameters, VolumeContext};
-use crate::session::Session;
-use clap::Args;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::{tables, v1};
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
+use crate::rpc::flags::Context;
+use crate::validation::Checks;
+use data::{Exercise, Exercised, Target};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
-use tonic::Code;
 use undo::Undo;
+use writer::Writer;
 
-/// The flags of `csi lifecycle`.
-#[derive(Args, Debug)]
-pub struct LifecycleFlags {
-    /// Name of the volume to create [default: csi-lifecycle-PID]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Use this volume, which exists, instead of creating one
-    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req_bytes", "lim_bytes"])]
-    volume_id: Option<String>,
-    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]]
-    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
-    cap: v1::VolumeCapability,
-    #[command(flatten)]
-    capacity: CapacityFlags,
-    #[command(flatten)]
-    parameters: Parameters,
-    #[command(flatten)]
-    vol_context: VolumeContext,
-    /// Folder in which the staging and target paths are made; the driver must see it under the same path
-    /// [default: the folder for temporary files]
-    #[arg(long, value_name = "FOLDER")]
-    mount_parent: Option<PathBuf>,
-    /// The driver's controller, where that is another endpoint than the node's
-    #[arg(long, value_name = "ENDPOINT")]
-    pub controller_endpoint: Option<String>,
-    /// Leave the volume: unpublish it, but do not delete it
-    #[arg(long)]
-    keep: bool,
-    /// Secrets from a file, sent with every call that has such a field: a JSON object, or lines of K=V
-    #[arg(long, value_name = "FILE")]
-    pub secrets_file: Option<String>,
-}
-
-/// A driver's connection and how it was named.
-pub struct Driver {
-    /// The connection.
-    pub session: Session,
-    /// How it was named.
-    pub endpoint: Endpoint,
+/// How a run speaks and how strict it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How errors of the way down are worded.
+    pub style: Style,
+    /// What is checked of requests and replies on the way up.
+    pub checks: Checks,
+    /// What to say on stderr.
+    pub log: Log,
 }
 
 /// Everything known about one run.
 pub struct Lifecycle<'a, W: Write> {
     flags: &'a LifecycleFlags,
     context: Context,
+    settings: Settings,
     node: Driver,
     controller: Driver,
     steps: Steps<W>,
-    style: Style,
+    /// Names what this run makes; unique, because a volume of this name is ours to delete.
+    name: String,
     undo: Vec<Undo>,
-}
-
-/// What the driver advertises.
-#[derive(Debug, Default)]
-struct Advertised {
-    controller: Vec<i32>,
-    node: Vec<i32>,
-}
-
-impl Advertised {
-    fn controller(&self, capability: ControllerCapability) -> bool {
-        self.controller.contains(&i32::from(capability))
-    }
-
-    fn node(&self, capability: NodeCapability) -> bool {
-        self.node.contains(&i32::from(capability))
-    }
-}
-
-/// The volume on its way.
-#[derive(Debug, Default)]
-struct Volume {
-    id: String,
-    context: BTreeMap<String, String>,
-    publish_context: BTreeMap<String, String>,
+    /// What works on the data, and where.
+    writer: Option<(Writer<io::Result<Option<Exercised>>>, PathBuf)>,
 }
 
 impl<'a, W: Write> Lifecycle<'a, W> {
-    /// A run against `node`, with controller calls to `controller`. Errors of the way down are worded in `style`.
+    /// A run against `node`, with controller calls to `controller`.
     pub fn new(
         flags: &'a LifecycleFlags,
         context: Context,
+        settings: Settings,
         node: Driver,
         controller: Driver,
         steps: Steps<W>,
-        style: Style,
     ) -> Self {
+        // A container's processes have the same few ids in every container.
+        let random = RandomState::new().build_hasher().finish();
         Self {
             flags,
             context,
+            settings,
             node,
             controller,
             steps,
-            style,
+            name: format!("csi-lifecycle-{}-{random:016x}", std::process::id()),
             undo: Vec::new(),
+            writer: None,
         }
     }
 
-    /// Goes all the way up and down again.
+    /// Goes all the way up and down again. A signal ends the way up; one more, or two on the way down, end that too.
     ///
     /// # Errors
     /// The first failure; everything that was done before it has been undone, or said to be left.
-    pub async fn run(&mut self) -> Result<(), Error> {
+    pub async fn run(&mut self, signals: &mut Signals) -> Result<(), Error> {
         let way_up = tokio::select! {
             result = self.up() => result,
-            () = asked_to_stop() => Err(Error::interrupted()),
+            () = signals.next() => Err(Error::interrupted()),
         };
-        if way_up.is_err() && !self.undo.is_empty() {
-            eprintln!("note: undoing what was done; Ctrl-C again stops that too");
+        let mut asked = matches!(&way_up, Err(error) if error.kind() == Kind::Interrupted);
+        match (&way_up, self.undo.is_empty()) {
+            (Err(_), false) if asked => {
+                say("note: undoing what was done; Ctrl-C again stops that too");
+            }
+            (Err(_), false) => say("note: undoing what was done"),
+            _ => {}
         }
-        let way_down = tokio::select! {
-            result = self.down() => result,
-            () = asked_to_stop() => {
-                for left in self.undo.iter().rev() {
-                    eprintln!("left: {left}");
+        let way_down = {
+            let mut down = pin!(self.down());
+            loop {
+                tokio::select! {
+                    result = &mut down => break Some(result),
+                    () = signals.next() => {
+                        if asked {
+                            break None;
+                        }
+                        asked = true;
+                        say("note: still undoing what was done; Ctrl-C again stops that too");
+                    }
                 }
-                Err(Error::interrupted())
             }
         };
-        way_up.and(way_down)
+        let way_down = way_down.unwrap_or_else(|| {
+            if let Some((_, target)) = &self.writer {
+                self.say_writer_left(target);
+            }
+            for undo in self.undo.iter().rev() {
+                self.say_left(undo);
+            }
+            Err(Error::interrupted())
+        });
+        let stopped = if asked {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
+        };
+        way_up.and(way_down).and(stopped)
     }
 
     async fn up(&mut self) -> Result<(), Error> {
         let advertised = self.ask().await?;
         let (staging, target) = self.folders()?;
-        let mut volume = self.create(&advertised).await?;
+        let mut volume = self.volume(&advertised).await?;
         self.publish_by_controller(&advertised, &mut volume).await?;
         let staged = self.stage(&advertised, &volume, &staging).await?;
         self.publish(&volume, staged.then_some(&staging), &target)
@@ -160,390 +143,58 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         self.stats(&advertised, &volume, &target).await
     }
 
-    /// Identity, capabilities, node: what everything else depends on.
-    async fn ask(&mut self) -> Result<Advertised, Error> {
-        let mut advertised = Advertised::default();
-        let info: v1::GetPluginInfoResponse = self
-            .node(
-                &tables::IDENTITY_GET_PLUGIN_INFO,
-                v1::GetPluginInfoRequest {},
-                |reply: &v1::GetPluginInfoResponse| {
-                    format!("{} {}", reply.name, reply.vendor_version)
-                },
-            )
-            .await?;
-        if info.name.is_empty() {
-            return Err(
-                Error::local("the driver has no name, which the specification requires")
-                    .doing("identity plugin-info"),
-            );
-        }
-        let request = v1::GetPluginCapabilitiesRequest {};
-        let plugin: v1::GetPluginCapabilitiesResponse = self
-            .node(
-                &tables::IDENTITY_GET_PLUGIN_CAPABILITIES,
-                request,
-                |reply: &v1::GetPluginCapabilitiesResponse| {
-                    count(reply.capabilities.len(), "capability", "capabilities")
-                },
-            )
-            .await?;
-        let request = v1::ProbeRequest {};
-        let probe: v1::ProbeResponse = self
-            .node(
-                &tables::IDENTITY_PROBE,
-                request,
-                |reply: &v1::ProbeResponse| {
-                    let ready = reply.ready.unwrap_or(true);
-                    if ready { "ready" } else { "not ready" }.to_owned()
-                },
-            )
-            .await?;
-        if probe.ready == Some(false) {
-            return Err(
-                Error::rpc(Code::Unavailable, "the driver says that it is not ready")
-                    .doing("identity probe")
-                    .hint("--wait 1m waits until it is"),
-            );
-        }
-        let has_controller = plugin.capabilities.iter().any(|capability| {
-            use v1::plugin_capability::{Type, service};
-            matches!(&capability.r#type, Some(Type::Service(one)) if one.r#type == i32::from(service::Type::ControllerService))
-        });
-        // A node-only process advertises no controller although the driver has one elsewhere.
-        if has_controller || self.flags.controller_endpoint.is_some() {
-            let request = v1::ControllerGetCapabilitiesRequest {};
-            let method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
-            let reply: v1::ControllerGetCapabilitiesResponse = self
-                .controller(
-                    method,
-                    request,
-                    |reply: &v1::ControllerGetCapabilitiesResponse| {
-                        count(reply.capabilities.len(), "capability", "capabilities")
-                    },
-                )
-                .await?;
-            advertised.controller = reply
-                .capabilities
-                .into_iter()
-                .filter_map(|one| {
-                    let v1::controller_service_capability::Type::Rpc(rpc) = one.r#type?;
-                    Some(rpc.r#type)
-                })
-                .collect();
-        }
-        let request = v1::NodeGetCapabilitiesRequest {};
-        let reply: v1::NodeGetCapabilitiesResponse = self
-            .node(
-                &tables::NODE_NODE_GET_CAPABILITIES,
-                request,
-                |reply: &v1::NodeGetCapabilitiesResponse| {
-                    count(reply.capabilities.len(), "capability", "capabilities")
-                },
-            )
-            .await?;
-        advertised.node = reply
-            .capabilities
-            .into_iter()
-            .filter_map(|one| {
-                let v1::node_service_capability::Type::Rpc(rpc) = one.r#type?;
-                Some(rpc.r#type)
-            })
-            .collect();
-        Ok(advertised)
-    }
-
-    /// The folders that an orchestrator makes: the staging path, and the parent of the target path.
-    fn folders(&mut self) -> Result<(PathBuf, PathBuf), Error> {
-        let parent = self
-            .flags
-            .mount_parent
-            .clone()
-            .unwrap_or_else(std::env::temp_dir);
-        let parent = std::path::absolute(&parent).unwrap_or(parent);
-        let folder = parent.join(format!("csi-lifecycle-{}", std::process::id()));
-        let staging = folder.join("staging");
-        for path in [&folder, &staging] {
-            fs::create_dir(path).map_err(|error| {
-                Error::because(
-                    format!("the folder {} cannot be made", path.display()),
-                    &error,
-                )
-            })?;
-            self.undo.push(Undo::Folder(path.clone()));
-        }
-        Ok((staging, folder.join("target")))
-    }
-
-    async fn create(&mut self, advertised: &Advertised) -> Result<Volume, Error> {
-        let mut context = BTreeMap::new();
-        self.flags.vol_context.fill(&mut context);
-        if let Some(id) = &self.flags.volume_id {
-            return Ok(Volume {
-                id: id.clone(),
-                context,
-                ..Volume::default()
-            });
-        }
-        if !advertised.controller(ControllerCapability::CreateDeleteVolume) {
-            return Err(Error::local("the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
-                .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
-        }
-        let name = self.flags.name.clone();
-        let mut request = v1::CreateVolumeRequest {
-            name: name.unwrap_or_else(|| format!("csi-lifecycle-{}", std::process::id())),
-            volume_capabilities: vec![self.flags.cap.clone()],
-            ..Default::default()
-        };
-        self.flags.capacity.fill(&mut request.capacity_range);
-        self.flags.parameters.fill(&mut request.parameters);
-        self.context.add_secrets(&mut request.secrets);
-        // Until the reply is here, only the name is known: an interrupted create is repeated to learn the id.
-        self.undo.push(Undo::Create(request.clone()));
-        let result: Result<v1::CreateVolumeResponse, Error> = self
-            .controller(
-                &tables::CONTROLLER_CREATE_VOLUME,
-                request,
-                |reply: &v1::CreateVolumeResponse| {
-                    reply
-                        .volume
-                        .as_ref()
-                        .map(|volume| volume.volume_id.clone())
-                        .unwrap_or_default()
-                },
-            )
-            .await;
-        if result.as_ref().is_ok()
-            || result
-                .as_ref()
-                .is_err_and(|error| !undo::may_have_happened(error))
-        {
-            self.undo.pop();
-        }
-        let volume = result?.volume.unwrap_or_default();
-        if volume.volume_id.is_empty() {
-            return Err(Error::local(
-                "the reply has no volume id, which the specification requires",
-            )
-            .doing("controller create-volume"));
-        }
-        if self.flags.keep {
-            eprintln!("note: --keep: the volume {} stays", volume.volume_id);
-        } else {
-            self.undo.push(Undo::Volume(volume.volume_id.clone()));
-        }
-        context.extend(volume.volume_context);
-        Ok(Volume {
-            id: volume.volume_id,
-            context,
-            publish_context: BTreeMap::new(),
-        })
-    }
-
-    async fn publish_by_controller(
-        &mut self,
-        advertised: &Advertised,
-        volume: &mut Volume,
-    ) -> Result<(), Error> {
-        if !advertised.controller(ControllerCapability::PublishUnpublishVolume) {
-            return self.skipped(
-                "controller publish",
-                "not advertised: PUBLISH_UNPUBLISH_VOLUME",
-            );
-        }
-        let info: v1::NodeGetInfoResponse = self
-            .node(
-                &tables::NODE_NODE_GET_INFO,
-                v1::NodeGetInfoRequest {},
-                |reply: &v1::NodeGetInfoResponse| reply.node_id.clone(),
-            )
-            .await?;
-        let mut request = v1::ControllerPublishVolumeRequest {
-            volume_id: volume.id.clone(),
-            node_id: info.node_id.clone(),
-            volume_capability: Some(self.flags.cap.clone()),
-            volume_context: volume.context.clone(),
-            ..Default::default()
-        };
-        self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::ControllerPublish {
-            volume: volume.id.clone(),
-            node: info.node_id,
-        });
-        let reply: v1::ControllerPublishVolumeResponse = self
-            .controller(
-                &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME,
-                request,
-                |_: &v1::ControllerPublishVolumeResponse| String::new(),
-            )
-            .await?;
-        volume.publish_context = reply.publish_context;
-        Ok(())
-    }
-
-    async fn stage(
-        &mut self,
-        advertised: &Advertised,
-        volume: &Volume,
-        staging: &Path,
-    ) -> Result<bool, Error> {
-        if !advertised.node(NodeCapability::StageUnstageVolume) {
-            self.skipped("node stage", "not advertised: STAGE_UNSTAGE_VOLUME")?;
-            return Ok(false);
-        }
-        let mut request = v1::NodeStageVolumeRequest {
-            volume_id: volume.id.clone(),
-            publish_context: volume.publish_context.clone(),
-            staging_target_path: text(staging),
-            volume_capability: Some(self.flags.cap.clone()),
-            volume_context: volume.context.clone(),
-            ..Default::default()
-        };
-        self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::Stage {
-            volume: volume.id.clone(),
-            staging: text(staging),
-        });
-        let shown = text(staging);
-        let _: v1::NodeStageVolumeResponse = self
-            .node(
-                &tables::NODE_NODE_STAGE_VOLUME,
-                request,
-                |_: &v1::NodeStageVolumeResponse| shown,
-            )
-            .await?;
-        Ok(true)
-    }
-
-    async fn publish(
-        &mut self,
-        volume: &Volume,
-        staging: Option<&PathBuf>,
-        target: &Path,
-    ) -> Result<(), Error> {
-        let mut request = v1::NodePublishVolumeRequest {
-            volume_id: volume.id.clone(),
-            publish_context: volume.publish_context.clone(),
-            staging_target_path: staging.map(|path| text(path)).unwrap_or_default(),
-            target_path: text(target),
-            volume_capability: Some(self.flags.cap.clone()),
-            volume_context: volume.context.clone(),
-            ..Default::default()
-        };
-        self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::Publish {
-            volume: volume.id.clone(),
-            target: text(target),
-        });
-        let shown = text(target);
-        let _: v1::NodePublishVolumeResponse = self
-            .node(
-                &tables::NODE_NODE_PUBLISH_VOLUME,
-                request,
-                |_: &v1::NodePublishVolumeResponse| shown,
-            )
-            .await?;
-        Ok(())
-    }
-
+    /// What is not over when this ends, by its deadline or because it is dropped, the way down stops.
     async fn write_and_read(&mut self, target: &Path) -> Result<(), Error> {
         const NAME: &str = "write and read back";
         let started = Instant::now();
+        let exercise = Exercise {
+            file_name: format!(".{}", self.name),
+            may_overwrite: self.flags.may_overwrite(),
+        };
         let path = target.to_owned();
-        let work = tokio::task::spawn_blocking(move || {
-            let kind = data::target(&path)?;
-            let checksum = match kind {
-                data::Target::NotHere => None,
-                kind => Some(data::round_trip(&path, kind)?),
-            };
-            Ok::<_, std::io::Error>((kind, checksum))
-        });
+        let writer = Writer::start(move |stop| exercise.run(&path, stop))
+            .map_err(|error| Error::because("there is no thread to write with", &error))?;
+        let (writer, _) = self.writer.insert((writer, target.to_owned()));
         let limit = self.node.session.timeout().unwrap_or(Duration::MAX);
-        let result = match tokio::time::timeout(limit, work).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(error)) => Err(std::io::Error::other(error)),
-            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
+        let result = match tokio::time::timeout(limit, writer.result()).await {
+            Ok(result) => {
+                self.writer = None;
+                result.flatten()
+            }
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
         };
         match result {
-            Ok((kind, Some(checksum))) => {
-                let link = if kind == data::Target::Link {
-                    ", through a symbolic link"
-                } else {
-                    ""
-                };
-                self.print(
-                    NAME,
-                    Outcome::Done,
-                    &format!("1 MiB, checksum {checksum:016x}{link}"),
-                    started.elapsed(),
-                )
-            }
-            Ok((_, None)) => self.skipped(
+            Ok(Some(done)) => self.print(NAME, Outcome::Done, &told(&done), started.elapsed()),
+            Ok(None) => self.skipped(
                 NAME,
                 "the volume does not show at the target path here: the driver mounts elsewhere",
             ),
             Err(error) => {
                 self.print(NAME, Outcome::Failed, &text(target), started.elapsed())?;
-                Err(Error::because(
-                    format!("data did not make it through {}", target.display()),
-                    &error,
-                )
-                .doing(NAME))
+                let problem = format!("data did not make it through {}", target.display());
+                Err(Error::because(problem, &error).doing(NAME))
             }
         }
-    }
-
-    async fn stats(
-        &mut self,
-        advertised: &Advertised,
-        volume: &Volume,
-        target: &Path,
-    ) -> Result<(), Error> {
-        if !advertised.node(NodeCapability::GetVolumeStats) {
-            return self.skipped("node stats", "not advertised: GET_VOLUME_STATS");
-        }
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: volume.id.clone(),
-            volume_path: text(target),
-            ..Default::default()
-        };
-        let _: v1::NodeGetVolumeStatsResponse = self
-            .node(
-                &tables::NODE_NODE_GET_VOLUME_STATS,
-                request,
-                |reply: &v1::NodeGetVolumeStatsResponse| {
-                    let bytes = reply
-                        .usage
-                        .iter()
-                        .find(|usage| usage.unit == i32::from(v1::volume_usage::Unit::Bytes));
-                    let size = crate::arguments::size::human;
-                    bytes
-                        .map(|bytes| format!("{} of {} used", size(bytes.used), size(bytes.total)))
-                        .unwrap_or_default()
-                },
-            )
-            .await?;
-        Ok(())
-    }
-
-    /// Undoes everything in reverse. Every part is tried, whatever becomes of the others; what fails is said at once.
-    async fn down(&mut self) -> Result<(), Error> {
-        let mut first = None;
-        while let Some(last) = self.undo.last().cloned() {
-            let result = self.undo_one(&last).await;
-            self.undo.pop();
-            if let Err(error) = result {
-                eprint!("{}", error.render(self.style));
-                eprintln!("left: {last}");
-                first.get_or_insert(error.reported());
-            }
-        }
-        first.map_or(Ok(()), Err)
     }
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+/// What came of the data, in words.
+fn told(done: &Exercised) -> String {
+    let mut told = String::new();
+    if !done.written {
+        told.push_str("read only: the volume is not ours; ");
+    }
+    let size = crate::arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
+    told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
+    if done.target == Target::Link {
+        told.push_str(", through a symbolic link");
+    }
+    told
+}
+
+/// Says something on stderr. Where nobody hears it, for example on a terminal that is gone, there is still a volume to undo.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Paths are text in CSI; those made here are, unless the folder for temporary files is not.

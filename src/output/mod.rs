@@ -6,8 +6,10 @@
 pub mod cell;
 pub mod csc;
 pub mod json;
+pub mod redirect;
 pub mod steps;
 pub mod table;
+pub mod terminal;
 pub mod text;
 pub mod view;
 
@@ -69,6 +71,8 @@ pub struct Options {
     pub columns: Vec<String>,
     /// Head or path of the column to sort by.
     pub sort_by: Option<String>,
+    /// The columns of a terminal that a table has to fit.
+    pub fit: Option<usize>,
 }
 
 /// One reply and what it answers.
@@ -291,7 +295,7 @@ impl<W: Write> Printer<W> {
         Ok(Self {
             out,
             options: options.clone(),
-            table: table::Table::new(columns, !options.no_headers),
+            table: table::Table::new(columns, !options.no_headers, options.fit),
             sort: sort.transpose()?,
             layout,
             held: Vec::new(),

@@ -57,11 +57,8 @@ impl<W: Write> Steps<W> {
                 Outcome::Skipped => ("--", format!("{:>11}", "skipped")),
                 Outcome::Failed => ("!!", format!("{milliseconds:8.1} ms")),
             };
-            writeln!(
-                self.out,
-                "{mark} {name:NAME_WIDTH$} {time}  {}",
-                escaped(text)
-            )?;
+            let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(text));
+            writeln!(self.out, "{}", line.trim_end())?;
         }
         self.out.flush()
     }

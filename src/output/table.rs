@@ -15,17 +15,24 @@ const GAP: usize = 3;
 pub struct Table {
     columns: Vec<Reader>,
     heads: bool,
+    /// The columns of the terminal, where a wider table becomes records.
+    fit: Option<usize>,
+    records: usize,
     widths: Vec<usize>,
     text: String,
     ends: Vec<usize>,
 }
 
 impl Table {
-    /// An empty table of these columns.
-    pub fn new(columns: Vec<Reader>, heads: bool) -> Self {
+    /// An empty table of these columns. One that is wider than `fit` is written as records: a line a cell, its head before
+    /// it, so that a terminal does not break it up; without heads there is nothing to tell the lines apart, and it stays a
+    /// table.
+    pub fn new(columns: Vec<Reader>, heads: bool, fit: Option<usize>) -> Self {
         Self {
             columns,
             heads,
+            fit: fit.filter(|_| heads),
+            records: 0,
             widths: Vec::new(),
             text: String::new(),
             ends: Vec::new(),
@@ -69,6 +76,17 @@ impl Table {
                 *widest = width(cell).max(*widest);
             }
         }
+        if self.records > 0 || (is_first && self.is_too_wide()) {
+            for row in cells.chunks(count) {
+                record(&self.columns, row, self.records, &mut line);
+                out.write_all(line.as_bytes())?;
+                line.clear();
+                self.records += 1;
+            }
+            self.text.clear();
+            self.ends.clear();
+            return Ok(());
+        }
         if is_first && self.heads {
             let heads: Vec<&str> = self
                 .columns
@@ -86,6 +104,23 @@ impl Table {
         self.text.clear();
         self.ends.clear();
         Ok(())
+    }
+
+    fn is_too_wide(&self) -> bool {
+        let gaps = GAP * self.widths.len().saturating_sub(1);
+        let all = self.widths.iter().sum::<usize>() + gaps;
+        self.fit.is_some_and(|fit| all > fit)
+    }
+}
+
+/// A row as lines, with a blank line between two.
+fn record(columns: &[Reader], row: &[&str], before: usize, lines: &mut String) {
+    if before > 0 {
+        lines.push('\n');
+    }
+    let widest = columns.iter().map(|column| width(&column.head)).max();
+    for (column, cell) in columns.iter().zip(row) {
+        pad(&[&column.head, cell], &[widest.unwrap_or(0), 0], lines);
     }
 }
 

@@ -37,8 +37,8 @@ const REQUEST: &str = "Request";
 /// What a request is built from beside its own flags.
 #[derive(Debug, Default)]
 pub struct Context {
-    /// Whether a required capability that nobody gave is `SINGLE_NODE_WRITER,mount`. The csc face sends none.
-    pub default_capability: bool,
+    /// What a required capability is that nobody gave; none is sent without it, as csc does.
+    pub default_capability: Option<v1::VolumeCapability>,
     /// The secrets, for every request that has such a field.
     pub secrets: Secrets,
     /// The document of `--request`.
@@ -213,8 +213,8 @@ impl RequiredCapability {
         self.given.fill_all(list);
         if self.no_cap {
             list.clear();
-        } else if self.wants_default(context) {
-            *list = vec![capability::default()];
+        } else if let Some(default) = self.default(context) {
+            *list = vec![default.clone()];
         }
     }
 
@@ -223,14 +223,15 @@ impl RequiredCapability {
         self.given.fill_one(one);
         if self.no_cap {
             *one = None;
-        } else if self.wants_default(context) {
-            *one = Some(capability::default());
+        } else if let Some(default) = self.default(context) {
+            *one = Some(default.clone());
         }
     }
 
     /// A request that was given whole is sent as it is.
-    fn wants_default(&self, context: &Context) -> bool {
-        context.default_capability && self.given.cap.is_empty() && !context.has_base()
+    fn default<'a>(&self, context: &'a Context) -> Option<&'a v1::VolumeCapability> {
+        let default = context.default_capability.as_ref();
+        default.filter(|_| self.given.cap.is_empty() && !context.has_base())
     }
 }
 

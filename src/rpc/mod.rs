@@ -211,7 +211,7 @@ mod tests {
             panic!("{line}: not an RPC");
         };
         let context = Context {
-            default_capability: false,
+            default_capability: None,
             secrets: Secrets::from_record("key=value").unwrap(),
             base: None,
         };

@@ -13,10 +13,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::driver::{self, Driver};
 use support::program::{BINARY, Csi};
 use support::scripted::{Reply, ScriptedDriver};
+use support::terminal::Terminal;
 use tempfile::TempDir;
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -79,6 +80,18 @@ fn main() {
         );
         figure(&format!("{name}: peak"), cost.peak_mib, peak_target, "MiB");
     }
+    figure(
+        "csi shell: start to prompt",
+        start_to_prompt(scripted.endpoint()),
+        30.0,
+        "ms",
+    );
+    figure(
+        "csi shell: Tab to ids, 10,000 volumes",
+        tab_to_ids(scripted.endpoint()),
+        50.0,
+        "ms",
+    );
     for program in [PathBuf::from(BINARY), driver::binary()] {
         let size = fs::metadata(&program).unwrap().len() as f64 / 1e6;
         let name = program.file_name().unwrap().to_string_lossy().into_owned();
@@ -89,6 +102,49 @@ fn main() {
 
 fn figure(name: &str, measured: f64, target: f64, unit: &str) {
     println!("{name:<50} {measured:>8.2} {unit:<3} {target:>8.2} {unit:<3}");
+}
+
+/// A shell in a terminal, with its prompt, and how long it took to come.
+fn shell(endpoint: &str) -> (Terminal, Csi, Duration) {
+    let csi = Csi::at(endpoint);
+    let mut command = csi.command();
+    command.arg("shell").env("TERM", "xterm");
+    let started = Instant::now();
+    let mut shell = Terminal::start(&command, 80, 24);
+    shell.expect("> ");
+    (shell, csi, started.elapsed())
+}
+
+/// Milliseconds, the median of some starts.
+fn start_to_prompt(endpoint: &str) -> f64 {
+    median((0..30).map(|_| shell(endpoint).2).collect())
+}
+
+/// Milliseconds from the key to the list of ids, once the driver has been asked; the median of some.
+fn tab_to_ids(endpoint: &str) -> f64 {
+    let (mut shell, _csi, _) = shell(endpoint);
+    let mut times = Vec::new();
+    for round in 0..30 {
+        // Sixteen of the ids begin so.
+        let start = format!("10.0.0.4#export/kubernetes#pvc-{round:07x}");
+        shell.press(&format!("c rm {start}"));
+        shell.expect(&start);
+        let pressed = Instant::now();
+        shell.press("\t\t");
+        shell.expect(&format!("\n{start}0-"));
+        times.push(pressed.elapsed());
+        shell.expect(&format!("c rm {start}"));
+        shell.press("\x03");
+        shell.expect("\nscripted.csi.example> ");
+    }
+    // The first one asks the driver.
+    times.remove(0);
+    median(times)
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e3
 }
 
 /// What a command costs.

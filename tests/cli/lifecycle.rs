@@ -1,16 +1,15 @@
-//! `csi lifecycle`: embedded, as whoever runs the tests, and against drivers that fail on the way.
+//! `csi lifecycle`: embedded, as whoever runs the tests, and against scripted drivers.
+
+mod data;
+mod drivers;
+mod way_down;
 
 use crate::support::program::Csi;
-use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
-use csi_proto::v1::{
-    ControllerGetCapabilitiesResponse, ControllerServiceCapability, CreateVolumeResponse,
-    DeleteVolumeResponse, GetPluginCapabilitiesResponse, GetPluginInfoResponse,
-    NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeUnpublishVolumeResponse,
-    PluginCapability, ProbeResponse, Volume, plugin_capability,
-};
+use crate::support::scripted::Reply;
+use csi_proto::v1;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use drivers::{called, driver, thorough};
 use std::fs;
-use tonic::Code;
 
 #[test]
 fn embedded() {
@@ -21,6 +20,9 @@ fn embedded() {
         .succeeds();
     for step in ["create", "publish", "write", "stats", "unpublish", "delete"] {
         assert!(run.stdout.contains(step), "{step}\n{run}");
+    }
+    for line in run.stdout.lines() {
+        assert_eq!(line, line.trim_end(), "{run}");
     }
     let left: Vec<_> = fs::read_dir(folder.join("share"))
         .unwrap()
@@ -45,114 +47,66 @@ fn kept_on_request() {
     assert_eq!(listed.stdout.lines().count(), 1, "{listed}");
 }
 
-/// A driver that has a controller and a node without staging, and that publishes nothing.
-fn failing() -> ScriptedDriver {
-    let driver = ScriptedDriver::unix();
-    let service = plugin_capability::Service {
-        r#type: plugin_capability::service::Type::ControllerService.into(),
-    };
-    let create = Rpc {
-        r#type: rpc::Type::CreateDeleteVolume.into(),
-    };
-    driver
-        .on(
-            "GetPluginInfo",
-            Reply::message(&GetPluginInfoResponse {
-                name: "half".into(),
-                ..Default::default()
-            }),
-        )
-        .on(
-            "GetPluginCapabilities",
-            Reply::message(&GetPluginCapabilitiesResponse {
-                capabilities: vec![PluginCapability {
-                    r#type: Some(plugin_capability::Type::Service(service)),
-                }],
-            }),
-        )
-        .on("Probe", Reply::message(&ProbeResponse::default()))
-        .on(
-            "ControllerGetCapabilities",
-            Reply::message(&ControllerGetCapabilitiesResponse {
-                capabilities: vec![ControllerServiceCapability {
-                    r#type: Some(Type::Rpc(create)),
-                }],
-            }),
-        )
-        .on(
-            "NodeGetCapabilities",
-            Reply::message(&NodeGetCapabilitiesResponse::default()),
-        )
-        .on(
-            "NodeGetInfo",
-            Reply::message(&NodeGetInfoResponse {
-                node_id: "n".into(),
-                ..Default::default()
-            }),
-        )
-        .on(
-            "CreateVolume",
-            Reply::message(&CreateVolumeResponse {
-                volume: Some(Volume {
-                    volume_id: "vol-7".into(),
-                    ..Volume::default()
-                }),
-            }),
-        )
-        .on(
-            "NodePublishVolume",
-            Reply::error(Code::Internal, "the mount failed"),
-        )
-        .on(
-            "NodeUnpublishVolume",
-            Reply::message(&NodeUnpublishVolumeResponse {}),
-        )
-        .on("DeleteVolume", Reply::message(&DeleteVolumeResponse {}));
-    driver
-}
-
 #[test]
-fn cleans_up_after_a_failure() {
-    let driver = failing();
-    let output = Csi::at(driver.endpoint()).run("lifecycle");
-    output.exits(64 + 13).says("the mount failed");
-    let calls = driver.calls();
-    let position = |rpc: &str| calls.iter().position(|call| call == rpc);
-    assert!(
-        position("NodePublishVolume") < position("DeleteVolume"),
-        "{calls:?}"
-    );
-    // INTERNAL says nothing about what is left, so it is unpublished too.
-    assert!(position("NodeUnpublishVolume").is_some(), "{calls:?}");
-}
-
-#[test]
-fn says_what_it_could_not_undo() {
-    let driver = failing();
-    driver.on(
-        "DeleteVolume",
-        Reply::error(Code::Unavailable, "the array is on fire"),
-    );
-    Csi::at(driver.endpoint())
-        .run("lifecycle")
-        .exits(64 + 13)
-        .says("vol-7")
-        .says("the array is on fire");
-}
-
-#[test]
-fn cleans_up_after_ctrl_c() {
-    let driver = failing();
-    driver.on("NodePublishVolume", Reply::never());
+fn logs_and_checks_are_those_of_every_call() {
+    let driver = thorough();
     let csi = Csi::at(driver.endpoint());
-    let process = csi.spawn("lifecycle");
-    driver.wait_for_call("NodePublishVolume");
-    process.signal(rustix::process::Signal::INT);
-    let ended = process.wait(crate::support::PATIENCE).unwrap();
-    assert_eq!(ended.code(), 130);
-    assert!(
-        driver.calls().contains(&"DeleteVolume".to_owned()),
-        "{:?}",
-        driver.calls()
-    );
+    let log = csi.run("-vvv -m tenant=blue lifecycle").succeeds();
+    let log = log.says("connected to").says("request metadata: tenant: ");
+    let log = log.says(r#"request: {"name":"csi-lifecycle-"#);
+    let log = log.says(r#"reply: {"name":"half.example.org""#);
+    log.says("controller delete-volume: OK in ");
+    let quiet = csi.run("lifecycle").succeeds();
+    assert_eq!(quiet.stderr, "");
+
+    for (flag, problem) in [
+        ("--with-requires-creds", "secrets"),
+        ("--with-requires-vol-context", "volume_context"),
+        ("--with-requires-pub-context", "publish_context"),
+    ] {
+        let output = csi.run(&format!("lifecycle {flag}"));
+        assert_ne!(output.code, 0, "{output}");
+        output.says(problem);
+    }
+    for flag in ["--columns NAME", "--sort-by NAME"] {
+        csi.run(&format!("lifecycle {flag}"))
+            .exits(2)
+            .says("has no meaning here");
+    }
+}
+
+#[test]
+fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
+    let driver = driver(&[ControllerCapability::GetVolume], &[]);
+    let volume = v1::Volume {
+        volume_id: "vol-1".into(),
+        volume_context: [("share".to_owned(), "a".to_owned())].into(),
+        ..Default::default()
+    };
+    let reply = v1::ControllerGetVolumeResponse {
+        volume: Some(volume),
+        ..Default::default()
+    };
+    driver.on("ControllerGetVolume", Reply::message(&reply));
+    let csi = Csi::at(driver.endpoint());
+    let context = || {
+        let requests = driver.requests();
+        let mut published = requests
+            .iter()
+            .filter(|request| request.method().name == "NodePublishVolume");
+        let request: v1::NodePublishVolumeRequest = published.next_back().unwrap().decode();
+        request.volume_context
+    };
+    csi.run("lifecycle --volume-id vol-1").succeeds();
+    assert_eq!(context()["share"], "a");
+    csi.run("lifecycle --volume-id vol-1 --vol-context share=b")
+        .succeeds();
+    assert_eq!(context()["share"], "b");
+    let asked = driver
+        .calls()
+        .iter()
+        .filter(|call| *call == "ControllerGetVolume")
+        .count();
+    assert_eq!(asked, 1);
+    assert!(!called(&driver, "DeleteVolume"));
 }

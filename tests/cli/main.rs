@@ -13,4 +13,7 @@ mod misbehaving;
 mod readme;
 mod real_driver;
 mod requests;
+mod shell_completion;
+mod shell_scripts;
+mod shell_terminal;
 mod usage;

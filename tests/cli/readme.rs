@@ -1,6 +1,7 @@
 //! The README is true: its five minutes run as recorded, and it names every command, alias and global flag.
 
 use crate::support::program::Csi;
+use crate::support::terminal::Terminal;
 use std::path::Path;
 use std::process::Command;
 
@@ -70,6 +71,56 @@ fn the_five_minutes_run_as_recorded() {
             .collect();
         let recorded: Vec<Vec<String>> = recorded.iter().map(|line| stable(line)).collect();
         assert_eq!(printed, recorded, "$ {command}\n{text}");
+    }
+}
+
+#[test]
+fn the_five_minutes_in_the_shell_run_as_recorded() {
+    let text = readme();
+    let section = text.split("## Five minutes in the shell").nth(1).unwrap();
+    let block = section
+        .split("```console\n$ csi -e embedded: shell\n")
+        .nth(1);
+    let block = block.unwrap().split("\n```").next().unwrap();
+    let prompt = "nfs.csi.internal> ";
+    let csi = Csi::new();
+    let mut command = csi.command();
+    command
+        .args(["-e", "embedded:", "shell"])
+        .env("TERM", "xterm");
+    let mut terminal = Terminal::start(&command, 130, 24);
+    terminal.expect(prompt);
+    let lines = block.split(prompt).skip(1);
+    assert!(lines.clone().count() > 10);
+    for recorded in lines {
+        let (line, recorded) = recorded.split_once('\n').unwrap_or((recorded, ""));
+        terminal.press(&format!("{line}\r"));
+        if line == "exit" {
+            break;
+        }
+        let shown = terminal.expect(&format!("\n{prompt}"));
+        // What was typed stands before the first line's end.
+        let (_, printed) = shown.split_once('\n').unwrap_or_default();
+        let printed: Vec<Vec<String>> = printed.lines().map(stable).collect();
+        let recorded: Vec<Vec<String>> = recorded.trim_end().lines().map(stable).collect();
+        assert_eq!(printed, recorded, "{line}\n{}", terminal.all());
+    }
+    assert!(terminal.ends().success());
+}
+
+#[test]
+fn every_command_of_the_shell_is_named() {
+    let readme = readme();
+    let help = Csi::new().run_args(["shell", "-c", "help"]).succeeds();
+    let commands = help
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for command in commands.filter_map(|line| line.split_whitespace().next()) {
+        let named = [' ', '`', ',']
+            .iter()
+            .any(|end| readme.contains(&format!("`{command}{end}")));
+        assert!(named || command.len() < 3 || command == "help", "{command}");
     }
 }
 

@@ -8,6 +8,7 @@ pub mod driver;
 pub mod process;
 pub mod program;
 pub mod scripted;
+pub mod terminal;
 
 /// How long a test waits for what must happen at once, before it fails. Long, because it only matters on failure.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);

@@ -248,6 +248,13 @@ impl ScriptedDriver {
         });
     }
 
+    /// Waits until that many calls have come, since the driver was started.
+    pub fn wait_for_requests(&self, count: usize) {
+        self.wait(&format!("{count} calls"), |seen| {
+            seen.requests.len() >= count
+        });
+    }
+
     /// Waits until the client has given up a call of the RPC before the reply's end.
     pub fn wait_for_cancellation(&self, rpc: &str) {
         self.wait(&format!("{rpc} to be cancelled"), |seen| {

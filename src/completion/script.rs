@@ -1,0 +1,63 @@
+//! The scripts that make a shell ask this program.
+
+use super::answer::VARIABLE;
+use clap::ValueEnum;
+use clap_complete::env::{EnvCompleter, Fish, Powershell, Zsh};
+use std::io;
+
+/// A shell that has a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// For `source <(csi completions bash)`
+    Bash,
+    /// For a file named _csi in a folder of $fpath
+    Zsh,
+    /// For ~/.config/fish/completions/csi.fish
+    Fish,
+    /// For $PROFILE
+    Powershell,
+}
+
+/// The script that makes `shell` complete the command `name`.
+///
+/// # Errors
+/// Never: a vector takes every byte.
+pub fn script(shell: Shell, name: &str) -> io::Result<Vec<u8>> {
+    let completer: &dyn EnvCompleter = match shell {
+        Shell::Bash => return Ok(bash(name).into_bytes()),
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+    };
+    let mut script = Vec::new();
+    let identifier = name.replace('-', "_");
+    completer.write_registration(VARIABLE, &identifier, name, name, &mut script)?;
+    Ok(script)
+}
+
+/// The library's script hands over bash's own words, which bash has split at every `:` and `=`; endpoints and ids are full
+/// of them. This one hands over the line up to the cursor, and the part of it that bash will replace.
+fn bash(name: &str) -> String {
+    let function = format!("_{}_complete", name.replace('-', "_"));
+    format!(
+        r#"# Bash 4 or newer: source this file, or put it into a folder of bash-completion.
+{function}() {{
+    mapfile -t COMPREPLY < <({VARIABLE}=bash {name} -- "${{COMP_LINE:0:COMP_POINT}}" "$2" 2>/dev/null)
+    # After these more may follow in the same word.
+    [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *[=/:,] ]] && compopt -o nospace
+}}
+complete -o nosort -F {function} {name}
+"#
+    )
+}
+
+/// What kubectl runs, by the name `kubectl_complete-csi`, to complete its plugin `kubectl csi`.
+#[cfg(test)]
+pub fn kubectl() -> String {
+    format!(
+        r#"#!/bin/sh
+# kubectl runs this to complete `kubectl csi`: put it into a folder of PATH, beside kubectl-csi.
+{VARIABLE}=kubectl exec kubectl-csi -- kubectl-csi "$@"
+"#
+    )
+}

@@ -1,0 +1,52 @@
+//! The flags of `csi lifecycle`, and what they say about whose the volume is.
+
+use crate::arguments::capability;
+use crate::rpc::flags::{CapacityFlags, Parameters, VolumeContext};
+use clap::Args;
+use csi_proto::v1;
+use std::path::PathBuf;
+
+/// The flags of `csi lifecycle`.
+#[derive(Args, Debug)]
+pub struct LifecycleFlags {
+    /// Name of the volume to create; one that has this name already is taken for ours, and deleted
+    /// [default: csi-lifecycle-PID-RANDOM]
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// Use this volume, which exists, instead of creating one; it is not deleted. Of a block device only the first MiB
+    /// is read; in a mounted volume a file is written, read back and removed
+    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req_bytes", "lim_bytes"])]
+    pub(super) volume_id: Option<String>,
+    /// With --volume-id: overwrite the first MiB of a block device, whatever it holds
+    #[arg(long, requires = "volume_id")]
+    pub(super) overwrite: bool,
+    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]]
+    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
+    pub(super) cap: v1::VolumeCapability,
+    #[command(flatten)]
+    pub(super) capacity: CapacityFlags,
+    #[command(flatten)]
+    pub(super) parameters: Parameters,
+    #[command(flatten)]
+    pub(super) vol_context: VolumeContext,
+    /// Folder in which the staging and target paths are made; the driver must see it under the same path
+    /// [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) mount_parent: Option<PathBuf>,
+    /// The driver's controller, where that is another endpoint than the node's
+    #[arg(long, value_name = "ENDPOINT")]
+    pub controller_endpoint: Option<String>,
+    /// Leave the volume: unpublish it, but do not delete it
+    #[arg(long)]
+    pub(super) keep: bool,
+    /// Secrets from a file, sent with every call that has such a field: a JSON object, or lines of K=V
+    #[arg(long, value_name = "FILE")]
+    pub secrets_file: Option<String>,
+}
+
+impl LifecycleFlags {
+    /// Whether a device may be overwritten: that of a volume which this run created, or on request.
+    pub(super) fn may_overwrite(&self) -> bool {
+        self.volume_id.is_none() || self.overwrite
+    }
+}

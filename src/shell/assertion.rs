@@ -1,0 +1,119 @@
+//! `assert`: comparisons of values, of which sizes compare as numbers.
+
+use crate::arguments::size;
+use crate::error::Error;
+
+/// The operators.
+const OPERATORS: [&str; 7] = ["==", "!=", "<=", ">=", "<", ">", "contains"];
+
+/// Demands that the words of an expression hold: `VALUE`, or `VALUE OP VALUE`.
+///
+/// # Errors
+/// When it does not hold, or is none.
+pub fn check(words: &[String]) -> Result<(), Error> {
+    let operator = words
+        .iter()
+        .position(|word| OPERATORS.contains(&word.as_str()));
+    let holds = match (words, operator) {
+        ([value], None) => {
+            // `a==b` would be one word, which is always something.
+            if let Some(operator) = OPERATORS[..4].iter().find(|one| value.contains(**one)) {
+                return Err(Error::usage(format!(
+                    "write blanks around {operator}, and quote a value that holds it"
+                )));
+            }
+            !matches!(value.as_str(), "" | "false" | "0")
+        }
+        ([left, operator, right], Some(1)) => compare(left, operator, right)?,
+        _ => {
+            return Err(Error::usage(format!(
+                "write assert VALUE, or assert VALUE OP VALUE with {}; quote a value that holds blanks",
+                OPERATORS.join(", ")
+            )));
+        }
+    };
+    match holds {
+        true => Ok(()),
+        false => {
+            let shown: Vec<String> = words
+                .iter()
+                .enumerate()
+                .map(|(index, word)| match index {
+                    1 => word.clone(),
+                    _ => format!("{word:?}"),
+                })
+                .collect();
+            let shown = shown.join(" ");
+            Err(Error::local(format!("assertion failed: {shown}")))
+        }
+    }
+}
+
+fn compare(left: &str, operator: &str, right: &str) -> Result<bool, Error> {
+    let order = match (size::parse(left), size::parse(right)) {
+        (Ok(left), Ok(right)) => left.cmp(&right),
+        _ => match operator {
+            "<" | ">" | "<=" | ">=" => {
+                return Err(Error::usage(format!(
+                    "{operator} compares numbers and sizes, not {left:?} and {right:?}"
+                )));
+            }
+            _ => left.cmp(right),
+        },
+    };
+    Ok(match operator {
+        "==" => order.is_eq(),
+        "!=" => order.is_ne(),
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        ">=" => order.is_ge(),
+        _ => left.contains(right),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    fn kind(words: &[&str]) -> Option<Kind> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        check(&words).err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn what_holds_passes_and_what_does_not_fails() {
+        for words in [
+            &["10737418240", "==", "10Gi"][..],
+            &["1Gi", "!=", "1G"],
+            &["1", "<", "2k"],
+            &["2k", ">=", "2000"],
+            &["a", "==", "a"],
+            &["abc", "contains", "b"],
+            &["true"],
+            &["-1", "<", "0"],
+        ] {
+            assert_eq!(kind(words), None, "{words:?}");
+        }
+        for words in [
+            &["1", "==", "2"][..],
+            &["a", "!=", "a"],
+            &["2", "<=", "1"],
+            &["abc", "contains", "x"],
+            &["false"],
+            &[""],
+        ] {
+            assert_eq!(kind(words), Some(Kind::Local), "{words:?}");
+        }
+        for words in [
+            &["a==b"][..],
+            &["a", "<", "1"],
+            &["a", "b"],
+            &["=="],
+            &["a", "=", "a"],
+        ] {
+            assert_eq!(kind(words), Some(Kind::Usage), "{words:?}");
+        }
+    }
+}

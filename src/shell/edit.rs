@@ -1,0 +1,252 @@
+//! `edit`: a request as commented JSON in an editor.
+
+use super::describe;
+use crate::error::Error;
+use crate::rpc;
+use csi_proto::schema::{Cardinality, Field, Kind, Message, Method, summary};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A request that was edited. Its file goes away with it.
+pub struct Edited {
+    file: PathBuf,
+    kept: bool,
+    words: Option<Vec<String>>,
+}
+
+impl Edited {
+    /// The command that sends it; `None` when nothing was changed.
+    pub fn words(&self) -> Option<Vec<String>> {
+        self.words.clone()
+    }
+
+    /// Lets the file stay, and tells where it is.
+    pub fn keep(&mut self) -> String {
+        self.kept = true;
+        self.file.display().to_string()
+    }
+}
+
+impl Drop for Edited {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+}
+
+/// Opens the editor on a request of an RPC.
+///
+/// # Errors
+/// When there is no such RPC, or no editor, or the editor fails.
+pub fn edit(name: &str) -> Result<Edited, Error> {
+    let method = describe::method(name).ok_or_else(|| {
+        Error::usage(format!(
+            "there is no RPC {name:?}: Tab lists them, for example CreateVolume"
+        ))
+    })?;
+    let (group, rpc) =
+        rpc::of_method(method).ok_or_else(|| Error::local("the RPC has no command"))?;
+    let file = std::env::temp_dir().join(format!(
+        "csi-{}-{}.json",
+        method.kebab_name,
+        std::process::id()
+    ));
+    let mut edited = Edited {
+        file,
+        kept: false,
+        words: None,
+    };
+    let skeleton = skeleton(method);
+    write(&edited.file, &skeleton)?;
+    open_editor(&edited.file)?;
+    let failed = |error: std::io::Error| {
+        Error::because(format!("{} cannot be read", edited.file.display()), &error)
+    };
+    let text = fs::read_to_string(&edited.file).map_err(failed)?;
+    if text == skeleton || text.trim().is_empty() {
+        return Ok(edited);
+    }
+    // What is sent is a file too: it may hold secrets, which no argument may.
+    write(&edited.file, &without_comments(&text))?;
+    edited.words = Some(vec![
+        group.name.to_owned(),
+        rpc.verb().to_owned(),
+        "--request".to_owned(),
+        edited.file.display().to_string(),
+    ]);
+    Ok(edited)
+}
+
+/// Writes a file that only its owner can read.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    // Whatever stands there, possibly somebody else's link, is not followed.
+    let _ = fs::remove_file(path);
+    let mut options = fs::File::options();
+    let opened = options.write(true).create_new(true).mode(0o600).open(path);
+    opened
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Error::because(format!("{} cannot be written", path.display()), &error))
+}
+
+fn open_editor(file: &Path) -> Result<(), Error> {
+    let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let editor = set("VISUAL")
+        .or_else(|| set("EDITOR"))
+        .unwrap_or_else(|| "vi".to_owned());
+    let words = shlex::split(&editor).unwrap_or_default();
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Error::usage("EDITOR names no program"));
+    };
+    let status = Command::new(program)
+        .args(arguments)
+        .arg(file)
+        .status()
+        .map_err(|error| {
+            Error::because(format!("the editor {program} cannot be started"), &error)
+                .hint("VISUAL or EDITOR names the editor")
+        })?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Error::local(format!(
+            "the editor {program} failed ({status}), so nothing is sent"
+        ))),
+    }
+}
+
+/// The request as JSON in which every field stands: those that make a difference when they are empty as comments.
+fn skeleton(method: &'static Method) -> String {
+    let mut text = format!(
+        "// {}: {}.\n// Save and leave to send it; leave it as it is to send nothing. Lines that begin with // are not sent.\n{{\n",
+        method.name,
+        summary(method.doc)
+    );
+    for field in method.request.fields {
+        let secret = if field.secret { ", secret" } else { "" };
+        let _ = writeln!(text, "  // {field}{secret}: {}.", summary(field.doc));
+        let is_message = matches!(
+            (field.kind, field.cardinality),
+            (
+                Kind::Message(_) | Kind::Timestamp | Kind::BoolValue | Kind::Int64Value,
+                Cardinality::Singular
+            )
+        );
+        let mark = if is_message { "// " } else { "" };
+        let _ = writeln!(
+            text,
+            "  {mark}\"{}\": {},",
+            field.json_name,
+            example(field, 0)
+        );
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// A value of a field as JSON on one line.
+fn example(field: &Field, depth: usize) -> String {
+    let one = match field.kind {
+        Kind::Bool | Kind::BoolValue => "false".to_owned(),
+        Kind::Int32 => "0".to_owned(),
+        Kind::Int64 | Kind::Int64Value => "\"0\"".to_owned(),
+        Kind::String => "\"\"".to_owned(),
+        Kind::Timestamp => "\"1970-01-01T00:00:00Z\"".to_owned(),
+        Kind::Enum(of) => {
+            let usual = of.values.get(1).or(of.values.first());
+            format!("\"{}\"", usual.map_or("", |value| value.name))
+        }
+        Kind::Message(of) => object(of, depth),
+    };
+    match field.cardinality {
+        Cardinality::Singular => one,
+        Cardinality::Map => "{}".to_owned(),
+        // A capability is what most requests need one of.
+        Cardinality::Repeated if matches!(field.kind, Kind::Message(of) if of.short_name() == "VolumeCapability") =>
+        {
+            format!("[{one}]")
+        }
+        Cardinality::Repeated => "[]".to_owned(),
+    }
+}
+
+fn object(message: &'static Message, depth: usize) -> String {
+    if message.short_name() == "VolumeCapability" {
+        return "{\"accessMode\": {\"mode\": \"SINGLE_NODE_WRITER\"}, \"mount\": {}}".to_owned();
+    }
+    if depth > 4 {
+        return "{}".to_owned();
+    }
+    let mut oneofs = Vec::new();
+    let mut fields = Vec::new();
+    for field in message.fields {
+        // Of alternatives only one can be set.
+        if let Some(oneof) = field.oneof {
+            if oneofs.contains(&oneof) {
+                continue;
+            }
+            oneofs.push(oneof);
+        }
+        let value = example(field, depth + 1);
+        fields.push(format!("\"{}\": {value}", field.json_name));
+    }
+    format!("{{{}}}", fields.join(", "))
+}
+
+/// JSON without its comments and without commas before a closing bracket, which are left when lines are removed.
+fn without_comments(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let mut out = String::new();
+    let (mut in_text, mut escaped) = (false, false);
+    for letter in lines.flat_map(|line| line.chars().chain(['\n'])) {
+        if !in_text && matches!(letter, '}' | ']') {
+            let end = out.trim_end().len();
+            if out[..end].ends_with(',') {
+                out.remove(end - 1);
+            }
+        }
+        match letter {
+            '"' if !escaped => in_text = !in_text,
+            _ => {}
+        }
+        escaped = in_text && letter == '\\' && !escaped;
+        out.push(letter);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::json;
+    use csi_proto::tables::METHODS;
+
+    #[test]
+    fn every_skeleton_is_a_request() {
+        for method in METHODS {
+            let text = without_comments(&skeleton(method));
+            let value = serde_json::from_str(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{text}", method.name));
+            json::encode(method.request, &value)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{text}", method.name));
+            // With every comment that is a field, too.
+            let whole = skeleton(method).replace("  // \"", "  \"");
+            let value = serde_json::from_str(&without_comments(&whole))
+                .unwrap_or_else(|error| panic!("{}: {error}\n{whole}", method.name));
+            json::encode(method.request, &value)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{whole}", method.name));
+        }
+    }
+
+    #[test]
+    fn commas_and_comments_inside_texts_stay() {
+        let text = "{\n // c\n \"a\": \"x,]//\\\"\",\n \"b\": [1, 2,],\n}";
+        let value: serde_json::Value = serde_json::from_str(&without_comments(text)).unwrap();
+        assert_eq!(value, serde_json::json!({"a": "x,]//\"", "b": [1, 2]}));
+    }
+}

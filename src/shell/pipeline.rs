@@ -1,0 +1,115 @@
+//! Where a command's output goes: `> FILE`, `| PROGRAM`.
+
+use crate::error::Error;
+use crate::output::redirect::Redirected;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// The programs that read a command's output, while it runs.
+pub struct Pipeline {
+    redirected: Option<Redirected>,
+    programs: Vec<(String, Child)>,
+}
+
+impl Pipeline {
+    /// Leads stdout to the first of `programs`, each one's output to the next, and the last one's to `file`, which is kept
+    /// when the flag beside it says so.
+    ///
+    /// # Errors
+    /// When the file cannot be written or a program not be started.
+    pub fn start(programs: &[Vec<String>], file: Option<(String, bool)>) -> Result<Self, Error> {
+        let mut pipeline = Self {
+            redirected: None,
+            programs: Vec::new(),
+        };
+        let file = match file {
+            None => None,
+            Some((name, append)) => Some(open(&name, append)?),
+        };
+        let redirect = |target: std::os::fd::OwnedFd| {
+            let redirected = Redirected::to(target);
+            redirected.map_err(|error| Error::because("the output cannot be redirected", &error))
+        };
+        let Some((last, _)) = programs.split_last().map(|_| (programs.len() - 1, ())) else {
+            if let Some(file) = file {
+                pipeline.redirected = Some(redirect(file.into())?);
+            }
+            return Ok(pipeline);
+        };
+        let mut input = Stdio::piped();
+        let mut entry = None;
+        let mut file = file;
+        for (index, words) in programs.iter().enumerate() {
+            let Some((name, arguments)) = words.split_first() else {
+                continue;
+            };
+            let output = match (index == last, file.take()) {
+                (true, Some(file)) => Stdio::from(file),
+                (true, None) => Stdio::inherit(),
+                (false, kept) => {
+                    file = kept;
+                    Stdio::piped()
+                }
+            };
+            let mut child = Command::new(name)
+                .args(arguments)
+                .stdin(std::mem::replace(&mut input, Stdio::null()))
+                .stdout(output)
+                .spawn()
+                .map_err(|error| Error::because(format!("{name} cannot be started"), &error))?;
+            if let Some(stdin) = child.stdin.take() {
+                entry = Some(stdin);
+            }
+            if let Some(stdout) = child.stdout.take() {
+                input = Stdio::from(stdout);
+            }
+            pipeline.programs.push((name.clone(), child));
+        }
+        if let Some(entry) = entry {
+            pipeline.redirected = Some(redirect(entry.into())?);
+        }
+        Ok(pipeline)
+    }
+
+    /// Ends the input of the programs and waits until they are done.
+    ///
+    /// # Errors
+    /// When the last of them failed.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.redirected = None;
+        let mut result = Ok(());
+        for (name, child) in &mut self.programs {
+            let status = child
+                .wait()
+                .map_err(|error| Error::because(format!("{name} was lost"), &error))?;
+            result = match status.success() {
+                true => Ok(()),
+                false => Err(Error::local(format!("{name}: {status}"))),
+            };
+        }
+        result
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // Without its input each ends by itself.
+        self.redirected = None;
+    }
+}
+
+fn open(name: &str, append: bool) -> Result<File, Error> {
+    let path = match (name.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(name),
+    };
+    let mut options = File::options();
+    options
+        .create(true)
+        .write(true)
+        .append(append)
+        .truncate(!append);
+    let opened = options.open(&path);
+    opened.map_err(|error| Error::because(format!("{} cannot be written", path.display()), &error))
+}

@@ -1,0 +1,493 @@
+//! Replies as values: `$_`, `$name`, and paths into them.
+//!
+//! A reply stays bytes until somebody asks for a part of it. Nothing here prints or calls a driver.
+
+use super::line::{Piece, Word};
+use csi_proto::schema::{Cardinality, Kind, Message};
+use csi_proto::value::{Key, Secrets, TimestampText, Value, ValueError, decode, enum_text};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// The variable that holds the last reply.
+pub const LAST: &str = "_";
+
+/// What a variable holds.
+#[derive(Clone, Debug)]
+pub enum Variable {
+    /// A reply; the pages of a list are one.
+    Reply {
+        /// Its type.
+        message: &'static Message,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// Text.
+    Text(String),
+}
+
+/// All variables by name.
+#[derive(Debug, Default)]
+pub struct Values(BTreeMap<String, Variable>);
+
+/// A path that leads nowhere.
+#[derive(Debug, Error)]
+pub enum PathError {
+    /// No such variable.
+    #[error("there is no variable ${name}; {}", match .has.as_slice() {
+        [] => "there are none yet: `name = COMMAND` makes one".to_owned(),
+        has => format!("there is {}", has.join(", ")),
+    })]
+    Variable {
+        /// The name.
+        name: String,
+        /// All that there are.
+        has: Vec<String>,
+    },
+    /// No such field.
+    #[error("{at} has no {step}; it has {}", .has.join(", "))]
+    Field {
+        /// The path so far.
+        at: String,
+        /// The name that is not there.
+        step: String,
+        /// The names that are.
+        has: Vec<String>,
+    },
+    /// No such element.
+    #[error("{at} has no element {index}; it has {}", match .length {
+        0 => "none".to_owned(),
+        1 => "one, [0]".to_owned(),
+        length => format!("{length}, [0] to [{}]", length - 1),
+    })]
+    Element {
+        /// The path so far.
+        at: String,
+        /// The index.
+        index: usize,
+        /// How many there are.
+        length: usize,
+    },
+    /// A step into something that has no parts.
+    #[error("{at} is {what}, which has no {step}")]
+    Leaf {
+        /// The path so far.
+        at: String,
+        /// What stands there.
+        what: &'static str,
+        /// The step.
+        step: String,
+    },
+    /// The path itself is wrong.
+    #[error("${0} is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]")]
+    Syntax(String),
+    /// The reply is not valid.
+    #[error("the reply is not valid: {0}")]
+    Value(#[from] ValueError),
+}
+
+/// A step of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Step<'a> {
+    Name(&'a str),
+    Index(usize),
+}
+
+impl Values {
+    /// Gives a variable its value.
+    pub fn set(&mut self, name: &str, value: Variable) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// Forgets a variable; says whether there was one.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.0.remove(name).is_some()
+    }
+
+    /// All variables in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Variable)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// A word with its variables expanded.
+    ///
+    /// # Errors
+    /// When a path leads nowhere.
+    pub fn expand(&self, word: &Word) -> Result<String, PathError> {
+        let mut text = String::new();
+        for piece in &word.pieces {
+            match piece {
+                Piece::Text(part) => text.push_str(part),
+                Piece::Variable(path) => text.push_str(&self.text(path)?),
+            }
+        }
+        Ok(text)
+    }
+
+    /// The text of what is at `path`, which begins with a variable's name: a map as `k=v,…`, a list with commas, a message
+    /// as JSON, what is not set as nothing.
+    ///
+    /// # Errors
+    /// When the path leads nowhere.
+    pub fn text(&self, path: &str) -> Result<String, PathError> {
+        let (name, steps) = steps(path).ok_or_else(|| PathError::Syntax(path.to_owned()))?;
+        let missing = || PathError::Variable {
+            name: name.to_owned(),
+            has: self.0.keys().map(|name| format!("${name}")).collect(),
+        };
+        let mut at = format!("${name}");
+        match (self.0.get(name).ok_or_else(missing)?, steps.first()) {
+            (Variable::Text(text), None) => Ok(text.clone()),
+            (Variable::Text(_), Some(step)) => Err(PathError::Leaf {
+                at,
+                what: "text",
+                step: step.shown(),
+            }),
+            (Variable::Reply { message, bytes }, _) => {
+                let mut here = Place {
+                    value: decode(message, bytes, Secrets::Mask)?,
+                    message: Some(message),
+                };
+                for step in &steps {
+                    here = here.into_part(step, &at)?;
+                    match step {
+                        Step::Name(name) => at.push_str(&format!(".{name}")),
+                        Step::Index(index) => at.push_str(&format!("[{index}]")),
+                    }
+                }
+                Ok(text(&here.value))
+            }
+        }
+    }
+
+    /// The paths that could go on where `path` ends in an unfinished step, for completion: whole paths, without the `$`.
+    pub fn continuations(&self, path: &str) -> Vec<String> {
+        let Some((before, _)) = path.rsplit_once('.') else {
+            return self.0.keys().cloned().collect();
+        };
+        let Some((name, steps)) = steps(before) else {
+            return Vec::new();
+        };
+        let Some(Variable::Reply { message, bytes }) = self.0.get(name) else {
+            return Vec::new();
+        };
+        let Ok(value) = decode(message, bytes, Secrets::Mask) else {
+            return Vec::new();
+        };
+        let mut here = Place {
+            value,
+            message: Some(message),
+        };
+        for step in &steps {
+            match here.into_part(step, "") {
+                Ok(part) => here = part,
+                Err(_) => return Vec::new(),
+            }
+        }
+        let names = here.names();
+        names
+            .into_iter()
+            .map(|name| format!("{before}.{name}"))
+            .collect()
+    }
+}
+
+impl Step<'_> {
+    fn shown(&self) -> String {
+        match self {
+            Self::Name(name) => format!("field {name:?}"),
+            Self::Index(index) => format!("element {index}"),
+        }
+    }
+}
+
+/// A value and, where it is a message, its type: what is not set has fields too.
+struct Place<'a> {
+    value: Value<'a>,
+    message: Option<&'static Message>,
+}
+
+impl<'a> Place<'a> {
+    /// The names of its parts, in the spelling of `csi.proto`.
+    fn names(&self) -> Vec<String> {
+        match (&self.value, self.message) {
+            (Value::Map(map), _) => map.keys().map(|key| key.as_ref().to_owned()).collect(),
+            (_, Some(message)) => {
+                let names = message.fields.iter().map(|field| field.name.to_owned());
+                names.collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn into_part(self, step: &Step<'_>, at: &str) -> Result<Self, PathError> {
+        let missing = |has: Vec<String>| PathError::Field {
+            at: at.to_owned(),
+            step: step.shown(),
+            has,
+        };
+        let names = self.names();
+        match (self.value, step) {
+            (Value::List(list), Step::Name("length")) => Ok(Self {
+                value: Value::Int64(i64::try_from(list.len()).unwrap_or(i64::MAX)),
+                message: None,
+            }),
+            (Value::List(mut list), Step::Index(index)) => match *index < list.len() {
+                true => Ok(Self {
+                    value: list.swap_remove(*index),
+                    message: self.message,
+                }),
+                false => Err(PathError::Element {
+                    at: at.to_owned(),
+                    index: *index,
+                    length: list.len(),
+                }),
+            },
+            (Value::List(list), Step::Name(_)) if list.is_empty() => Err(PathError::Element {
+                at: at.to_owned(),
+                index: 0,
+                length: 0,
+            }),
+            (Value::List(_), Step::Name(_)) => Err(PathError::Leaf {
+                at: at.to_owned(),
+                what: "a list: write [0] for its first element, or .length",
+                step: step.shown(),
+            }),
+            (Value::Map(mut map), Step::Name(name)) => match map.remove(*name) {
+                Some(value) => Ok(Self {
+                    value: Value::Text(value),
+                    message: None,
+                }),
+                None => Err(match names.is_empty() {
+                    true => PathError::Leaf {
+                        at: at.to_owned(),
+                        what: "an empty map",
+                        step: step.shown(),
+                    },
+                    false => missing(names),
+                }),
+            },
+            (value @ (Value::Message(_) | Value::Absent), Step::Name(name))
+                if self.message.is_some() =>
+            {
+                let field = self.message.and_then(|message| message.field(name));
+                let unknown = matches!(&value, Value::Message(fields) if fields.iter().any(|(key, _)| key.to_string() == *name));
+                if field.is_none() && !unknown {
+                    return Err(missing(names));
+                }
+                let found = match value {
+                    Value::Message(fields) => fields.into_iter().find_map(|(key, value)| {
+                        let same = match (key, field) {
+                            (Key::Known(of), Some(field)) => of.number == field.number,
+                            (key, _) => key.to_string() == *name,
+                        };
+                        same.then_some(value)
+                    }),
+                    _ => None,
+                };
+                Ok(Self {
+                    value: found.unwrap_or(Value::Absent),
+                    message: field.and_then(|field| match (field.kind, field.cardinality) {
+                        (_, Cardinality::Map) => None,
+                        (Kind::Message(of), _) => Some(of),
+                        _ => None,
+                    }),
+                })
+            }
+            (value, step) => Err(PathError::Leaf {
+                at: at.to_owned(),
+                what: match value {
+                    Value::Absent => "not set",
+                    Value::Message(_) => "a message",
+                    Value::Map(_) => "a map",
+                    Value::Text(_) => "text",
+                    _ => "a single value",
+                },
+                step: step.shown(),
+            }),
+        }
+    }
+}
+
+/// The variable's name and the steps behind it.
+fn steps(path: &str) -> Option<(&str, Vec<Step<'_>>)> {
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    let (name, mut rest) = path.split_at(end);
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(inner) = rest.strip_prefix("[\"") {
+            let (key, after) = inner.split_once("\"]")?;
+            steps.push(Step::Name(key));
+            rest = after;
+        } else if let Some(inner) = rest.strip_prefix('[') {
+            let (index, after) = inner.split_once(']')?;
+            steps.push(Step::Index(index.parse().ok()?));
+            rest = after;
+        } else {
+            let inner = rest.strip_prefix('.')?;
+            let end = inner.find(['.', '[']).unwrap_or(inner.len());
+            let (name, after) = inner.split_at(end);
+            // An index in the way of jq and of JSON pointers is one too.
+            steps.push(match name.parse() {
+                Ok(index) => Step::Index(index),
+                Err(_) if name.is_empty() => return None,
+                Err(_) => Step::Name(name),
+            });
+            rest = after;
+        }
+    }
+    (!name.is_empty()).then_some((name, steps))
+}
+
+/// A value as a flag would take it.
+pub fn text(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent => String::new(),
+        Value::Bool(value) => value.to_string(),
+        Value::Int32(value) => value.to_string(),
+        Value::Int64(value) => value.to_string(),
+        Value::Text(text) => text.to_string(),
+        Value::Enum(number, name) => enum_text(*number, *name).into_owned(),
+        Value::Timestamp(time) => TimestampText(*time).to_string(),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, value)| entry(key, value));
+            entries.collect::<Vec<_>>().join(",")
+        }
+        Value::List(list)
+            if !list
+                .iter()
+                .any(|one| matches!(one, Value::Message(_) | Value::List(_))) =>
+        {
+            list.iter().map(text).collect::<Vec<_>>().join(",")
+        }
+        value => serde_json::to_string(value).unwrap_or_default(),
+    }
+}
+
+/// An entry of a map as a flag takes it back: quoted where a comma, a quote or a line break would end it.
+fn entry(key: &str, value: &str) -> String {
+    let value = match value.strip_prefix('@') {
+        Some(_) => Cow::Owned(format!("@{value}")),
+        None => Cow::Borrowed(value),
+    };
+    let entry = format!("{key}={value}");
+    match entry.contains([',', '\n', '\r', '"']) {
+        true => format!("\"{}\"", entry.replace('"', "\"\"")),
+        false => entry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::map;
+    use csi_proto::{tables, v1};
+    use prost::Message as _;
+
+    fn values() -> Values {
+        let volume = v1::Volume {
+            capacity_bytes: 1 << 30,
+            volume_id: "a#b:c d".to_owned(),
+            volume_context: [("share", "/x"), ("a.b/c", "1,2"), ("at", "@x")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..v1::Volume::default()
+        };
+        let list = v1::ListVolumesResponse {
+            entries: vec![v1::list_volumes_response::Entry {
+                volume: Some(volume.clone()),
+                status: None,
+            }],
+            next_token: String::new(),
+        };
+        let created = v1::CreateVolumeResponse {
+            volume: Some(volume),
+        };
+        let mut values = Values::default();
+        let reply = |message, bytes| Variable::Reply { message, bytes };
+        values.set(
+            "vol",
+            reply(&tables::CREATE_VOLUME_RESPONSE, created.encode_to_vec()),
+        );
+        values.set(
+            "list",
+            reply(&tables::LIST_VOLUMES_RESPONSE, list.encode_to_vec()),
+        );
+        values.set("t", Variable::Text("text".to_owned()));
+        values
+    }
+
+    #[test]
+    fn paths_lead_to_text() {
+        let values = values();
+        for (path, expected) in [
+            ("vol.volume.volume_id", "a#b:c d"),
+            ("vol.volume.volumeId", "a#b:c d"),
+            ("vol.volume.capacity_bytes", "1073741824"),
+            ("vol.volume.volume_context.share", "/x"),
+            ("vol.volume.volume_context[\"a.b/c\"]", "1,2"),
+            ("vol.volume.content_source", ""),
+            ("vol.volume.content_source.volume.volume_id", ""),
+            ("list.entries[0].volume.volume_id", "a#b:c d"),
+            ("list.entries.0.volume.volume_id", "a#b:c d"),
+            ("list.entries.length", "1"),
+            ("t", "text"),
+        ] {
+            assert_eq!(values.text(path).unwrap(), expected, "{path}");
+        }
+        let context = values.text("vol.volume.volume_context").unwrap();
+        assert_eq!(context, "\"a.b/c=1,2\",at=@@x,share=/x");
+        let back: Vec<_> = map::parse(&context).unwrap().into_iter().collect();
+        assert!(back.contains(&("at".to_owned(), "@x".to_owned())));
+        let json = values.text("vol.volume.volume_context.at").unwrap();
+        assert_eq!(json, "@x");
+    }
+
+    #[test]
+    fn what_leads_nowhere_names_what_exists() {
+        let values = values();
+        for (path, error) in [
+            ("x", "there is no variable $x; there is $list, $t, $vol"),
+            ("vol.id", "$vol has no field \"id\"; it has volume"),
+            (
+                "vol.volume.id",
+                "$vol.volume has no field \"id\"; it has capacity_bytes, volume_id, volume_context, content_source, accessible_topology",
+            ),
+            (
+                "vol.volume.volume_context.x",
+                "$vol.volume.volume_context has no field \"x\"; it has a.b/c, at, share",
+            ),
+            (
+                "list.entries[1]",
+                "$list.entries has no element 1; it has one, [0]",
+            ),
+            (
+                "list.entries.volume",
+                "$list.entries is a list: write [0] for its first element, or .length, which has no field \"volume\"",
+            ),
+            ("t.x", "$t is text, which has no field \"x\""),
+            (
+                "vol.volume.volume_id.x",
+                "$vol.volume.volume_id is text, which has no field \"x\"",
+            ),
+        ] {
+            assert_eq!(values.text(path).unwrap_err().to_string(), error);
+        }
+        let none = Values::default().text("_").unwrap_err().to_string();
+        assert_eq!(
+            none,
+            "there is no variable $_; there are none yet: `name = COMMAND` makes one"
+        );
+    }
+
+    #[test]
+    fn paths_go_on() {
+        let values = values();
+        assert_eq!(values.continuations("v"), ["list", "t", "vol"]);
+        assert_eq!(
+            values.continuations("list.entries[0]."),
+            ["list.entries[0].volume", "list.entries[0].status"]
+        );
+        assert_eq!(values.continuations("t."), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,126 @@
+//! Completion in the shells of the system: real bash, zsh and fish, in a terminal, with the ids of a running driver.
+
+use crate::support::driver::Driver;
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::terminal::Terminal;
+use csi_proto::v1;
+use std::process::Command;
+use std::time::Duration;
+
+/// A shell with the completions of `name`, whose prompt is `$> `.
+fn shell(program: &str, csi: &Csi, name: &str) -> Terminal {
+    let (arguments, load): (&[&str], String) = match program {
+        "bash" => (
+            &["--norc", "--noprofile", "-i"],
+            format!("PS1='$> '; source <({name} completions bash); echo loaded"),
+        ),
+        "zsh" => (
+            &["-f", "-i"],
+            format!(
+                "PS1='$> '; autoload -U compinit; compinit -u -D; source <({name} completions zsh); echo loaded"
+            ),
+        ),
+        _ => (
+            &["--no-config", "-i"],
+            format!(
+                "function fish_prompt; echo '$> '; end; {name} completions fish | source; echo loaded"
+            ),
+        ),
+    };
+    let mut command = Command::new(program);
+    for (name, value) in csi.command().get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+        .args(arguments)
+        .env("PATH", format!("{}:/usr/bin:/bin", csi.home().display()))
+        .env("TERM", "xterm")
+        .current_dir(csi.home());
+    let mut shell = Terminal::start(&command, 200, 24);
+    shell.press(&format!("{load}\r"));
+    // The echo of the line holds the word as well.
+    shell.expect("echo loaded");
+    shell.expect("\nloaded");
+    shell.expect("$> ");
+    shell
+}
+
+/// These are packages of Debian; `tests/run` installs them.
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+#[test]
+fn the_driver_s_ids_complete_in_every_shell() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let create = "controller create-volume pvc-1 --cap 5,mount --params server=localhost,share=/share -o name";
+    let id = csi.run(create).succeeds().value().to_owned();
+    let csi = Csi::new().called("csi");
+    for program in SHELLS {
+        let mut shell = shell(program, &csi, "csi");
+        shell.press(&format!("csi -e {} contr\tget-vol\t\t", driver.endpoint()));
+        shell.expect(&id[id.len() - 16..]);
+        shell.press(" -o name\r");
+        shell.expect(&format!("\n{id}"));
+    }
+}
+
+#[test]
+fn ids_of_any_letters_arrive_from_every_shell() {
+    let ids = ["a:b#c", "two words", "it's", "a=b:c", "$HOME;x"];
+    let driver = ScriptedDriver::unix();
+    let csi = Csi::at(driver.endpoint()).called("kubectl-csi");
+    for program in SHELLS {
+        let mut shell = shell(program, &csi, "kubectl-csi");
+        for id in ids {
+            driver.on(
+                "ListVolumes",
+                Reply::message(&v1::ListVolumesResponse {
+                    entries: vec![v1::list_volumes_response::Entry {
+                        volume: Some(v1::Volume {
+                            volume_id: id.to_owned(),
+                            ..v1::Volume::default()
+                        }),
+                        status: None,
+                    }],
+                    next_token: String::new(),
+                }),
+            );
+            let before = driver.requests().len();
+            shell.press("kubectl-csi controller rm \t");
+            driver.wait_for_requests(before + 1);
+            shell.press("\r");
+            shell.expect("UNIMPLEMENTED");
+            shell.expect("$> ");
+            let requests = driver.requests();
+            let request = requests.last().unwrap();
+            let request = request.decode::<v1::DeleteVolumeRequest>();
+            assert_eq!(request.volume_id, id, "{program}");
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_does_not_answer_costs_less_than_a_second_and_no_word() {
+    let silent = ScriptedDriver::silent();
+    let csi = Csi::at(silent.endpoint()).env("COMPLETE", "fish");
+    let started = std::time::Instant::now();
+    let run = csi.run_args(["--", "csi", "controller", "delete-volume", ""]);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    assert_eq!(run.succeeds().stderr, "");
+    let nobody = Csi::at("/nowhere.sock").env("COMPLETE", "fish");
+    let run = nobody.run_args(["--", "csi", "controller", "delete-volume", ""]);
+    let run = run.succeeds().prints("");
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn kubectl_is_answered_in_its_own_form() {
+    let csi = Csi::new().called("kubectl-csi").env("COMPLETE", "kubectl");
+    let run = csi.run_args(["--", "kubectl-csi", "controller", "delete-v"]);
+    let run = run.succeeds();
+    assert!(run.stdout.starts_with("delete-volume\t"), "{run}");
+    assert!(run.stdout.ends_with("\n:4\n"), "{run}");
+}

@@ -1,0 +1,377 @@
+//! `csi shell` as a person sees it: the real binary in a terminal.
+
+use crate::support::driver::Driver;
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::terminal::Terminal;
+use csi_proto::v1;
+use std::os::unix::fs::PermissionsExt as _;
+
+const CTRL_C: &str = "\x03";
+const CTRL_D: &str = "\x04";
+const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
+
+/// A shell in a terminal of 80 columns and 24 rows.
+fn shell(csi: &Csi) -> Terminal {
+    shell_of_size(csi, 80, 24)
+}
+
+fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
+    let mut command = csi.command();
+    command.arg("shell");
+    if command.get_envs().all(|(name, _)| name != "TERM") {
+        command.env("TERM", "xterm");
+    }
+    Terminal::start(&command, columns, rows)
+}
+
+fn history(csi: &Csi) -> String {
+    std::fs::read_to_string(csi.home().join("state/csi/history")).unwrap_or_default()
+}
+
+/// A driver with a name.
+fn scripted() -> ScriptedDriver {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "scripted.example.com".to_owned(),
+        ..v1::GetPluginInfoResponse::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver
+}
+
+fn volumes(ids: &[&str]) -> Reply {
+    let entry = |id: &&str| v1::list_volumes_response::Entry {
+        volume: Some(v1::Volume {
+            volume_id: (*id).to_owned(),
+            ..v1::Volume::default()
+        }),
+        status: None,
+    };
+    Reply::message(&v1::ListVolumesResponse {
+        entries: ids.iter().map(entry).collect(),
+        next_token: String::new(),
+    })
+}
+
+#[test]
+fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let create = format!("controller create-volume pvc-1 {PARAMS} -o name");
+    let id = csi.run(&create).succeeds().value().to_owned();
+    let mut shell = shell(&csi);
+    shell.expect("nfs.csi.internal> ");
+    shell.press("contr\tget-vol\t");
+    shell.expect("controller get-volume ");
+    // The only volume is completed whole.
+    shell.press("\t");
+    shell.expect(&id[id.len() - 16..]);
+    shell.press("-o na\t\r");
+    shell.expect("-o name ");
+    shell.expect(&id);
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller create-volume --req-\t");
+    shell.expect("--req-bytes ");
+    shell.press(CTRL_C);
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller create-volume --params server=x,sh\t");
+    shell.expect("server=x,share=");
+    shell.press(CTRL_C);
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller create-volume --cap SINGLE_NODE_W\t");
+    shell.expect("SINGLE_NODE_WRITER");
+    shell.press(CTRL_C);
+    shell.expect("\nnfs.csi.internal> ");
+    // What a command wants is hinted at.
+    shell.press("controller delete-volume ");
+    shell.expect("<ID…>");
+    shell.press(CTRL_C);
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press(CTRL_D);
+    assert!(shell.ends().success());
+}
+
+#[test]
+fn ids_of_any_letters_complete_and_arrive() {
+    for id in ["a b", "it's", "#x", "a:b#c", "$y", "ä|ö>ü;\"", "x\\y"] {
+        let driver = scripted();
+        driver.on("ListVolumes", volumes(&[id]));
+        driver.on(
+            "DeleteVolume",
+            Reply::message(&v1::DeleteVolumeResponse::default()),
+        );
+        let mut shell = shell(&Csi::at(driver.endpoint()));
+        shell.expect("scripted.example.com> ");
+        shell.press("controller rm \t\r");
+        shell.expect("deleted");
+        let requests = driver.requests();
+        let request = requests.last().unwrap();
+        assert_eq!(request.decode::<v1::DeleteVolumeRequest>().volume_id, id);
+    }
+}
+
+#[test]
+fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("controller rm \t");
+    shell.expect("controller rm vol-");
+    shell.press("\t\t");
+    shell.expect("vol-1  vol-2");
+    shell.expect("controller rm vol-");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+    // ListSnapshots is not served; nothing is said of it.
+    shell.press("controller delete-snapshot \t");
+    driver.wait_for_call("ListSnapshots");
+    shell.press("snap-1\r");
+    let said = shell.expect("UNIMPLEMENTED");
+    assert!(!said.contains("ListSnapshots"), "{said}");
+}
+
+#[test]
+fn an_id_seen_in_a_reply_is_offered_though_the_driver_cannot_list() {
+    let driver = scripted();
+    driver.on(
+        "CreateVolume",
+        Reply::message(&v1::CreateVolumeResponse {
+            volume: Some(v1::Volume {
+                volume_id: "seen-1".to_owned(),
+                ..v1::Volume::default()
+            }),
+        }),
+    );
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("controller create-volume x\r");
+    shell.expect("seen-1");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("node stats \t");
+    shell.expect("node stats seen-1");
+}
+
+#[test]
+fn replies_are_values() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let mut shell = shell(&csi);
+    shell.expect("nfs.csi.internal> ");
+    shell.press(&format!(
+        "vol = controller create-volume größe-1 {PARAMS}\r"
+    ));
+    shell.expect("VOLUME ID");
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller get-volume $vol.vol\t.volume_i\t --columns CONTEXT --no-headers\r");
+    shell.expect("größe-1");
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("controller get-volume $vol.volume.id\r");
+    shell.expect("$vol.volume has no field \"id\"; it has capacity_bytes, volume_id");
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("vars\r");
+    shell.expect("$vol             CreateVolumeResponse");
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("assert $_.volume.volumeId == $vol.volume.volume_id\r");
+    shell.expect("\nnfs.csi.internal> ");
+    shell.press("exit\r");
+    assert!(shell.ends().success());
+    assert!(!shell.all().contains("assertion failed"));
+}
+
+#[test]
+fn ctrl_c_drops_a_line_and_cancels_a_call() {
+    let driver = scripted();
+    driver.on("GetCapacity", Reply::never());
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("no such line");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller get-capacity\r");
+    driver.wait_for_call("GetCapacity");
+    shell.press(CTRL_C);
+    shell.expect("interrupted");
+    driver.wait_for_cancellation("GetCapacity");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("identity probe\r");
+    shell.expect("READY\ntrue");
+    shell.expect("\nscripted.example.com> ");
+    shell.press(CTRL_D);
+    assert!(shell.ends().success());
+    assert!(!shell.all().contains("unrecognized"), "{}", shell.all());
+}
+
+#[test]
+fn a_driver_may_go_and_come_back() {
+    let mut driver = Driver::with_local_share();
+    let mut shell = shell(&Csi::at(&driver.endpoint()));
+    shell.expect("nfs.csi.internal> ");
+    shell.press("identity probe\r");
+    shell.expect("READY");
+    shell.expect("\nnfs.csi.internal> ");
+    driver.kill();
+    shell.press("identity probe\r");
+    shell.expect("UNAVAILABLE");
+    shell.expect("(no answer)> ");
+    driver.restart();
+    shell.press("identity probe\r");
+    shell.expect("READY");
+    shell.expect("\nnfs.csi.internal> ");
+}
+
+#[test]
+fn a_secret_is_in_no_history() {
+    let driver = scripted();
+    let csi = Csi::at(driver.endpoint());
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("controller create-volume x --request '{\"secrets\": {\"key\": \"hunter2\"}}'\r");
+    shell.expect("holds secrets");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller create-volume x --params password=hunter2\r");
+    shell.expect("UNIMPLEMENTED");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller create-volume y --secrets-prompt key\r");
+    shell.expect("key: ");
+    shell.press("hunter2\r");
+    shell.expect("UNIMPLEMENTED");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("history\r");
+    let listed = shell.expect("history\n");
+    shell.expect("\nscripted.example.com> ");
+    assert!(!listed.contains("hunter2"));
+    // Recall finds the last line that was kept.
+    shell.press("!con\r");
+    shell.expect("controller create-volume y --secrets-prompt key");
+    shell.expect("key: ");
+    shell.press(CTRL_C);
+    shell.expect("interrupted");
+    shell.expect("\nscripted.example.com> ");
+    shell.press(CTRL_D);
+    assert!(shell.ends().success());
+    let kept = history(&csi);
+    assert!(kept.contains("--secrets-prompt key"), "{kept}");
+    assert!(!kept.contains("hunter2"), "{kept}");
+    let file = csi.home().join("state/csi/history");
+    let mode = file.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The next session knows it.
+    let mut next = self::shell(&csi);
+    next.expect("scripted.example.com> ");
+    next.press("history\r");
+    next.expect("--secrets-prompt key");
+}
+
+#[test]
+fn lines_go_on_and_output_goes_elsewhere() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-2", "vol-1"]));
+    let csi = Csi::at(driver.endpoint());
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("identity \\\r");
+    shell.press("probe # really\r");
+    shell.expect("READY");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller ls -o name | sort | head -n 1\r");
+    shell.expect("\nvol-1");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller ls -o name > ids\r");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("timing on; identity probe\r");
+    shell.expect("time: ");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller ls | no-such-program\r");
+    shell.expect("no-such-program cannot be started");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("set output json\r");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("set\r");
+    shell.expect("output        json");
+    let ids = std::fs::read_to_string(csi.home().join("ids")).unwrap();
+    assert_eq!(ids, "vol-2\nvol-1\n");
+}
+
+#[test]
+fn watch_shows_until_ctrl_c() {
+    let driver = scripted();
+    driver.on_each(
+        "ListVolumes",
+        [volumes(&["vol-1"]), volumes(&["vol-1", "vol-2"])],
+    );
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("watch -n 0.1 controller ls -o name\r");
+    shell.expect("every 0.1 s: controller ls -o name\n\n  vol-1\n");
+    shell.expect("  vol-1\n* vol-2\n");
+    shell.expect("  vol-1\n  vol-2\n");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+}
+
+#[test]
+fn an_edited_request_is_sent() {
+    let driver = scripted();
+    driver.on(
+        "CreateVolume",
+        Reply::message(&v1::CreateVolumeResponse::default()),
+    );
+    let csi = Csi::at(driver.endpoint()).env(
+        "EDITOR",
+        "sed -i 's/\"name\": \"\"/\"name\": \"edited\"/; s/\"secrets\": {}/\"secrets\": {\"k\": \"hunter2\"}/'",
+    );
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("edit create-volume\r");
+    shell.expect("VOLUME ID");
+    shell.expect("\nscripted.example.com> ");
+    let requests = driver.requests();
+    let request = requests.last().unwrap().decode::<v1::CreateVolumeRequest>();
+    assert_eq!(request.name, "edited");
+    assert_eq!(request.secrets["k"], "hunter2");
+    assert_eq!(request.volume_capabilities.len(), 1);
+    assert!(!shell.all().contains("hunter2"));
+    let left = std::fs::read_dir(csi.home()).unwrap().flatten();
+    let left = left.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn any_terminal_will_do() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1"]));
+    for (name, value, columns, rows) in [
+        ("TERM", "dumb", 80, 24),
+        ("NO_COLOR", "1", 80, 24),
+        ("X", "", 0, 0),
+        ("X", "", 40, 15),
+    ] {
+        let csi = Csi::at(driver.endpoint()).env(name, value);
+        let mut shell = shell_of_size(&csi, columns, rows);
+        shell.expect("scripted.example.com> ");
+        shell.press("controller ls\r");
+        shell.expect("VOLUME ID");
+        shell.expect("vol-1");
+        shell.expect("\nscripted.example.com> ");
+        shell.press("help\r");
+        shell.expect("Ctrl-D leaves.");
+        shell.expect("\nscripted.example.com> ");
+        shell.press(CTRL_D);
+        assert!(shell.ends().success(), "{name} {columns}");
+    }
+}
+
+#[test]
+fn a_table_that_is_too_wide_becomes_records() {
+    let driver = scripted();
+    let long = "v".repeat(70);
+    driver.on("ListVolumes", volumes(&[&long, "vol-2"]));
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("controller ls\r");
+    shell.expect(&format!("VOLUME ID   {long}\nCAPACITY"));
+    shell.expect("\n\nVOLUME ID   vol-2\n");
+}

@@ -1,0 +1,166 @@
+//! A terminal of a test: a program on one end, a person who types on the other.
+
+use crate::support::PATIENCE;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A running program with a terminal of its own. Dropping it kills the program and its children.
+pub struct Terminal {
+    person: File,
+    child: Child,
+    shown: Arc<(Mutex<Shown>, Condvar)>,
+}
+
+#[derive(Default)]
+struct Shown {
+    bytes: Vec<u8>,
+    /// Where what nobody has waited for yet begins.
+    read: usize,
+    ended: bool,
+}
+
+impl Terminal {
+    /// Starts `command` in a terminal of that many columns and rows.
+    pub fn start(command: &Command, columns: u16, rows: u16) -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&person).expect("granted");
+        unlockpt(&person).expect("unlocked");
+        let name = ptsname(&person, Vec::new()).expect("named");
+        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        let program = File::from(open(name.as_c_str(), flags, Mode::empty()).expect("opened"));
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&program, size).expect("a size");
+        let end = || Stdio::from(program.try_clone().expect("a file"));
+        // setsid makes the terminal the one that Ctrl-C and /dev/tty belong to.
+        let mut in_session = Command::new("setsid");
+        in_session.arg("--ctty").arg(command.get_program());
+        in_session.args(command.get_args()).env_clear();
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                in_session.env(name, value);
+            }
+        }
+        if let Some(folder) = command.get_current_dir() {
+            in_session.current_dir(folder);
+        }
+        let child = in_session.stdin(end()).stdout(end()).stderr(end()).spawn();
+        let child = child.expect("setsid, of Debian's util-linux");
+        let person = File::from(person);
+        let shown: Arc<(Mutex<Shown>, Condvar)> = Arc::default();
+        std::thread::spawn({
+            let (shown, mut output) = (shown.clone(), person.try_clone().expect("a file"));
+            move || {
+                let mut buffer = [0; 4096];
+                loop {
+                    // A terminal whose program has ended answers with an error.
+                    let count = output.read(&mut buffer).unwrap_or(0);
+                    let (state, changed) = &*shown;
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.bytes.extend_from_slice(&buffer[..count]);
+                    state.ended = count == 0;
+                    changed.notify_all();
+                    if count == 0 {
+                        return;
+                    }
+                }
+            }
+        });
+        Self {
+            person,
+            child,
+            shown,
+        }
+    }
+
+    /// Presses keys.
+    pub fn press(&mut self, keys: &str) {
+        self.person
+            .write_all(keys.as_bytes())
+            .expect("the program has not ended");
+    }
+
+    /// Waits until `text` is shown, after what was waited for before; returns all that was shown in between.
+    #[track_caller]
+    pub fn expect(&mut self, text: &str) -> String {
+        let (state, changed) = &*self.shown;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = changed
+            .wait_timeout_while(state, PATIENCE, |state| {
+                !plain(&state.bytes[state.read..]).contains(text) && !state.ended
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        let new = plain(&state.bytes[state.read..]);
+        let Some(at) = new.find(text) else {
+            let all = plain(&state.bytes);
+            drop(state);
+            panic!("{text:?} was never shown; since the last wait:\n{new}\n=== all:\n{all}");
+        };
+        // What follows belongs to the next wait: the shortest piece of bytes that shows the text ends here.
+        let end = (state.read + 1..=state.bytes.len())
+            .find(|end| plain(&state.bytes[state.read..*end]).contains(text));
+        state.read = end.unwrap_or(state.bytes.len());
+        new[..at].to_owned()
+    }
+
+    /// Everything shown so far.
+    pub fn all(&self) -> String {
+        let state = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plain(&state.bytes)
+    }
+
+    /// Waits until the program ends by itself.
+    #[track_caller]
+    pub fn ends(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(Instant::now() < end, "still running:\n{}", self.all());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a terminal writes without the sequences that move its cursor and colour its letters.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::new();
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\x1b' => match letters.next() {
+                // A control sequence ends with its first letter.
+                Some('[') => while letters.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
+                // A command to the terminal ends with a bell or an escape.
+                Some(']') => while letters.next().is_some_and(|c| c != '\x07' && c != '\x1b') {},
+                // The choice of a character set has one letter more.
+                Some('(' | ')') => drop(letters.next()),
+                _ => {}
+            },
+            '\r' => {}
+            letter => out.push(letter),
+        }
+    }
+    out
+}
