@@ -11,6 +11,7 @@ mod content;
 mod entry;
 mod links;
 mod listing;
+mod node;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -6,10 +6,11 @@
 //! others have nothing to do, and else deals with them itself. When too many folders wait, a listing pauses, lies on the
 //! stack below the folder that it has just found, and goes on when that is done.
 
-use super::attributes::{self, Attribute, Basics};
+use super::attributes::{self, Basics};
 use super::entry::{Desk, Done, Named};
 use super::links::Links;
 use super::listing::Listing;
+use super::node::{Node, Pair};
 use super::{CopyError, LeftOut, Means, Omissions, Progress};
 use crate::share::beneath;
 use rustix::fs::{self, FileType, Mode};
@@ -86,68 +87,6 @@ pub(super) fn copy(
             ".".to_owned(),
             Errno::AGAIN,
         )),
-    }
-}
-
-/// A folder on its way.
-struct Node {
-    parent: Option<Arc<Node>>,
-    name: CString,
-    state: Mutex<State>,
-    /// Its listing, batches and folders that are not done.
-    unfinished: AtomicUsize,
-}
-
-#[derive(Default)]
-struct State {
-    pair: Option<Arc<Pair>>,
-    /// What the folder is to get in the end; nothing when it went away before it was copied.
-    rest: Option<(Basics, Vec<Attribute>)>,
-}
-
-struct Pair {
-    source: OwnedFd,
-    target: OwnedFd,
-}
-
-impl Node {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Itself and the folders above it, without the root.
-    fn chain(self: &Arc<Self>) -> Vec<Arc<Node>> {
-        let mut chain = Vec::new();
-        let mut at = Arc::clone(self);
-        while let Some(parent) = at.parent.clone() {
-            chain.push(at);
-            at = parent;
-        }
-        chain
-    }
-
-    /// The path from the root, for people.
-    fn path(self: &Arc<Self>, name: Option<&CStr>) -> String {
-        let chain = self.chain();
-        let mut names: Vec<_> = chain.iter().rev().map(|node| &*node.name).collect();
-        names.extend(name);
-        let texts: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-        let path = texts.join("/");
-        match path.char_indices().rev().nth(400) {
-            Some((at, _)) => format!("…{}", &path[at..]),
-            None if path.is_empty() => ".".to_owned(),
-            None => path,
-        }
-    }
-}
-
-impl Drop for Node {
-    /// One after the other: a deep tree would overflow the stack.
-    fn drop(&mut self) {
-        let mut next = self.parent.take();
-        while let Some(node) = next {
-            next = Arc::into_inner(node).and_then(|mut node| node.parent.take());
-        }
     }
 }
 
