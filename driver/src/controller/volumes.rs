@@ -9,8 +9,10 @@ use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
+use crate::share::changes;
 use crate::share::copy::Progress;
 use crate::share::database::Expect;
+use crate::share::deletion;
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
 use crate::share::listing::{List, Listed};
@@ -218,7 +220,7 @@ pub(super) async fn modify(
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            lifecycle::modify(share, key, nonce, &changes)
+            changes::modify(share, key, nonce, &changes)
         })
         .await
         .map(Some)
@@ -234,7 +236,7 @@ pub(super) async fn delete(
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            lifecycle::delete(share, key, nonce)
+            deletion::delete(share, key, nonce)
         })
         .await;
     shares.purge_soon(&export);
@@ -251,7 +253,7 @@ pub(super) async fn expand(
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &[], Expect::Known(id.uuid), move |share| {
-            lifecycle::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
+            changes::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
         })
         .await
         .map(Some)
