@@ -18,7 +18,7 @@ use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
@@ -45,10 +45,12 @@ pub(super) struct Chosen {
     pub location: Location,
 }
 
+/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
+#[derive(Default)]
 struct Known {
     uuid: Option<ShareUuid>,
+    /// The options that the share was last opened with, for calls that bring none.
     mount_options: Vec<String>,
-    permits: Arc<Semaphore>,
     recovered: bool,
     purge_asked: bool,
     purging: Arc<tokio::sync::Mutex<()>>,
@@ -57,6 +59,8 @@ struct Known {
 pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     known: Mutex<BTreeMap<Export, Known>>,
+    /// Of every share that is worked on now, whether it can be opened or not.
+    permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
     background: Mutex<JoinSet<()>>,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
@@ -71,35 +75,56 @@ impl Shares {
     pub(super) fn new(config: ControllerConfig) -> Self {
         let shares = Self {
             known: Mutex::default(),
+            permits: Mutex::default(),
             background: Mutex::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             copies: Copies::default(),
             config,
         };
-        for named in &shares.config.named_shares {
-            shares.learn(&named.export, &named.mount_options);
-        }
+        let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            shares.learn(export, &[]);
+            known.entry(export.clone()).or_default();
         }
+        for named in &shares.config.named_shares {
+            let share = known.entry(named.export.clone()).or_default();
+            share.mount_options.clone_from(&named.mount_options);
+        }
+        *lock(&shares.known) = known;
         shares
     }
 
-    /// Remembers a share. Options that are known stay.
-    fn learn(&self, export: &Export, mount_options: &[String]) {
+    /// Remembers a share that has been opened with these options, and was found to be `uuid`. Returns whether this is its
+    /// first use.
+    fn learn(&self, export: &Export, mount_options: Vec<String>, uuid: ShareUuid) -> bool {
         let mut known = lock(&self.known);
-        let share = known.entry(export.clone()).or_insert_with(|| Known {
-            uuid: None,
-            mount_options: Vec::new(),
-            permits: Arc::new(Semaphore::new(AT_A_TIME)),
-            recovered: false,
-            purge_asked: false,
-            purging: Arc::default(),
-        });
-        if share.mount_options.is_empty() {
-            share.mount_options = mount_options.to_vec();
+        let share = known.entry(export.clone()).or_default();
+        share.uuid = Some(uuid);
+        share.mount_options = mount_options;
+        !std::mem::replace(&mut share.recovered, true)
+    }
+
+    /// The options to open a share with: those of the call, else those that it was opened with before.
+    fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
+        match given {
+            [] => lock(&self.known)
+                .get(export)
+                .map(|share| share.mount_options.clone())
+                .unwrap_or_default(),
+            given => given.to_vec(),
         }
+    }
+
+    /// The permits for work on a share.
+    fn permits(&self, export: &Export) -> Arc<Semaphore> {
+        let mut permits = lock(&self.permits);
+        permits.retain(|_, semaphore| semaphore.strong_count() > 0);
+        if let Some(semaphore) = permits.get(export).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
+        permits.insert(export.clone(), Arc::downgrade(&semaphore));
+        semaphore
     }
 
     /// The shares that were named at the start, in order.
@@ -237,43 +262,24 @@ impl Shares {
         }
     }
 
-    /// The root folder of a share, and a permit for work on it.
-    async fn root(
+    /// Does `work`, which may block, with the root folder of a share, opened with exactly `mount_options`.
+    async fn with_opened<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
-    ) -> Result<(Root, tokio::sync::OwnedSemaphorePermit), ControllerError> {
-        self.learn(export, mount_options);
-        let (options, permits) = {
-            let known = lock(&self.known);
-            let share = known.get(export).ok_or(ControllerError::ShuttingDown)?;
-            let options = match mount_options {
-                [] => share.mount_options.clone(),
-                given => given.to_vec(),
-            };
-            (options, Arc::clone(&share.permits))
-        };
-        let permit = permits
+        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let permit = self
+            .permits(export)
             .acquire_owned()
             .await
             .map_err(|_| ControllerError::ShuttingDown)?;
         let root = self
             .config
             .roots
-            .open(export, &options)
+            .open(export, mount_options)
             .await
             .map_err(|error| ControllerError::Root(Arc::new(error)))?;
-        Ok((root, permit))
-    }
-
-    /// Does `work`, which may block, with the root folder of a share.
-    pub(super) async fn with_root<T: Send + 'static>(
-        &self,
-        export: &Export,
-        mount_options: &[String],
-        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
-    ) -> Result<T, ControllerError> {
-        let (root, permit) = self.root(export, mount_options).await?;
         let done = spawn_blocking(move || {
             let _permit = permit;
             work(root)
@@ -287,6 +293,17 @@ impl Shares {
         }
     }
 
+    /// Does `work`, which may block, with the root folder of a share. Nothing is learned of the share.
+    pub(super) async fn with_root<T: Send + 'static>(
+        &self,
+        export: &Export,
+        mount_options: &[String],
+        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let options = self.options(export, mount_options);
+        self.with_opened(export, &options, work).await
+    }
+
     /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
     pub(super) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
@@ -297,15 +314,11 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let shares = Arc::clone(self);
         let address = export.clone();
-        self.with_root(export, mount_options, move |root| {
+        let options = self.options(export, mount_options);
+        let used = options.clone();
+        self.with_opened(export, &options, move |root| {
             let share = Share::open(root, expect)?;
-            let first_use = {
-                let mut known = lock(&shares.known);
-                known.get_mut(&address).is_some_and(|known| {
-                    known.uuid = Some(share.uuid());
-                    !std::mem::replace(&mut known.recovered, true)
-                })
-            };
+            let first_use = shares.learn(&address, used, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));
