@@ -4,6 +4,7 @@ use crate::export::Export;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,14 @@ pub enum RootError {
     NotExported {
         /// What was to be opened.
         export: Export,
+    },
+    /// The export is a folder of this machine, and that is not there.
+    #[error("{export}: {}, its folder on this machine, does not exist", .folder.display())]
+    NoFolder {
+        /// What was to be opened.
+        export: Export,
+        /// The folder.
+        folder: PathBuf,
     },
     /// The server refuses this client.
     #[error("{export}: the server refuses this client")]
