@@ -67,10 +67,16 @@ impl Controller {
         self.shares.recover_configured();
     }
 
-    /// Waits until no work is left in the background: recoveries and purges. For tests and an orderly end; work that is
-    /// dropped instead is taken up at the next start.
+    /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
+    /// for.
     pub async fn settle(&self) {
         self.shares.settle().await;
+    }
+
+    /// For the end of a process: waits for the operations that run, also those whose callers have gone, and gives up all work
+    /// in the background, which the next start takes up. Copies end where they are, their calls with ABORTED.
+    pub async fn stop(&self) {
+        self.shares.stop().await;
     }
 
     fn patience<T>(&self, request: &Request<T>) -> Duration {

@@ -18,9 +18,10 @@ use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 /// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
@@ -62,6 +63,9 @@ pub(super) struct Shares {
     /// Of every share that is worked on now, whether it can be opened or not.
     permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
     background: Mutex<JoinSet<()>>,
+    /// How many wait for the background now: nothing there waits for better times then.
+    hurry: watch::Sender<usize>,
+    stopping: AtomicBool,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
     pub(super) copies: Copies,
@@ -77,6 +81,8 @@ impl Shares {
             known: Mutex::default(),
             permits: Mutex::default(),
             background: Mutex::default(),
+            hurry: watch::Sender::new(0),
+            stopping: AtomicBool::new(false),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             copies: Copies::default(),
@@ -152,6 +158,16 @@ impl Shares {
             })
             .map(|(export, _)| export.clone())
             .collect()
+    }
+
+    /// Whether `export` is the one address under which the share `uuid` is listed.
+    pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
+        let known = lock(&self.known);
+        let mut addresses = known
+            .iter()
+            .filter(|(_, share)| share.uuid == Some(uuid))
+            .map(|(address, _)| address);
+        addresses.next().is_none_or(|first| first == export)
     }
 
     /// The share that parameters mean.
@@ -330,6 +346,9 @@ impl Shares {
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = lock(&self.background);
+        if self.stopping.load(Ordering::SeqCst) {
+            return;
+        }
         // What has ended is taken away here, since nobody waits for it.
         while background.try_join_next().is_some() {}
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -337,8 +356,22 @@ impl Shares {
         }
     }
 
-    /// Waits until no work is left in the background.
+    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        {
+            let mut background = lock(&self.background);
+            self.stopping.store(true, Ordering::SeqCst);
+            background.abort_all();
+        }
+        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
+        self.copies.stop_all();
+        self.operations.settle().await;
+        self.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
     pub(super) async fn settle(&self) {
+        let _waiting = Waiting::begin(&self.hurry);
         loop {
             let mut running = std::mem::take(&mut *lock(&self.background));
             if running.is_empty() {
@@ -396,6 +429,7 @@ impl Shares {
                 if let Some(known) = lock(&self.known).get_mut(&export) {
                     known.recovered = false;
                 }
+                return;
             }
         }
         self.purge_soon(&export);
@@ -469,6 +503,7 @@ impl Shares {
         };
         let shares = Arc::clone(self);
         let export = export.clone();
+        let mut hurry = self.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
@@ -484,7 +519,10 @@ impl Shares {
                     .await;
                 match (purged, wait) {
                     (Ok(0), _) => return,
-                    (_, Some(wait)) => tokio::time::sleep(wait).await,
+                    (_, Some(wait)) => tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = hurry.wait_for(|count| *count > 0) => {}
+                    },
                     (Ok(left), None) => (shares.config.notice)(&format!(
                         "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
                     )),
@@ -494,5 +532,21 @@ impl Shares {
                 }
             }
         });
+    }
+}
+
+/// One who waits for the background, for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
+        hurry.send_modify(|count| *count += 1);
+        Self(hurry)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

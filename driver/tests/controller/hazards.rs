@@ -11,6 +11,7 @@ use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tonic::{Code, Request};
 
@@ -146,9 +147,7 @@ impl ShareRoots for Slow {
     }
 }
 
-#[tokio::test]
-async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
-    let host = Host::new();
+fn slow(host: &Host) -> (Arc<Slow>, Controller) {
     let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
     let slow = Arc::new(Slow {
         roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
@@ -157,7 +156,13 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     });
     let mut config = host.config();
     config.roots = slow.clone();
-    let controller = Controller::new(config);
+    (slow, Controller::new(config))
+}
+
+#[tokio::test]
+async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
+    let host = Host::new();
+    let (slow, controller) = slow(&host);
     let hurried = |request: CreateVolumeRequest| {
         let mut request = Request::new(request);
         request
@@ -287,4 +292,42 @@ async fn options_that_were_refused_are_not_kept() {
     assert_eq!(server.last(), ["vers=4.2"]);
     delete(&controller, &volume.volume_id).await.unwrap();
     controller.settle().await;
+}
+
+#[tokio::test]
+async fn the_end_waits_for_operations_and_for_nothing_else() {
+    let host = Host::new();
+    create(&host.controller(), request("kept")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    // A recovery that hangs on its server.
+    controller.start();
+    let hurried = {
+        let mut request = Request::new(request("v"));
+        let bound = "60m".parse().unwrap();
+        request.metadata_mut().insert("grpc-timeout", bound);
+        request
+    };
+    let answer = controller.create_volume(hurried).await;
+    refused(answer, Code::Aborted, &["goes on"]);
+    let end = controller.clone();
+    let mut end = tokio::spawn(async move { end.stop().await });
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut end).await;
+    assert!(early.is_err(), "the creation whose caller has gone runs");
+    slow.gate.add_permits(10);
+    end.await.unwrap();
+    assert!(host.at("v").is_dir());
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_a_share_that_is_away() {
+    let (_, controller) = slow(&Host::new());
+    controller.start();
+    tokio::task::yield_now().await;
+    controller.stop().await;
+    let (_, controller) = picky(&Host::new());
+    // A purge that cannot be done now is not waited for either.
+    let id = "away/x#00000000000000000000000000.0000000000000000.0000000000000000";
+    let answer = delete(&controller, id).await;
+    refused(answer, Code::Unavailable, &["away"]);
+    controller.stop().await;
 }
