@@ -29,7 +29,7 @@ use shares::Shares;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
-use volumes::{Creation, check_range};
+use volumes::{Creation, check_expansion};
 
 /// What this controller can do, and no more.
 const CAPABILITIES: [rpc::Type; 12] = [
@@ -238,7 +238,7 @@ impl Controller {
         let range = request
             .capacity_range
             .ok_or(crate::limits::LimitError::Missing("capacity_range"))?;
-        check_range(Some(&range))?;
+        check_expansion(&range)?;
         if let Some(one) = &request.volume_capability {
             capability::check(Some(one))?;
         }

@@ -71,6 +71,13 @@ pub(super) struct Shares {
     pub(super) copies: Copies,
 }
 
+/// How an attempt to use a share has ended.
+enum Attempt<T, W> {
+    Done(T),
+    /// The root folder is one that the server does not know any more; the work was not begun.
+    Stale(W, ShareError),
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -301,9 +308,14 @@ impl Shares {
             work(root)
         });
         match done.await {
-            Ok(result) => result.map_err(|source| ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(source),
+            Ok(result) => result.map_err(|source| {
+                if source.is_stale() {
+                    self.config.roots.forget(export, mount_options);
+                }
+                ControllerError::Share {
+                    export: export.clone(),
+                    source: Arc::new(source),
+                }
             }),
             Err(_) => Err(ControllerError::ShuttingDown),
         }
@@ -328,18 +340,48 @@ impl Shares {
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        let options = self.options(export, mount_options);
+        // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+        let work = match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => return Ok(done),
+            Attempt::Stale(work, _) => work,
+        };
+        match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => Ok(done),
+            Attempt::Stale(_, source) => Err(ControllerError::Share {
+                export: export.clone(),
+                source: Arc::new(source),
+            }),
+        }
+    }
+
+    async fn with_share_once<T: Send + 'static, W>(
+        self: &Arc<Self>,
+        export: &Export,
+        mount_options: &[String],
+        expect: Expect,
+        work: W,
+    ) -> Result<Attempt<T, W>, ControllerError>
+    where
+        W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    {
         let shares = Arc::clone(self);
         let address = export.clone();
-        let options = self.options(export, mount_options);
-        let used = options.clone();
-        self.with_opened(export, &options, move |root| {
-            let share = Share::open(root, expect)?;
-            let first_use = shares.learn(&address, used, share.uuid());
+        let options = mount_options.to_vec();
+        self.with_opened(export, mount_options, move |root| {
+            let share = match Share::open(root, expect) {
+                Err(stale) if stale.is_stale() => {
+                    shares.config.roots.forget(&address, &options);
+                    return Ok(Attempt::Stale(work, stale));
+                }
+                share => share?,
+            };
+            let first_use = shares.learn(&address, options, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));
             }
-            result
+            result.map(Attempt::Done)
         })
         .await
     }

@@ -69,6 +69,11 @@ impl Slot {
         *root = Some((Arc::clone(new), Instant::now()));
     }
 
+    fn take(&self) -> Option<Root> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        root.take().map(|(mount, _)| mount)
+    }
+
     /// The mount, when nobody has used it since `limit` ago.
     fn take_idle(&self, limit: Duration) -> Option<Root> {
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,6 +212,19 @@ impl ShareRoots for ControlMounts {
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
         Box::pin(self.get(export, mount_options))
+    }
+
+    fn forget(&self, export: &Export, mount_options: &[String]) {
+        let kept = &self.inner.kept;
+        let key = (export.clone(), mount_options.to_vec());
+        let slot = kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .map(Arc::clone);
+        if let Some(root) = slot.and_then(|slot| slot.take()) {
+            std::thread::spawn(move || drop(root));
+        }
     }
 }
 

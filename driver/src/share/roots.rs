@@ -22,6 +22,10 @@ pub trait ShareRoots: Send + Sync + 'static {
         export: &'a Export,
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
+
+    /// Lets go of a root folder that is kept for `export` and these options: the server does not know it any more, so the
+    /// next [`ShareRoots::open`] must get it anew. Nothing to do where none are kept.
+    fn forget(&self, _export: &Export, _mount_options: &[String]) {}
 }
 
 /// Why a share's root folder cannot be had.
