@@ -90,6 +90,15 @@ impl Driver {
         self.control.release_idle().await;
     }
 
+    /// For the end of a process that is started again: waits for mounts and operations whose callers have gone, and gives up
+    /// what the next start takes up.
+    pub async fn stopped(&self) {
+        self.volumes.settled().await;
+        if let Some(controller) = &self.controller {
+            controller.stop().await;
+        }
+    }
+
     /// Waits until work that outlives its call is done.
     pub async fn settled(&self) {
         self.volumes.settled().await;

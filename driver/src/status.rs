@@ -101,9 +101,10 @@ fn root_code(error: &RootError) -> Code {
         // The server or the resolver may be back in a moment.
         RootError::Unreachable { .. } | RootError::Resolve { .. } => Code::Unavailable,
         RootError::Refused { .. } => Code::PermissionDenied,
-        RootError::NotExported { .. } | RootError::NoNfsClient | RootError::MayNotMount { .. } => {
-            Code::FailedPrecondition
-        }
+        RootError::NotExported { .. }
+        | RootError::NoFolder { .. }
+        | RootError::NoNfsClient
+        | RootError::MayNotMount { .. } => Code::FailedPrecondition,
         RootError::Io { source, .. } => io_code(source),
     }
 }
@@ -158,9 +159,14 @@ fn io_code(error: &io::Error) -> Code {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
         Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,
-        Some(Errno::ROFS | Errno::OPNOTSUPP | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Code::FailedPrecondition
-        }
+        Some(
+            Errno::ROFS
+            | Errno::OPNOTSUPP
+            | Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV,
+        ) => Code::FailedPrecondition,
         _ => Code::Unavailable,
     }
 }

@@ -179,6 +179,16 @@ async fn what_a_client_gave_up_is_finished_before_the_end() {
     assert_eq!(rig.mounts("target").len(), 1);
 }
 
+#[test]
+fn a_share_that_is_away_does_not_hold_up_the_end() {
+    let rig = Rig::new();
+    let missing = format!("gone:/={}", rig.path("missing").display());
+    let mut driver = rig.driver_with(&["--local-share", &missing, "--drain-timeout", "10s"]);
+    driver.wait_for("recovery is put off");
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_signal_or_the_bound_ends_the_driver_at_once() {
     for bound in ["600s", "100ms"] {
