@@ -196,10 +196,7 @@ impl Volumes {
                     &format!("is a symlink to {}; remove it", to.display()),
                 ));
             }
-            (None, Bare::Nothing) => {
-                target::make_folder(target)?;
-                made_folder = true;
-            }
+            (None, Bare::Nothing) => made_folder = true,
             (None, Bare::EmptyFolder) => {}
             (None, Bare::FullFolder) => {
                 return Err(taken(
@@ -209,7 +206,12 @@ impl Volumes {
             }
             (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
         }
+        // First the record: only a folder that a record names is removed again.
         self.records.put(&new).map_err(Self::record_error)?;
+        if made_folder && let Err(error) = target::make_folder(target) {
+            let _ = self.records.remove(target);
+            return Err(error);
+        }
         Ok(Found::Nothing { made_folder })
     }
 
