@@ -254,7 +254,8 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
     let mode = Mode::MultiNodeMultiWriter;
     for (volume, target, expected) in [
         ("missing", "t", Code::NotFound),
-        ("evil", "t", Code::Internal),
+        ("evil", "t", Code::FailedPrecondition),
+        ("evil/etc", "t", Code::FailedPrecondition),
         ("a", "no/parent", Code::FailedPrecondition),
         ("a", "full", Code::FailedPrecondition),
         ("a", "file", Code::FailedPrecondition),
