@@ -67,9 +67,10 @@ fn helper_code(error: &HelperError) -> Code {
             FailureKind::NotFound => Code::NotFound,
             FailureKind::Refused => Code::PermissionDenied,
             FailureKind::Option => Code::InvalidArgument,
-            FailureKind::Version | FailureKind::NoNfsClient | FailureKind::NotPermitted => {
-                Code::FailedPrecondition
-            }
+            FailureKind::Version
+            | FailureKind::NoNfsClient
+            | FailureKind::NotPermitted
+            | FailureKind::Symlink => Code::FailedPrecondition,
             FailureKind::Busy => Code::Aborted,
             FailureKind::NotMounted | FailureKind::Other => Code::Internal,
         },

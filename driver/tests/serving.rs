@@ -279,3 +279,20 @@ fn bad_flags_are_explained() {
         assert!(text.contains(words), "{flags:?}: {text}");
     }
 }
+
+#[test]
+fn a_work_folder_that_others_write_in_is_refused_and_left_as_it_is() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("work")).unwrap();
+    let open = std::fs::Permissions::from_mode(0o1777);
+    std::fs::set_permissions(rig.path("work"), open).unwrap();
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(
+        text.contains("--work-dir") && text.contains("mode 1777"),
+        "{text}"
+    );
+    let mode = rig.path("work").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o1777);
+    assert!(!rig.path("csi.sock").exists());
+}
