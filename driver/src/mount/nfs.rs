@@ -296,7 +296,7 @@ fn is_about_an_option(errno: Errno, words: &str) -> bool {
     matches!(errno, Errno::INVAL | Errno::RANGE)
         && ["arameter", "Bad value", "out of range", "Value for"]
             .iter()
-            .any(|text| says(&text))
+            .any(says)
 }
 
 fn no_nfs_client() -> Failure {
