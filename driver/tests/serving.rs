@@ -117,7 +117,7 @@ async fn a_loopback_port_is_served() {
     command
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
-        .env("CSI_NFS_VERBOSE", "0")
+        .env("CSI_NFS_VERBOSE", "")
         .env("CSI_NFS_SHARES", "")
         .stderr(std::process::Stdio::piped());
     let mut driver = Driver::start(&mut command);
@@ -260,12 +260,21 @@ fn bad_flags_are_explained() {
             "NAME=SERVER:/PATH",
         ),
         (vec!["--endpoint", "/tmp/x", "--mount-timeout", "5"], "30s"),
+        (vec!["--endpoint", "unix://run/x.sock"], "no endpoint"),
+        (
+            vec!["--endpoint", "/tmp/x", "--socket-mode", "+7"],
+            "socket mode",
+        ),
+        (
+            vec!["--endpoint", "/tmp/x", "--allow-server", " ,"],
+            "--allow-server",
+        ),
         (vec![], "--endpoint"),
     ] {
         let (status, text) = run(std::process::Command::new(binary)
             .args(&flags)
             .env_remove("CSI_ENDPOINT"));
-        assert!(!status.success());
+        assert_eq!(status.code(), Some(2), "{flags:?}: {text}");
         assert!(text.contains(words), "{flags:?}: {text}");
     }
 }
