@@ -3,6 +3,7 @@
 use crate::export::{Export, ExportError};
 use crate::mount::options::{canonical_name, is_option_name};
 use crate::volume_id::is_share_name;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -203,8 +204,16 @@ pub enum ConfigError {
         "{0} is given and has no entry, which would allow everything: leave it out, or name what is allowed"
     )]
     EmptyList(&'static str),
+    /// Two entries where one is meant.
+    #[error("{0} is given twice for {1}: give it once")]
+    Twice(&'static str, String),
+    /// Neither on nor off.
+    #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
+    Switch(String),
     /// Not permission bits.
-    #[error("{0:?} is no socket mode: give octal digits up to 777, such as 0660")]
+    #[error(
+        "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
+    )]
     SocketMode(String),
     /// Not a driver's name.
     #[error(
@@ -237,7 +246,9 @@ impl FromStr for Endpoint {
             None if text.starts_with(['/', '.']) => text,
             None => return Err(wrong()),
         };
-        if path.is_empty() || path.ends_with('/') {
+        // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
+        let unclear = text.starts_with("unix://") && !path.starts_with('/');
+        if path.is_empty() || path.ends_with('/') || unclear {
             return Err(wrong());
         }
         Ok(Self::Unix(PathBuf::from(path)))
@@ -345,12 +356,46 @@ pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
 /// Permission bits of the socket in octal.
 ///
 /// # Errors
-/// When the text is not octal or has other bits than permissions.
+/// When the text is not octal, has other bits than permissions, or lets nobody write, without which nobody can connect.
 pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
+    // The parser of numbers would take a sign.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match u32::from_str_radix(text, 8) {
-        Ok(mode) if mode <= 0o777 => Ok(mode),
+        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
         _ => Err(ConfigError::SocketMode(text.to_owned())),
     }
+}
+
+/// A switch in a variable; an empty one is off.
+///
+/// # Errors
+/// When the text is neither on nor off.
+pub fn parse_switch(text: &str) -> Result<bool, ConfigError> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(ConfigError::Switch(text.to_owned())),
+    }
+}
+
+/// Refuses two entries of `flag` with the same key: which one counts would be chance.
+///
+/// # Errors
+/// [`ConfigError::Twice`] with the key.
+pub fn distinct<T, K: Ord + ToString>(
+    flag: &'static str,
+    entries: Vec<T>,
+    key: impl Fn(&T) -> K,
+) -> Result<Vec<T>, ConfigError> {
+    let mut seen = BTreeSet::new();
+    for entry in &entries {
+        let key = key(entry);
+        let shown = key.to_string();
+        if !seen.insert(key) {
+            return Err(ConfigError::Twice(flag, shown));
+        }
+    }
+    Ok(entries)
 }
 
 /// The name of a driver as the specification allows it (GetPluginInfo, `name`).
@@ -403,7 +448,15 @@ mod tests {
             let error = refused.parse::<Endpoint>().unwrap_err();
             assert!(matches!(error, ConfigError::NotLoopback(_)), "{refused}");
         }
-        for wrong in ["", "unix:", "unix:///", "http://x", "tcp://x", "run"] {
+        for wrong in [
+            "",
+            "unix:",
+            "unix:///",
+            "unix://run/x.sock",
+            "http://x",
+            "tcp://x",
+            "run",
+        ] {
             assert!(wrong.parse::<Endpoint>().is_err(), "{wrong:?}");
         }
     }
@@ -445,8 +498,12 @@ mod tests {
         assert!(parse_node_id("").is_err());
         assert!(parse_node_id("a\nb").is_err());
         assert_eq!(parse_socket_mode("0660"), Ok(0o660));
-        assert!(parse_socket_mode("8").is_err());
-        assert!(parse_socket_mode("1777").is_err());
+        for wrong in ["8", "1777", "0", "0000", "+7", "444", "", "-1"] {
+            assert!(parse_socket_mode(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(parse_switch("On"), Ok(true));
+        assert_eq!(parse_switch(""), Ok(false));
+        assert!(parse_switch("maybe").is_err());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The command line of `csi-driver-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-use crate::config::{self, Bounds, Config, ConfigError, Endpoint, Mode, Policy};
+use crate::config::{
+    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
+};
 use crate::log::{Format, Log};
-use clap::builder::FalseyValueParser;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -161,7 +162,7 @@ pub struct Flags {
     log_format: Format,
 
     /// Log more: mounts, unmounts and the steps of helper processes
-    #[arg(short, long, env = "CSI_NFS_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = "Log")]
+    #[arg(short, long, env = "CSI_NFS_VERBOSE", value_parser = config::parse_switch, help_heading = "Log")]
     verbose: bool,
 }
 
@@ -218,8 +219,14 @@ impl Flags {
                 ModeFlag::Controller => Mode::Controller,
                 ModeFlag::Node => Mode::Node,
             },
-            shares: parse_all(&self.shares)?,
-            local_shares: parse_all(&self.local_shares)?,
+            shares: config::distinct("--share", parse_all(&self.shares)?, |share: &NamedShare| {
+                share.name.clone()
+            })?,
+            local_shares: config::distinct(
+                "--local-share",
+                parse_all(&self.local_shares)?,
+                |share: &LocalShare| share.export.clone(),
+            )?,
             work_dir: self.work_dir,
             policy: Policy {
                 servers: allowed("--allow-server", self.allow_servers)?,
@@ -307,6 +314,12 @@ mod tests {
             error("--local-share", "nas:/a=b"),
             ConfigError::LocalShare(_)
         ));
+        for (flag, twice) in [
+            ("--share", "a=nas:/a\na=nas:/b"),
+            ("--local-share", "nas:/a=/x\nnas:a/=/y"),
+        ] {
+            assert!(matches!(error(flag, twice), ConfigError::Twice(..)));
+        }
         // A list that is empty by mistake must not allow everything.
         for flag in ["--allow-server", "--allow-mount-option"] {
             for empty in [" ,", "", ","] {

@@ -1,9 +1,11 @@
 //! `csi-driver-nfs`: parse, serve, exit.
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use csi_driver_nfs::config::Config;
 use csi_driver_nfs::driver::Driver;
-use csi_driver_nfs::flags::Flags;
-use csi_driver_nfs::log::Level;
+use csi_driver_nfs::flags::{Flags, Serving};
+use csi_driver_nfs::log::{Level, Log};
 use csi_driver_nfs::mount::helper;
 use csi_driver_nfs::server::{self, Ended, Listener, StopSignals};
 use std::error::Error;
@@ -13,7 +15,13 @@ fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
         return code;
     }
-    match run(Flags::parse()) {
+    // Like every other flag that cannot be used: with the usage, and 2.
+    let (serving, config, log) = Flags::parse().resolve().unwrap_or_else(|error| {
+        Flags::command()
+            .error(ErrorKind::ValueValidation, error)
+            .exit()
+    });
+    match run(serving, config, log) {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Late | Ended::Forced) => ExitCode::FAILURE,
         Err(error) => {
@@ -23,13 +31,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(flags: Flags) -> Result<Ended, Box<dyn Error>> {
+fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
     // One thread serves: the work is waiting for the kernel, and helpers must be started by a thread that stays.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let ended = runtime.block_on(async {
-        let (serving, config, log) = flags.resolve()?;
         let drain = config.bounds.drain;
         let fields = [
             ("driver", config.driver_name.clone().into()),

@@ -5,7 +5,8 @@ use crate::call_log::CallLog;
 use crate::config::Endpoint;
 use crate::flags::Serving;
 use crate::log::{Level, Log};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,6 +23,12 @@ use tonic::transport::Server;
 
 /// How long connections may take to send the last answers and close.
 const FLUSH: Duration = Duration::from_millis(500);
+
+/// How long another driver may hold the lock of the socket's folder: it does so for a few calls of the kernel.
+const LOCK_BOUND: Duration = Duration::from_secs(5);
+
+/// How often that lock is tried.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why the driver cannot serve.
 #[derive(Debug, Error)]
@@ -83,6 +90,9 @@ impl Listener {
         let failed = |error| ServeError::Listen(serving.endpoint.clone(), error);
         match &serving.endpoint {
             Endpoint::Unix(path) => {
+                // Until the socket is there: two drivers that start at once would each find the old one dead, and the
+                // slower one would remove the other's new one.
+                let _alone = lock_folder(path).await?;
                 make_room(path)?;
                 // Nobody may connect before the socket has its mode.
                 let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
@@ -110,7 +120,8 @@ impl Listener {
     }
 }
 
-fn make_room(path: &Path) -> Result<(), ServeError> {
+/// Holds the lock of the socket's folder while it lives. The folder itself is locked, which leaves no file behind.
+async fn lock_folder(path: &Path) -> Result<OwnedFd, ServeError> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
@@ -118,6 +129,25 @@ fn make_room(path: &Path) -> Result<(), ServeError> {
     if !parent.is_dir() {
         return Err(ServeError::NoFolder(parent.to_owned()));
     }
+    let unclear = |errno: Errno| ServeError::Unclear {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(parent, how, Mode::empty()).map_err(unclear)?;
+    let deadline = tokio::time::Instant::now() + LOCK_BOUND;
+    loop {
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(folder),
+            Err(Errno::WOULDBLOCK) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(errno) => return Err(unclear(errno)),
+        }
+    }
+}
+
+fn make_room(path: &Path) -> Result<(), ServeError> {
     let unclear = |source| ServeError::Unclear {
         path: path.to_owned(),
         source,

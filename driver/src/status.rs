@@ -49,10 +49,15 @@ fn node_code(error: &NodeError) -> Code {
         | NodeError::TargetTaken { .. }
         | NodeError::Exclusive { .. }
         | NodeError::InUse(_)
+        | NodeError::Ephemeral
         | NodeError::NoReadOnly => Code::FailedPrecondition,
         NodeError::Mount { cause, .. } => helper_code(cause),
         NodeError::NoAnswer { .. } => Code::Unavailable,
         NodeError::Io { cause, .. } if cause.kind() == io::ErrorKind::TimedOut => Code::Unavailable,
+        // Symlinks above a target that lead in a circle.
+        NodeError::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::LOOP) => {
+            Code::FailedPrecondition
+        }
         NodeError::Io { .. } | NodeError::NoUsage => Code::Internal,
     }
 }

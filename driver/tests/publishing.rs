@@ -257,6 +257,8 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
         ("evil", "t", Code::FailedPrecondition),
         ("evil/etc", "t", Code::FailedPrecondition),
         ("a", "no/parent", Code::FailedPrecondition),
+        ("a", "file/below", Code::FailedPrecondition),
+        ("a", "file/far/below", Code::FailedPrecondition),
         ("a", "full", Code::FailedPrecondition),
         ("a", "file", Code::FailedPrecondition),
     ] {
@@ -276,9 +278,20 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
         code(client.unpublish("a", std::path::Path::new("/proc")).await),
         Code::FailedPrecondition
     );
+    for nowhere in ["no/parent", "file/below"] {
+        assert_eq!(
+            code(client.unpublish("a", &rig.path(nowhere)).await),
+            Code::Ok
+        );
+    }
+    let mut inline = publish_request("a", &rig.path("t"), mode);
+    let key = "csi.storage.k8s.io/ephemeral".to_owned();
+    inline.volume_context.insert(key, "true".to_owned());
+    assert_eq!(code(client.publish(inline).await), Code::FailedPrecondition);
+    let long = std::path::PathBuf::from("/abc".repeat(1500));
     assert_eq!(
-        code(client.unpublish("a", &rig.path("no/parent")).await),
-        Code::Ok
+        code(client.unpublish("a", &long).await),
+        Code::InvalidArgument
     );
 }
 

@@ -117,7 +117,7 @@ async fn a_loopback_port_is_served() {
     command
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
-        .env("CSI_NFS_VERBOSE", "0")
+        .env("CSI_NFS_VERBOSE", "")
         .env("CSI_NFS_SHARES", "")
         .stderr(std::process::Stdio::piped());
     let mut driver = Driver::start(&mut command);
@@ -158,6 +158,56 @@ async fn a_call_in_progress_is_answered_before_the_end() {
     call.await.unwrap().unwrap();
     assert!(driver.wait().success());
     assert_eq!(rig.mounts("target").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    let mut driver = rig.driver_with(&["--verbose"]);
+    let client = Client::connect(&rig).await;
+    let lock = hold_the_records(&rig);
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    let error = client
+        .publish_within(request.clone(), std::time::Duration::from_secs(1))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::Aborted, "{error}");
+    assert!(error.message().contains("NodePublishVolume"), "{error}");
+    driver.wait_for("ABORTED");
+    let repeat = tokio::spawn(async move { client.publish(request).await });
+    drop(lock);
+    repeat.await.unwrap().unwrap();
+    let begun = driver.log();
+    let begun = begun.iter().filter(|line| line.contains("publishing"));
+    assert_eq!(begun.count(), 1);
+    assert_eq!(rig.mounts("target").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_drivers_that_start_at_once_one_serves() {
+    let rig = Rig::new();
+    for _ in 0..3 {
+        // A dead socket, which each of them may replace.
+        drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
+        let mut commands: Vec<_> = (0..4)
+            .map(|number| {
+                let mut command = rig.driver_command();
+                command.arg(format!("--driver-name=driver-{number}"));
+                Driver::start(&mut command)
+            })
+            .collect();
+        let served = |driver: &mut Driver| driver.wait_for_any(&["serving", "another process"]);
+        let lines: Vec<_> = commands.iter_mut().map(served).collect();
+        let winners: Vec<_> = (0..4)
+            .filter(|&number| !lines[number].contains("another process"))
+            .collect();
+        assert_eq!(winners.len(), 1, "{lines:#?}");
+        let answer = name(&Client::connect(&rig).await).await;
+        assert_eq!(answer, format!("driver-{}", winners[0]));
+        commands.swap_remove(winners[0]).kill();
+        std::fs::remove_file(rig.path("csi.sock")).unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -270,12 +320,21 @@ fn bad_flags_are_explained() {
             "NAME=SERVER:/PATH",
         ),
         (vec!["--endpoint", "/tmp/x", "--mount-timeout", "5"], "30s"),
+        (vec!["--endpoint", "unix://run/x.sock"], "no endpoint"),
+        (
+            vec!["--endpoint", "/tmp/x", "--socket-mode", "+7"],
+            "socket mode",
+        ),
+        (
+            vec!["--endpoint", "/tmp/x", "--allow-server", " ,"],
+            "--allow-server",
+        ),
         (vec![], "--endpoint"),
     ] {
         let (status, text) = run(std::process::Command::new(binary)
             .args(&flags)
             .env_remove("CSI_ENDPOINT"));
-        assert!(!status.success());
+        assert_eq!(status.code(), Some(2), "{flags:?}: {text}");
         assert!(text.contains(words), "{flags:?}: {text}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tonic::metadata::MetadataMap;
 
 /// How long to wait for an operation: the caller's time less a margin, or `otherwise` when it has set none.
-pub(super) fn patience(metadata: &MetadataMap, otherwise: Duration) -> Duration {
+pub(crate) fn patience(metadata: &MetadataMap, otherwise: Duration) -> Duration {
     let header = metadata
         .get("grpc-timeout")
         .and_then(|value| value.to_str().ok());

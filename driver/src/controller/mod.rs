@@ -4,7 +4,7 @@
 mod answer;
 pub mod config;
 mod copies;
-mod deadline;
+pub(crate) mod deadline;
 pub mod error;
 mod shares;
 mod snapshots;

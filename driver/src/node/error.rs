@@ -40,8 +40,13 @@ pub enum NodeError {
     /// The configuration does not allow the server.
     #[error("the server {0:?} is not allowed here (--allow-server)")]
     ServerDenied(String),
+    /// An inline volume, which has no life of its own.
+    #[error(
+        "inline (ephemeral) volumes are not supported: whoever writes a pod would choose server and share; use a PersistentVolumeClaim"
+    )]
+    Ephemeral,
     /// The folder above the target is missing.
-    #[error("the folder {} does not exist: the caller makes the parent of the target path", .0.display())]
+    #[error("there is no folder {}: the caller makes the parent of the target path", .0.display())]
     NoParent(PathBuf),
     /// Something stands in the target's place.
     #[error("{} {problem}", .target.display())]

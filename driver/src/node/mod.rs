@@ -12,6 +12,7 @@ pub mod unpublish;
 pub mod volumes;
 
 use crate::config::Config;
+use crate::controller::deadline;
 use crate::limits;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
@@ -28,7 +29,8 @@ use csi_proto::v1::{
 use error::NodeError;
 use stats::Condition;
 use std::sync::Arc;
-use tonic::metadata::MetadataValue;
+use std::time::Duration;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status};
 use volumes::Volumes;
 
@@ -53,6 +55,13 @@ impl NodeService {
     pub fn new(config: Arc<Config>, volumes: Volumes) -> Self {
         Self { config, volumes }
     }
+
+    /// How long a call may wait for its operation. The work has bounds of its own; ours is for what they do not cover.
+    fn patience(&self, metadata: &MetadataMap) -> Duration {
+        let bounds = self.config.bounds;
+        let ours = bounds.mount + bounds.unmount;
+        deadline::patience(metadata, ours).min(ours)
+    }
 }
 
 #[tonic::async_trait]
@@ -61,8 +70,9 @@ impl Node for NodeService {
         &self,
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        let patience = self.patience(request.metadata());
         let request = request::publish(request.get_ref(), &self.config)?;
-        let note = self.volumes.publish(request).await?;
+        let note = self.volumes.publish(request, patience).await?;
         let mut reply = Response::new(NodePublishVolumeResponse {});
         if let Some(note) = note {
             // Header values are ASCII.
@@ -87,11 +97,12 @@ impl Node for NodeService {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        let patience = self.patience(request.metadata());
         let request = request.get_ref();
         limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
         let target = request::absolute("target_path", &request.target_path)?;
         self.volumes
-            .unpublish(request.volume_id.clone(), &target)
+            .unpublish(request.volume_id.clone(), &target, patience)
             .await?;
         Ok(Response::new(NodeUnpublishVolumeResponse {}))
     }

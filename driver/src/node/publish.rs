@@ -61,11 +61,16 @@ impl Ended {
 }
 
 impl Volumes {
-    /// Publishes as `request` says. Returns a note when the volume is not mounted but linked to.
+    /// Publishes as `request` says, and waits for that for at most `patience`. Returns a note when the volume is not mounted
+    /// but linked to.
     ///
     /// # Errors
     /// As the specification has it for NodePublishVolume.
-    pub async fn publish(&self, request: PublishRequest) -> Result<Note, NodeError> {
+    pub async fn publish(
+        &self,
+        request: PublishRequest,
+        patience: Duration,
+    ) -> Result<Note, NodeError> {
         let Some(target) = target::locate(&request.target).await? else {
             let parent = request.target.parent().unwrap_or(Path::new("/"));
             return Err(NodeError::NoParent(parent.to_owned()));
@@ -76,7 +81,7 @@ impl Volumes {
             let target = target.clone();
             async move { this.publish_at(&request, &target).await }
         };
-        self.run(&target, "NodePublishVolume", fingerprint, work)
+        self.run(&target, "NodePublishVolume", fingerprint, patience, work)
             .await
     }
 

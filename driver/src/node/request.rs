@@ -14,6 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+/// By which the kubelet says that a volume is written into a pod's specification.
+const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
+
+/// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
+const MAX_PATH: usize = 4095;
+const MAX_COMPONENT: usize = 255;
+
 /// What a publish is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishRequest {
@@ -114,6 +121,9 @@ pub fn publish(
             problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
         });
     }
+    if request.volume_context.get(EPHEMERAL).map(String::as_str) == Some("true") {
+        return Err(NodeError::Ephemeral);
+    }
     let context = Context {
         volume: &request.volume_context,
         publish: &request.publish_context,
@@ -188,6 +198,16 @@ pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
         })
     };
     let path = Path::new(text);
+    // Not quoted: it would fill the log.
+    if text.len() > MAX_PATH || path.iter().any(|part| part.len() > MAX_COMPONENT) {
+        return Err(NodeError::Invalid {
+            field,
+            problem: format!(
+                "has {} bytes: a path has at most {MAX_PATH}, and {MAX_COMPONENT} between two slashes",
+                text.len()
+            ),
+        });
+    }
     if !path.is_absolute() {
         return invalid("is not an absolute path");
     }
@@ -310,13 +330,18 @@ pub(crate) mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut NodePublishVolumeRequest);
-        let cases: [(&str, Change); 12] = [
+        let cases: [(&str, Change); 15] = [
             ("volume_id", |r| r.volume_id.clear()),
             ("volume_id", |r| r.volume_id = "x".repeat(129)),
             ("target_path", |r| r.target_path.clear()),
             ("target_path", |r| r.target_path = "mnt".into()),
             ("target_path", |r| r.target_path = "/a/../b".into()),
             ("target_path", |r| r.target_path = "/".into()),
+            ("4095", |r| r.target_path = "/abc".repeat(1500)),
+            ("255", |r| r.target_path = format!("/{}", "x".repeat(256))),
+            ("inline", |r| {
+                r.volume_context.insert(EPHEMERAL.into(), "true".into());
+            }),
             ("volume_capability", |r| r.volume_capability = None),
             ("access mode 99", |r| {
                 r.volume_capability.as_mut().unwrap().access_mode = Some(AccessMode { mode: 99 });

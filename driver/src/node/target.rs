@@ -26,7 +26,8 @@ pub enum Bare {
     Other,
 }
 
-/// `target` as mountinfo shows it: without symlinks above its last component. `None` when its parent does not exist.
+/// `target` as mountinfo shows it: without symlinks above its last component. `None` when its parent does not exist
+/// or is no folder.
 ///
 /// # Errors
 /// When the parent cannot be looked up.
@@ -36,15 +37,27 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
     };
     let parent = parent.to_owned();
     let shown = parent.display().to_string();
-    let looking = tokio::task::spawn_blocking(move || parent.canonicalize());
+    let looking = tokio::task::spawn_blocking(move || {
+        let parent = parent.canonicalize()?;
+        let is_dir = parent.metadata()?.is_dir();
+        Ok((parent, is_dir))
+    });
     let failed = |error| NodeError::io(format!("looking up {shown}"), error);
     match tokio::time::timeout(LOOKUP_BOUND, looking).await {
-        Ok(Ok(Ok(parent))) => Ok(Some(parent.join(name))),
-        Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(Ok(Ok((parent, true)))) => Ok(Some(parent.join(name))),
+        Ok(Ok(Ok((_, false)))) => Ok(None),
+        Ok(Ok(Err(error))) if is_nothing(&error) => Ok(None),
         Ok(Ok(Err(error))) => Err(failed(error)),
         Ok(Err(error)) => Err(failed(io::Error::other(error))),
         Err(_) => Err(failed(io::ErrorKind::TimedOut.into())),
     }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 /// The mounts of this process.
@@ -159,6 +172,10 @@ mod tests {
         // The last component is not followed.
         assert_eq!(found, Some(real.join("pods/volume")));
         assert_eq!(locate(&real.join("none/volume")).await.unwrap(), None);
+        std::fs::write(real.join("file"), "").unwrap();
+        for below in ["file/volume", "file/pods/volume"] {
+            assert_eq!(locate(&real.join(below)).await.unwrap(), None, "{below}");
+        }
     }
 
     #[test]

@@ -26,11 +26,16 @@ const MAX_STACK: usize = 16;
 const IN_USE: &str = "a process uses it, and the server does not answer";
 
 impl Volumes {
-    /// Takes `volume_id` away from `target`. Once it is gone, a repeat is fine.
+    /// Takes `volume_id` away from `target`, and waits for that for at most `patience`. Once it is gone, a repeat is fine.
     ///
     /// # Errors
     /// As the specification has it for NodeUnpublishVolume.
-    pub async fn unpublish(&self, volume_id: String, target: &Path) -> Result<Note, NodeError> {
+    pub async fn unpublish(
+        &self,
+        volume_id: String,
+        target: &Path,
+        patience: Duration,
+    ) -> Result<Note, NodeError> {
         let Some(target) = target::locate(target).await? else {
             // The parent has gone, and the target with it.
             return Ok(None);
@@ -40,7 +45,7 @@ impl Volumes {
             let (volume_id, target) = (volume_id.clone(), target.clone());
             async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
         };
-        self.run(&target, "NodeUnpublishVolume", volume_id, work)
+        self.run(&target, "NodeUnpublishVolume", volume_id, patience, work)
             .await
     }
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The volumes of this node. Cheap to copy.
 #[derive(Clone)]
@@ -54,12 +55,14 @@ impl Volumes {
         self.operations.settle().await;
     }
 
-    /// Runs `work` at `target`, or joins the same that runs there. It goes on when its caller gives up.
+    /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `patience`. It goes on when
+    /// its caller gives up.
     pub(super) async fn run<W>(
         &self,
         target: &Path,
         rpc: &'static str,
         arguments: String,
+        patience: Duration,
         work: W,
     ) -> Result<Note, NodeError>
     where
@@ -69,9 +72,6 @@ impl Volumes {
             rpc,
             arguments: arguments.into_bytes(),
         };
-        // The work has bounds of its own; this one is for what they do not cover.
-        let bounds = self.config.bounds;
-        let patience = bounds.mount + bounds.unmount;
         self.operations
             .run(target.to_owned(), operation, patience, || work)
             .await?

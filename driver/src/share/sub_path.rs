@@ -26,6 +26,9 @@ pub enum SubPathError {
     /// Nothing is left of it.
     #[error("{0:?} is the share itself: name a folder below it")]
     Root(String),
+    /// It has a component that names nothing.
+    #[error("{0:?} has an empty component or '.' in it: put one slash between two folders")]
+    Empty(String),
     /// It has `..`.
     #[error("{0:?} has the component '..', which leaves the share")]
     Escapes(String),
@@ -59,8 +62,11 @@ impl SubPath {
         }
         let mut components = Vec::new();
         for component in trimmed.split('/') {
-            if matches!(component, "" | ".") {
+            if component == "." && trimmed == "." {
                 return Err(SubPathError::Root(shown()));
+            }
+            if matches!(component, "" | ".") {
+                return Err(SubPathError::Empty(shown()));
             }
             if component == ".." {
                 return Err(SubPathError::Escapes(shown()));

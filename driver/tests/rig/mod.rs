@@ -160,11 +160,16 @@ impl Driver {
 
     /// Waits for a log line that holds `text`.
     pub fn wait_for(&mut self, text: &str) -> String {
+        self.wait_for_any(&[text])
+    }
+
+    /// Waits for a log line that holds one of `texts`.
+    pub fn wait_for_any(&mut self, texts: &[&str]) -> String {
         loop {
             match self.lines.recv_timeout(LONG) {
-                Ok(line) if line.contains(text) => return line,
+                Ok(line) if texts.iter().any(|text| line.contains(text)) => return line,
                 Ok(_) => {}
-                Err(error) => panic!("no {text:?} in the log ({error}): {:#?}", self.log()),
+                Err(error) => panic!("no {texts:?} in the log ({error}): {:#?}", self.log()),
             }
         }
     }
@@ -256,6 +261,24 @@ impl Client {
         let reply: Result<csi_proto::v1::NodePublishVolumeResponse, _> =
             self.call(method, request).await;
         reply.map(drop)
+    }
+
+    /// A publish by a caller who waits no longer than `bound`.
+    pub async fn publish_within(
+        &self,
+        request: NodePublishVolumeRequest,
+        bound: Duration,
+    ) -> Result<(), Status> {
+        let mut grpc = self.0.clone();
+        grpc.ready()
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let path = http::uri::PathAndQuery::from_static("/csi.v1.Node/NodePublishVolume");
+        let codec =
+            tonic_prost::ProstCodec::<_, csi_proto::v1::NodePublishVolumeResponse>::default();
+        let mut request = Request::new(request);
+        request.set_timeout(bound);
+        grpc.unary(request, path, codec).await.map(drop)
     }
 
     pub async fn unpublish(&self, volume: &str, target: &Path) -> Result<(), Status> {
