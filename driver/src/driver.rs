@@ -113,7 +113,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
     let shares = config.shares.iter().map(|share| NamedShare {
         name: share.name.clone(),
         export: share.export.clone(),
-        mount_options: Vec::new(),
+        mount_options: share.mount_options.clone(),
     });
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
@@ -128,6 +128,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         patience: config.bounds.mount,
+        remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])
         }),

@@ -6,6 +6,7 @@ pub mod config;
 mod copies;
 mod deadline;
 pub mod error;
+mod remembered;
 mod shares;
 mod snapshots;
 mod volumes;
