@@ -12,13 +12,16 @@ use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::lifecycle;
 use crate::share::record::Record;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::roots::{Root, RootError};
+use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -187,6 +190,47 @@ impl Shares {
             .collect()
     }
 
+    /// Known shares in which `export` lies, and where.
+    pub(super) fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
+        let known = lock(&self.known);
+        known
+            .keys()
+            .filter(|outer| outer.server() == export.server() && *outer != export)
+            .filter_map(|outer| {
+                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
+                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
+            })
+            .collect()
+    }
+
+    /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
+    /// looked at, nothing is known of its volumes.
+    pub(super) async fn refuse_volume_as_share(
+        self: &Arc<Self>,
+        export: &Export,
+    ) -> Result<(), ControllerError> {
+        for (outer, path) in self.enclosing(export) {
+            let expect = self.expect_or(&outer, Expect::Initialised);
+            let looked = self.with_share(&outer, &[], expect, move |share| {
+                lifecycle::refuse_claimed(share, &path)
+            });
+            let Err(ControllerError::Share { source, .. }) = looked.await else {
+                continue;
+            };
+            if let ShareError::Overlap {
+                path,
+                relation,
+                volume,
+            } = &*source
+            {
+                return Err(ControllerError::Invalid(format!(
+                    "{export} cannot be a share of its own: the folder {path} on {outer} {relation} volume {volume:?}; name {outer} as the share, or another folder"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether `export` is the one address under which the share `uuid` is listed.
     pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
         let known = lock(&self.known);
@@ -202,6 +246,12 @@ impl Shares {
         match (&parameters.server, &parameters.share) {
             (Some(server), Some(share)) => {
                 let export = Export::parse(server, share)?;
+                let mut components = export.path().split('/');
+                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+                    return Err(ControllerError::Invalid(format!(
+                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
+                    )));
+                }
                 self.check_server(&export)?;
                 let by_address = Location::Export(export.clone());
                 let location = match (by_address.check_length(), self.name_of(&export)) {

@@ -143,6 +143,7 @@ impl Creation {
             false => Vec::new(),
         };
         let export = self.export.clone();
+        shares.refuse_volume_as_share(&export).await?;
         let created = self.make(&shares, operation).await;
         if created.is_ok() && !options.is_empty() {
             shares.remember(&export, options).await;
