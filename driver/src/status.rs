@@ -92,7 +92,9 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) | ControllerError::PeerVolume(_) => {
+            Code::FailedPrecondition
+        }
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),
@@ -124,6 +126,7 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::Damaged { .. }
         | ShareError::Foreign { .. }
         | ShareError::NothingToAdopt { .. }
+        | ShareError::FolderGone { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {

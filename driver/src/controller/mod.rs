@@ -6,6 +6,7 @@ pub mod config;
 mod copies;
 pub(crate) mod deadline;
 pub mod error;
+mod remembered;
 mod shares;
 mod snapshots;
 mod volumes;
@@ -135,6 +136,12 @@ impl Controller {
         limits::map("secrets", &request.secrets)?;
         let id: VolumeId = match request.volume_id.parse() {
             Ok(id) => id,
+            // Its ids are SERVER#SHARE#SUBDIR#UUID#POLICY, older ones SERVER/SHARE/SUBDIR.
+            Err(_)
+                if self.shares.config.has_peer_name && request.volume_id.contains(['#', '/']) =>
+            {
+                return Err(ControllerError::PeerVolume(request.volume_id));
+            }
             // Why OK: see `status`.
             Err(foreign) => {
                 (self.shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));

@@ -5,19 +5,23 @@
 use super::config::ControllerConfig;
 use super::copies::{Copies, Purpose};
 use super::error::ControllerError;
+use super::remembered::Remembered;
 use super::snapshots;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::lifecycle;
 use crate::share::record::Record;
 use crate::share::recovery::{self, Unfinished};
-use crate::share::roots::Root;
+use crate::share::roots::{Root, RootError};
+use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -60,6 +64,7 @@ struct Known {
 pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     known: Mutex<BTreeMap<Export, Known>>,
+    remembered: Mutex<Remembered>,
     /// Of every share that is worked on now, whether it can be opened or not.
     permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
     background: Mutex<JoinSet<()>>,
@@ -86,6 +91,7 @@ impl Shares {
     pub(super) fn new(config: ControllerConfig) -> Self {
         let shares = Self {
             known: Mutex::default(),
+            remembered: Mutex::new(Remembered::load(config.remember.clone())),
             permits: Mutex::default(),
             background: Mutex::default(),
             hurry: watch::Sender::new(0),
@@ -117,14 +123,31 @@ impl Shares {
         !std::mem::replace(&mut share.recovered, true)
     }
 
-    /// The options to open a share with: those of the call, else those that it was opened with before.
+    /// The options to open a share with: those of the call, else those that it was opened with before, by this process or
+    /// an earlier one.
     fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
-        match given {
-            [] => lock(&self.known)
+        if !given.is_empty() {
+            return given.to_vec();
+        }
+        match lock(&self.known).get(export) {
+            Some(share) if share.uuid.is_some() || !share.mount_options.is_empty() => {
+                share.mount_options.clone()
+            }
+            _ => lock(&self.remembered)
                 .get(export)
-                .map(|share| share.mount_options.clone())
+                .cloned()
                 .unwrap_or_default(),
-            given => given.to_vec(),
+        }
+    }
+
+    /// Keeps the options of a share, with which it has been opened, for the time after a restart.
+    pub(super) async fn remember(self: &Arc<Self>, export: &Export, options: Vec<String>) {
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let kept = spawn_blocking(move || lock(&shares.remembered).set(&address, &options)).await;
+        if let Ok(Err(error)) = kept {
+            (self.config.notice)(&format!(
+                "{export}: its mount options are forgotten at the next restart: {error}"
+            ));
         }
     }
 
@@ -167,6 +190,47 @@ impl Shares {
             .collect()
     }
 
+    /// Known shares in which `export` lies, and where.
+    pub(super) fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
+        let known = lock(&self.known);
+        known
+            .keys()
+            .filter(|outer| outer.server() == export.server() && *outer != export)
+            .filter_map(|outer| {
+                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
+                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
+            })
+            .collect()
+    }
+
+    /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
+    /// looked at, nothing is known of its volumes.
+    pub(super) async fn refuse_volume_as_share(
+        self: &Arc<Self>,
+        export: &Export,
+    ) -> Result<(), ControllerError> {
+        for (outer, path) in self.enclosing(export) {
+            let expect = self.expect_or(&outer, Expect::Initialised);
+            let looked = self.with_share(&outer, &[], expect, move |share| {
+                lifecycle::refuse_claimed(share, &path)
+            });
+            let Err(ControllerError::Share { source, .. }) = looked.await else {
+                continue;
+            };
+            if let ShareError::Overlap {
+                path,
+                relation,
+                volume,
+            } = &*source
+            {
+                return Err(ControllerError::Invalid(format!(
+                    "{export} cannot be a share of its own: the folder {path} on {outer} {relation} volume {volume:?}; name {outer} as the share, or another folder"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether `export` is the one address under which the share `uuid` is listed.
     pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
         let known = lock(&self.known);
@@ -182,6 +246,12 @@ impl Shares {
         match (&parameters.server, &parameters.share) {
             (Some(server), Some(share)) => {
                 let export = Export::parse(server, share)?;
+                let mut components = export.path().split('/');
+                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+                    return Err(ControllerError::Invalid(format!(
+                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
+                    )));
+                }
                 self.check_server(&export)?;
                 let by_address = Location::Export(export.clone());
                 let location = match (by_address.check_length(), self.name_of(&export)) {
@@ -285,32 +355,54 @@ impl Shares {
         }
     }
 
-    /// Does `work`, which may block, with the root folder of a share, opened with exactly `mount_options`.
+    /// The root folder of a share, and the options that it was opened with.
+    ///
+    /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
+    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    async fn open(
+        &self,
+        export: &Export,
+        options: Vec<String>,
+        by_id: bool,
+    ) -> Result<(Root, Vec<String>), ControllerError> {
+        let roots = &self.config.roots;
+        let missing = match roots.open(export, &options).await {
+            Ok(root) => return Ok((root, options)),
+            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(other) => return Err(ControllerError::Root(Arc::new(other))),
+        };
+        let older = vec!["vers=3".to_owned()];
+        if (self.config.check_mount_options)(&older).is_ok()
+            && let Ok(root) = roots.open(export, &older).await
+        {
+            return Ok((root, older));
+        }
+        Err(ControllerError::Root(Arc::new(missing)))
+    }
+
+    /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does.
     async fn with_opened<T: Send + 'static>(
         &self,
         export: &Export,
-        mount_options: &[String],
-        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+        mount_options: Vec<String>,
+        by_id: bool,
+        work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let permit = self
             .permits(export)
             .acquire_owned()
             .await
             .map_err(|_| ControllerError::ShuttingDown)?;
-        let root = self
-            .config
-            .roots
-            .open(export, mount_options)
-            .await
-            .map_err(|error| ControllerError::Root(Arc::new(error)))?;
+        let (root, options) = self.open(export, mount_options, by_id).await?;
+        let used = options.clone();
         let done = spawn_blocking(move || {
             let _permit = permit;
-            work(root)
+            work(root, used)
         });
         match done.await {
             Ok(result) => result.map_err(|source| {
                 if source.is_stale() {
-                    self.config.roots.forget(export, mount_options);
+                    self.config.roots.forget(export, &options);
                 }
                 ControllerError::Share {
                     export: export.clone(),
@@ -329,7 +421,8 @@ impl Shares {
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let options = self.options(export, mount_options);
-        self.with_opened(export, &options, work).await
+        self.with_opened(export, options, false, |root, _| work(root))
+            .await
     }
 
     /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
@@ -367,22 +460,27 @@ impl Shares {
     {
         let shares = Arc::clone(self);
         let address = export.clone();
-        let options = mount_options.to_vec();
-        self.with_opened(export, mount_options, move |root| {
-            let share = match Share::open(root, expect) {
-                Err(stale) if stale.is_stale() => {
-                    shares.config.roots.forget(&address, &options);
-                    return Ok(Attempt::Stale(work, stale));
+        let by_id = matches!(expect, Expect::Known(_));
+        self.with_opened(
+            export,
+            mount_options.to_vec(),
+            by_id,
+            move |root, options| {
+                let share = match Share::open(root, expect) {
+                    Err(stale) if stale.is_stale() => {
+                        shares.config.roots.forget(&address, &options);
+                        return Ok(Attempt::Stale(work, stale));
+                    }
+                    share => share?,
+                };
+                let first_use = shares.learn(&address, options, share.uuid());
+                let result = work(&share);
+                if first_use {
+                    shares.spawn(Arc::clone(&shares).recover(address));
                 }
-                share => share?,
-            };
-            let first_use = shares.learn(&address, options, share.uuid());
-            let result = work(&share);
-            if first_use {
-                shares.spawn(Arc::clone(&shares).recover(address));
-            }
-            result.map(Attempt::Done)
-        })
+                result.map(Attempt::Done)
+            },
+        )
         .await
     }
 

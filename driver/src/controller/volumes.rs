@@ -64,6 +64,8 @@ pub(super) struct Creation {
     pub wanted: Wanted,
     location: Location,
     control_options: Vec<String>,
+    /// Whether those may be kept in a file: not when they come out of a secret.
+    open_options: bool,
     /// The share of the source, where there is one.
     source_uuid: Option<ShareUuid>,
 }
@@ -102,6 +104,7 @@ impl Creation {
         for options in [&parameters.mount_options, &secret] {
             (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
         }
+        let open_options = secret.is_empty();
         let control_options = match secret.as_slice() {
             [] => parameters.mount_options.clone(),
             _ => secret,
@@ -110,6 +113,7 @@ impl Creation {
             export: chosen.export,
             location: chosen.location,
             control_options,
+            open_options,
             source_uuid,
             wanted: Wanted {
                 required_bytes,
@@ -136,6 +140,20 @@ impl Creation {
     }
 
     pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+        let options = match self.open_options {
+            true => self.control_options.clone(),
+            false => Vec::new(),
+        };
+        let export = self.export.clone();
+        shares.refuse_volume_as_share(&export).await?;
+        let created = self.make(&shares, operation).await;
+        if created.is_ok() && !options.is_empty() {
+            shares.remember(&export, options).await;
+        }
+        created
+    }
+
+    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> Outcome {
         let key = self.key();
         let expect = shares.expect_or(&self.export, Expect::Any);
         let (wanted, location) = (self.wanted, self.location.to_string());

@@ -93,6 +93,14 @@ pub enum ShareError {
         /// The volume's folder.
         path: SubPath,
     },
+    /// The folder of a volume that was ready is not there any more.
+    #[error(
+        "the volume exists and its folder {path} is missing on the share: put it back from a backup, or delete the volume"
+    )]
+    FolderGone {
+        /// The volume's folder.
+        path: SubPath,
+    },
     /// There is no such snapshot.
     #[error("there is no such snapshot on the share")]
     NoSnapshot,

@@ -42,6 +42,7 @@ pub fn create(
 ) -> Result<Record, ShareError> {
     let key = NameKey::of(&wanted.name);
     let mut refusals = 0;
+    let mut gone = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         let Some(found) = store::find::<Record>(share, key)? else {
@@ -96,7 +97,16 @@ pub fn create(
                     return Err(ShareError::Different { difference });
                 }
                 if record.state == State::Ready {
-                    return Ok(found.record);
+                    let path = &record.wanted.sub_dir;
+                    if exists_at(share, path)? {
+                        return Ok(found.record);
+                    }
+                    // On its way back from a late deletion, or of a volume that was deleted since the look.
+                    gone += 1;
+                    if gone < 6 {
+                        continue;
+                    }
+                    return Err(ShareError::FolderGone { path: path.clone() });
                 }
                 if record.needs_copy() {
                     copy_source(share, &found, progress)?;
@@ -118,13 +128,16 @@ pub fn create(
 /// # Errors
 /// I/O errors. What is in the way of a creation is said by [`create`].
 pub fn existing(share: &Share, wanted: &Wanted) -> Result<Option<Record>, ShareError> {
-    Ok(store::find::<Record>(share, NameKey::of(&wanted.name))?
-        .map(|found| found.record)
-        .filter(|record| {
-            record.state == State::Ready
-                && record.wanted.name == wanted.name
-                && record.difference(wanted).is_none()
-        }))
+    let found = store::find::<Record>(share, NameKey::of(&wanted.name))?;
+    let record = found.map(|found| found.record).filter(|record| {
+        record.state == State::Ready
+            && record.wanted.name == wanted.name
+            && record.difference(wanted).is_none()
+    });
+    match record {
+        Some(record) if exists_at(share, &record.wanted.sub_dir)? => Ok(Some(record)),
+        _ => Ok(None),
+    }
 }
 
 /// The capacity of a new volume. One that is a copy is not smaller than its source.
@@ -364,6 +377,15 @@ fn refuse_to_adopt(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     if !exists_at(share, path)? {
         return Err(ShareError::NothingToAdopt { path: path.clone() });
     }
+    claims::taken(share, path)?.map_or(Ok(()), Err)
+}
+
+/// Refuses a folder that is, lies in, or holds a volume's: it cannot be a share of its own, where nobody would know of that
+/// volume.
+///
+/// # Errors
+/// [`ShareError::Overlap`], and I/O errors.
+pub fn refuse_claimed(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     claims::taken(share, path)?.map_or(Ok(()), Err)
 }
 

@@ -331,3 +331,112 @@ async fn the_end_does_not_wait_for_a_share_that_is_away() {
     refused(answer, Code::Unavailable, &["away"]);
     controller.stop().await;
 }
+
+/// A server that exports its path to version 3 only.
+struct Old(LocalRoots);
+
+impl ShareRoots for Old {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(async move {
+            if !mount_options.iter().any(|option| option == "vers=3") {
+                return Err(RootError::NotExported {
+                    export: export.clone(),
+                });
+            }
+            self.0.open(export, mount_options).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn volumes_that_need_mount_options_are_found_after_a_restart() {
+    let (host, work) = (Host::new(), tempfile::tempdir().unwrap());
+    let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let folder = host.folder.path().to_owned();
+    let old = Arc::new(Old(LocalRoots::new([(export, folder)])));
+    let config = |remember: Option<&str>| {
+        let mut config = ControllerConfig::new(old.clone());
+        config.remember = remember.map(|name| work.path().join(name));
+        config
+    };
+    let share = [("server", "10.0.0.4"), ("share", "/nfs_share")];
+    let with_option = |name: &str| {
+        let mut request = with_parameters(name, &share);
+        let option = map(&[("mountOptions", "vers=3")]);
+        request.parameters.extend(option);
+        request
+    };
+    let first = Controller::new(config(Some("options")));
+    let kept = create(&first, with_option("kept")).await.unwrap();
+    let lost = create(&first, with_option("lost")).await.unwrap();
+    // Another one that makes a volume without the option has it from the file.
+    let second = Controller::new(config(Some("options")));
+    create(&second, with_parameters("w", &share)).await.unwrap();
+    get(&second, &kept.volume_id).await.unwrap();
+    assert_eq!(list(&second).await.len(), 3);
+    // Without the file the id is enough to find the share, and a name is not.
+    let third = Controller::new(config(None));
+    let answer = create(&third, with_parameters("x", &share)).await;
+    refused(answer, Code::FailedPrecondition, &["no such export"]);
+    assert_eq!(expand(&third, &lost.volume_id, 5, 0).await.unwrap(), 5);
+    delete(&third, &lost.volume_id).await.unwrap();
+    assert_eq!(list(&third).await.len(), 2);
+    // What comes out of a secret is kept nowhere.
+    let mut secret = with_parameters("s", &share);
+    secret.secrets = map(&[("mountOptions", "vers=3")]);
+    create(&Controller::new(config(Some("none"))), secret)
+        .await
+        .unwrap();
+    assert!(!work.path().join("none").exists());
+}
+
+#[tokio::test]
+async fn a_volume_is_not_a_share() {
+    let host = Host::new();
+    let exports = ["/x", "/x/tenant", "/x/tenant/in", "/x/above", "/x/free"]
+        .map(|path| Export::parse("nas", path).unwrap());
+    let folders = exports.clone().map(|export| {
+        let below = export.path().trim_start_matches("/x").to_owned();
+        (export, host.at(below.trim_start_matches('/')))
+    });
+    let controller = Controller::new(ControllerConfig::new(Arc::new(LocalRoots::new(folders))));
+    let on = |name: &str, share: &str, sub_dir: &str| {
+        let pairs = [("server", "nas"), ("share", share), ("subDir", sub_dir)];
+        with_parameters(name, &pairs)
+    };
+    for (name, sub_dir) in [("t", "tenant"), ("b", "above/below")] {
+        create(&controller, on(name, "/x", sub_dir)).await.unwrap();
+    }
+    std::fs::create_dir(host.at("tenant/in")).unwrap();
+    std::fs::create_dir(host.at("free")).unwrap();
+    for (share, word) in [
+        ("/x/tenant", "is the folder of"),
+        ("/x/tenant/in", "is inside"),
+        ("/x/above", "contains"),
+    ] {
+        let answer = create(&controller, on("w", share, "w")).await;
+        refused(answer, Code::InvalidArgument, &[share, word, "nas:/x"]);
+    }
+    assert_eq!(std::fs::read_dir(host.at("tenant")).unwrap().count(), 1);
+    create(&controller, on("w", "/x/free", "w")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_volume_without_its_folder_is_not_answered_as_made() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    std::fs::remove_dir(host.at("v")).unwrap();
+    let answer = create(&controller, request("v")).await;
+    refused(
+        answer,
+        Code::FailedPrecondition,
+        &["v is missing", "delete"],
+    );
+    delete(&controller, &volume.volume_id).await.unwrap();
+    create(&controller, request("v")).await.unwrap();
+}

@@ -56,6 +56,10 @@ async fn requests_are_checked() {
         (parameter("share", "fast"), vec!["fast", "--share NAME="]),
         (address("s p", "a"), vec!["s p"]),
         (address("s", "a/../b"), vec!["a/../b"]),
+        (
+            address("s", "a/.csi-nfs/trash"),
+            vec!["driver's own folder"],
+        ),
         (address("s", &"x".repeat(90)), vec!["128", "--share NAME="]),
         (parameter("subDir", "/"), vec!["subDir", "the share itself"]),
         (parameter("subDir", "a/../b"), vec!["subDir", ".."]),
@@ -83,6 +87,16 @@ async fn requests_are_checked() {
     );
     refused(get(c, "nobody's").await, Code::NotFound, &["nobody's"]);
     delete(c, "nobody's").await.unwrap();
+    let peer = "10.0.0.4#nfs_share#pvc-1#uuid#delete";
+    delete(c, peer).await.unwrap();
+    let mut config = host.config();
+    config.has_peer_name = true;
+    let successor = Controller::new(config);
+    for id in [peer, "10.0.0.4/nfs_share/pvc-1"] {
+        let answer = delete(&successor, id).await;
+        refused(answer, Code::FailedPrecondition, &[id, "nfs.csi.k8s.io"]);
+    }
+    delete(&successor, "nobody").await.unwrap();
     refused(
         expand(c, "", 1, 0).await,
         Code::InvalidArgument,
