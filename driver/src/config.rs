@@ -1,6 +1,7 @@
 //! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
 
 use crate::export::{Export, ExportError};
+use crate::mount::options::{canonical_name, is_option_name};
 use crate::volume_id::is_share_name;
 use std::fmt;
 use std::net::SocketAddr;
@@ -112,6 +113,14 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether requests may name the mount option `name`, in whatever spelling.
+    pub fn allows_option(&self, name: &str) -> bool {
+        let name = canonical_name(name);
+        let lists = |list: &[String]| list.iter().any(|listed| canonical_name(listed) == name);
+        !lists(&self.denied_options)
+            && (self.allowed_options.is_empty() || lists(&self.allowed_options))
+    }
+
     /// Whether requests may name `server`.
     pub fn allows_server(&self, server: &str) -> bool {
         self.servers.is_empty()
@@ -186,6 +195,14 @@ pub enum ConfigError {
     /// Not an export.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// An entry of a list of mount options that is no name.
+    #[error("{0:?} is no name of a mount option: give the name alone, such as vers, and no value")]
+    OptionName(String),
+    /// A list that would allow everything because it has no entry.
+    #[error(
+        "{0} is given and has no entry, which would allow everything: leave it out, or name what is allowed"
+    )]
+    EmptyList(&'static str),
     /// Not permission bits.
     #[error("{0:?} is no socket mode: give octal digits up to 777, such as 0660")]
     SocketMode(String),
@@ -276,6 +293,18 @@ fn split_export(text: &str) -> Option<(&str, &str)> {
     text.find(":/")
         .or_else(|| text.find(':'))
         .map(|at| (&text[..at], &text[at + 1..]))
+}
+
+/// The name of a mount option, for a list of allowed or denied ones.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
+    if is_option_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::OptionName(text.to_owned()))
+    }
 }
 
 /// A duration such as `30s`, `1m30s`, `100ms` or `2h`.

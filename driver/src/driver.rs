@@ -8,7 +8,7 @@ use crate::mount::control::ControlMounts;
 use crate::mount::helper::Helpers;
 use crate::mount::options::MountOptions;
 use crate::node::NodeService;
-use crate::node::record::private_folder;
+use crate::node::record::{private_folder, work_folder};
 use crate::node::volumes::Volumes;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
@@ -31,7 +31,7 @@ pub struct Driver {
 
 /// The work folder cannot be used.
 #[derive(Debug, Error)]
-#[error("the work folder {}: {source}: make it writable for this user, or choose another --work-dir", .folder.display())]
+#[error("the work folder {}, which --work-dir chooses: {source}", .folder.display())]
 pub struct WorkDirError {
     folder: PathBuf,
     source: io::Error,
@@ -49,7 +49,7 @@ impl Driver {
             source,
         };
         let scratch = config.work_dir.join("scratch");
-        private_folder(&config.work_dir).map_err(work_dir_error)?;
+        work_folder(&config.work_dir).map_err(work_dir_error)?;
         private_folder(&scratch).map_err(work_dir_error)?;
         let helpers = Helpers::new(log);
         let volumes =
@@ -88,6 +88,15 @@ impl Driver {
             controller.start();
         }
         self.control.release_idle().await;
+    }
+
+    /// For the end of a process that is started again: waits for mounts and operations whose callers have gone, and gives up
+    /// what the next start takes up.
+    pub async fn stopped(&self) {
+        self.volumes.settled().await;
+        if let Some(controller) = &self.controller {
+            controller.stop().await;
+        }
     }
 
     /// Waits until work that outlives its call is done.

@@ -222,9 +222,12 @@ impl Flags {
             local_shares: parse_all(&self.local_shares)?,
             work_dir: self.work_dir,
             policy: Policy {
-                servers: named(self.allow_servers),
-                allowed_options: named(self.allow_mount_options),
-                denied_options: named(self.deny_mount_options),
+                servers: allowed("--allow-server", self.allow_servers)?,
+                allowed_options: option_names(allowed(
+                    "--allow-mount-option",
+                    self.allow_mount_options,
+                )?)?,
+                denied_options: option_names(named(self.deny_mount_options))?,
             },
             bounds: Bounds {
                 mount: self.mount_timeout,
@@ -246,6 +249,23 @@ impl Flags {
 fn named(words: Vec<String>) -> Vec<String> {
     let trimmed = words.iter().map(|word| word.trim().to_owned());
     trimmed.filter(|word| !word.is_empty()).collect()
+}
+
+/// The entries of a list of what is allowed. No entry would mean that all is, which nobody says with an empty list.
+fn allowed(flag: &'static str, words: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    let given = !words.is_empty();
+    let words = named(words);
+    if given && words.is_empty() {
+        return Err(ConfigError::EmptyList(flag));
+    }
+    Ok(words)
+}
+
+fn option_names(words: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    words
+        .iter()
+        .map(|word| config::parse_option_name(word))
+        .collect()
 }
 
 fn parse_all<T: FromStr<Err = ConfigError>>(words: &[String]) -> Result<Vec<T>, ConfigError> {
@@ -279,8 +299,23 @@ mod tests {
         let (_, config, _) = Flags::parse_from(line).resolve().unwrap();
         assert_eq!(config.shares.len(), 2);
         assert_eq!(config.policy.servers, ["nas", "b"]);
-        let wrong = ["x", "--endpoint", "/x", "--local-share", "nas:/a=b"];
-        assert!(Flags::parse_from(wrong).resolve().is_err());
+        let error = |flag: &str, value: &str| {
+            let line = ["x", "--endpoint", "/x", flag, value];
+            Flags::parse_from(line).resolve().map(drop).unwrap_err()
+        };
+        assert!(matches!(
+            error("--local-share", "nas:/a=b"),
+            ConfigError::LocalShare(_)
+        ));
+        // A list that is empty by mistake must not allow everything.
+        for flag in ["--allow-server", "--allow-mount-option"] {
+            for empty in [" ,", "", ","] {
+                assert_eq!(error(flag, empty), ConfigError::EmptyList(flag));
+            }
+        }
+        for flag in ["--allow-mount-option", "--deny-mount-option"] {
+            assert!(matches!(error(flag, "vers=3"), ConfigError::OptionName(_)));
+        }
     }
 
     #[test]

@@ -67,9 +67,10 @@ fn helper_code(error: &HelperError) -> Code {
             FailureKind::NotFound => Code::NotFound,
             FailureKind::Refused => Code::PermissionDenied,
             FailureKind::Option => Code::InvalidArgument,
-            FailureKind::Version | FailureKind::NoNfsClient | FailureKind::NotPermitted => {
-                Code::FailedPrecondition
-            }
+            FailureKind::Version
+            | FailureKind::NoNfsClient
+            | FailureKind::NotPermitted
+            | FailureKind::Symlink => Code::FailedPrecondition,
             FailureKind::Busy => Code::Aborted,
             FailureKind::NotMounted | FailureKind::Other => Code::Internal,
         },
@@ -101,9 +102,10 @@ fn root_code(error: &RootError) -> Code {
         // The server or the resolver may be back in a moment.
         RootError::Unreachable { .. } | RootError::Resolve { .. } => Code::Unavailable,
         RootError::Refused { .. } => Code::PermissionDenied,
-        RootError::NotExported { .. } | RootError::NoNfsClient | RootError::MayNotMount { .. } => {
-            Code::FailedPrecondition
-        }
+        RootError::NotExported { .. }
+        | RootError::NoFolder { .. }
+        | RootError::NoNfsClient
+        | RootError::MayNotMount { .. } => Code::FailedPrecondition,
         RootError::Io { source, .. } => io_code(source),
     }
 }
@@ -158,9 +160,14 @@ fn io_code(error: &io::Error) -> Code {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
         Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,
-        Some(Errno::ROFS | Errno::OPNOTSUPP | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Code::FailedPrecondition
-        }
+        Some(
+            Errno::ROFS
+            | Errno::OPNOTSUPP
+            | Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV,
+        ) => Code::FailedPrecondition,
         _ => Code::Unavailable,
     }
 }

@@ -254,7 +254,8 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
     let mode = Mode::MultiNodeMultiWriter;
     for (volume, target, expected) in [
         ("missing", "t", Code::NotFound),
-        ("evil", "t", Code::Internal),
+        ("evil", "t", Code::FailedPrecondition),
+        ("evil/etc", "t", Code::FailedPrecondition),
         ("a", "no/parent", Code::FailedPrecondition),
         ("a", "full", Code::FailedPrecondition),
         ("a", "file", Code::FailedPrecondition),
@@ -351,21 +352,7 @@ async fn a_created_volume_is_published_and_deleted() {
     let client = Client::connect(&rig).await;
     let target = rig.path("target");
     let mut publish = publish_request("", &target, Mode::SingleNodeWriter);
-    let create = CreateVolumeRequest {
-        name: "pvc/1".into(),
-        volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
-        parameters: [
-            ("server".to_owned(), "server".to_owned()),
-            ("share".to_owned(), "/".to_owned()),
-        ]
-        .into(),
-        ..Default::default()
-    };
-    let created: CreateVolumeResponse = client
-        .call("Controller/CreateVolume", create)
-        .await
-        .unwrap();
-    let volume = created.volume.unwrap();
+    let volume = create(&client, "pvc/1").await;
     publish.volume_id = volume.volume_id.clone();
     publish.volume_context = volume.volume_context;
     client.publish(publish).await.unwrap();
@@ -385,4 +372,76 @@ async fn a_created_volume_is_published_and_deleted() {
         .await
         .unwrap();
     assert!(list.entries.is_empty());
+}
+
+async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
+    let publish = publish_request("", std::path::Path::new("/"), Mode::SingleNodeWriter);
+    let create = CreateVolumeRequest {
+        name: name.to_owned(),
+        volume_capabilities: publish.volume_capability.into_iter().collect(),
+        parameters: [
+            ("server".to_owned(), "server".to_owned()),
+            ("share".to_owned(), "/".to_owned()),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let created: CreateVolumeResponse = client
+        .call("Controller/CreateVolume", create)
+        .await
+        .unwrap();
+    created.volume.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_lost_work_folder_does_not_keep_a_volume_published() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let target = rig.path("target");
+    let mut publish = publish_request(&volume.volume_id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    driver.kill();
+    std::fs::remove_dir_all(rig.path("work")).unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    assert_eq!(
+        stats(&client, "other", &target).await.unwrap_err().code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        code(client.unpublish("other", &target).await),
+        Code::FailedPrecondition
+    );
+    assert_eq!(rig.mounts("target").len(), 1);
+    assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty() && !target.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn mounts_and_folders_of_others_are_left_alone() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("other")).unwrap();
+    std::fs::create_dir(rig.path("empty")).unwrap();
+    // The share's own disk, and a folder beside the share on the same disk.
+    for (from, at) in [("export", "export"), ("other", "other")] {
+        let mut command = rig.command("mount");
+        command.arg("--bind").arg(rig.path(from)).arg(rig.path(at));
+        assert!(run(&mut command).0.success());
+    }
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await.volume_id;
+    for id in ["a", volume.as_str()] {
+        for place in ["export", "other"] {
+            let refused = code(client.unpublish(id, &rig.path(place)).await);
+            assert_eq!(refused, Code::FailedPrecondition, "{id} at {place}");
+            assert_eq!(rig.mounts(place).len(), 1);
+        }
+        client.unpublish(id, &rig.path("empty")).await.unwrap();
+        assert!(rig.path("empty").exists());
+    }
 }

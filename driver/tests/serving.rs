@@ -179,6 +179,16 @@ async fn what_a_client_gave_up_is_finished_before_the_end() {
     assert_eq!(rig.mounts("target").len(), 1);
 }
 
+#[test]
+fn a_share_that_is_away_does_not_hold_up_the_end() {
+    let rig = Rig::new();
+    let missing = format!("gone:/={}", rig.path("missing").display());
+    let mut driver = rig.driver_with(&["--local-share", &missing, "--drain-timeout", "10s"]);
+    driver.wait_for("recovery is put off");
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_second_signal_or_the_bound_ends_the_driver_at_once() {
     for bound in ["600s", "100ms"] {
@@ -268,4 +278,21 @@ fn bad_flags_are_explained() {
         assert!(!status.success());
         assert!(text.contains(words), "{flags:?}: {text}");
     }
+}
+
+#[test]
+fn a_work_folder_that_others_write_in_is_refused_and_left_as_it_is() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("work")).unwrap();
+    let open = std::fs::Permissions::from_mode(0o1777);
+    std::fs::set_permissions(rig.path("work"), open).unwrap();
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(
+        text.contains("--work-dir") && text.contains("mode 1777"),
+        "{text}"
+    );
+    let mode = rig.path("work").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o1777);
+    assert!(!rig.path("csi.sock").exists());
 }

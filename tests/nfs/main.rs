@@ -12,4 +12,5 @@ mod failures;
 mod lifecycle;
 mod restarts;
 mod scene;
+mod symlinks;
 mod volumes;

@@ -18,9 +18,10 @@ use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 /// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
@@ -45,10 +46,12 @@ pub(super) struct Chosen {
     pub location: Location,
 }
 
+/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
+#[derive(Default)]
 struct Known {
     uuid: Option<ShareUuid>,
+    /// The options that the share was last opened with, for calls that bring none.
     mount_options: Vec<String>,
-    permits: Arc<Semaphore>,
     recovered: bool,
     purge_asked: bool,
     purging: Arc<tokio::sync::Mutex<()>>,
@@ -57,10 +60,22 @@ struct Known {
 pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     known: Mutex<BTreeMap<Export, Known>>,
+    /// Of every share that is worked on now, whether it can be opened or not.
+    permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
     background: Mutex<JoinSet<()>>,
+    /// How many wait for the background now: nothing there waits for better times then.
+    hurry: watch::Sender<usize>,
+    stopping: AtomicBool,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
     pub(super) copies: Copies,
+}
+
+/// How an attempt to use a share has ended.
+enum Attempt<T, W> {
+    Done(T),
+    /// The root folder is one that the server does not know any more; the work was not begun.
+    Stale(W, ShareError),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,35 +86,58 @@ impl Shares {
     pub(super) fn new(config: ControllerConfig) -> Self {
         let shares = Self {
             known: Mutex::default(),
+            permits: Mutex::default(),
             background: Mutex::default(),
+            hurry: watch::Sender::new(0),
+            stopping: AtomicBool::new(false),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             copies: Copies::default(),
             config,
         };
-        for named in &shares.config.named_shares {
-            shares.learn(&named.export, &named.mount_options);
-        }
+        let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            shares.learn(export, &[]);
+            known.entry(export.clone()).or_default();
         }
+        for named in &shares.config.named_shares {
+            let share = known.entry(named.export.clone()).or_default();
+            share.mount_options.clone_from(&named.mount_options);
+        }
+        *lock(&shares.known) = known;
         shares
     }
 
-    /// Remembers a share. Options that are known stay.
-    fn learn(&self, export: &Export, mount_options: &[String]) {
+    /// Remembers a share that has been opened with these options, and was found to be `uuid`. Returns whether this is its
+    /// first use.
+    fn learn(&self, export: &Export, mount_options: Vec<String>, uuid: ShareUuid) -> bool {
         let mut known = lock(&self.known);
-        let share = known.entry(export.clone()).or_insert_with(|| Known {
-            uuid: None,
-            mount_options: Vec::new(),
-            permits: Arc::new(Semaphore::new(AT_A_TIME)),
-            recovered: false,
-            purge_asked: false,
-            purging: Arc::default(),
-        });
-        if share.mount_options.is_empty() {
-            share.mount_options = mount_options.to_vec();
+        let share = known.entry(export.clone()).or_default();
+        share.uuid = Some(uuid);
+        share.mount_options = mount_options;
+        !std::mem::replace(&mut share.recovered, true)
+    }
+
+    /// The options to open a share with: those of the call, else those that it was opened with before.
+    fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
+        match given {
+            [] => lock(&self.known)
+                .get(export)
+                .map(|share| share.mount_options.clone())
+                .unwrap_or_default(),
+            given => given.to_vec(),
         }
+    }
+
+    /// The permits for work on a share.
+    fn permits(&self, export: &Export) -> Arc<Semaphore> {
+        let mut permits = lock(&self.permits);
+        permits.retain(|_, semaphore| semaphore.strong_count() > 0);
+        if let Some(semaphore) = permits.get(export).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
+        permits.insert(export.clone(), Arc::downgrade(&semaphore));
+        semaphore
     }
 
     /// The shares that were named at the start, in order.
@@ -127,6 +165,16 @@ impl Shares {
             })
             .map(|(export, _)| export.clone())
             .collect()
+    }
+
+    /// Whether `export` is the one address under which the share `uuid` is listed.
+    pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
+        let known = lock(&self.known);
+        let mut addresses = known
+            .iter()
+            .filter(|(_, share)| share.uuid == Some(uuid))
+            .map(|(address, _)| address);
+        addresses.next().is_none_or(|first| first == export)
     }
 
     /// The share that parameters mean.
@@ -237,54 +285,51 @@ impl Shares {
         }
     }
 
-    /// The root folder of a share, and a permit for work on it.
-    async fn root(
+    /// Does `work`, which may block, with the root folder of a share, opened with exactly `mount_options`.
+    async fn with_opened<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
-    ) -> Result<(Root, tokio::sync::OwnedSemaphorePermit), ControllerError> {
-        self.learn(export, mount_options);
-        let (options, permits) = {
-            let known = lock(&self.known);
-            let share = known.get(export).ok_or(ControllerError::ShuttingDown)?;
-            let options = match mount_options {
-                [] => share.mount_options.clone(),
-                given => given.to_vec(),
-            };
-            (options, Arc::clone(&share.permits))
-        };
-        let permit = permits
+        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let permit = self
+            .permits(export)
             .acquire_owned()
             .await
             .map_err(|_| ControllerError::ShuttingDown)?;
         let root = self
             .config
             .roots
-            .open(export, &options)
+            .open(export, mount_options)
             .await
             .map_err(|error| ControllerError::Root(Arc::new(error)))?;
-        Ok((root, permit))
+        let done = spawn_blocking(move || {
+            let _permit = permit;
+            work(root)
+        });
+        match done.await {
+            Ok(result) => result.map_err(|source| {
+                if source.is_stale() {
+                    self.config.roots.forget(export, mount_options);
+                }
+                ControllerError::Share {
+                    export: export.clone(),
+                    source: Arc::new(source),
+                }
+            }),
+            Err(_) => Err(ControllerError::ShuttingDown),
+        }
     }
 
-    /// Does `work`, which may block, with the root folder of a share.
+    /// Does `work`, which may block, with the root folder of a share. Nothing is learned of the share.
     pub(super) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let (root, permit) = self.root(export, mount_options).await?;
-        let done = spawn_blocking(move || {
-            let _permit = permit;
-            work(root)
-        });
-        match done.await {
-            Ok(result) => result.map_err(|source| ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(source),
-            }),
-            Err(_) => Err(ControllerError::ShuttingDown),
-        }
+        let options = self.options(export, mount_options);
+        self.with_opened(export, &options, work).await
     }
 
     /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
@@ -295,28 +340,57 @@ impl Shares {
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        let options = self.options(export, mount_options);
+        // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+        let work = match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => return Ok(done),
+            Attempt::Stale(work, _) => work,
+        };
+        match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => Ok(done),
+            Attempt::Stale(_, source) => Err(ControllerError::Share {
+                export: export.clone(),
+                source: Arc::new(source),
+            }),
+        }
+    }
+
+    async fn with_share_once<T: Send + 'static, W>(
+        self: &Arc<Self>,
+        export: &Export,
+        mount_options: &[String],
+        expect: Expect,
+        work: W,
+    ) -> Result<Attempt<T, W>, ControllerError>
+    where
+        W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    {
         let shares = Arc::clone(self);
         let address = export.clone();
-        self.with_root(export, mount_options, move |root| {
-            let share = Share::open(root, expect)?;
-            let first_use = {
-                let mut known = lock(&shares.known);
-                known.get_mut(&address).is_some_and(|known| {
-                    known.uuid = Some(share.uuid());
-                    !std::mem::replace(&mut known.recovered, true)
-                })
+        let options = mount_options.to_vec();
+        self.with_opened(export, mount_options, move |root| {
+            let share = match Share::open(root, expect) {
+                Err(stale) if stale.is_stale() => {
+                    shares.config.roots.forget(&address, &options);
+                    return Ok(Attempt::Stale(work, stale));
+                }
+                share => share?,
             };
+            let first_use = shares.learn(&address, options, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));
             }
-            result
+            result.map(Attempt::Done)
         })
         .await
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = lock(&self.background);
+        if self.stopping.load(Ordering::SeqCst) {
+            return;
+        }
         // What has ended is taken away here, since nobody waits for it.
         while background.try_join_next().is_some() {}
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -324,8 +398,22 @@ impl Shares {
         }
     }
 
-    /// Waits until no work is left in the background.
+    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        {
+            let mut background = lock(&self.background);
+            self.stopping.store(true, Ordering::SeqCst);
+            background.abort_all();
+        }
+        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
+        self.copies.stop_all();
+        self.operations.settle().await;
+        self.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
     pub(super) async fn settle(&self) {
+        let _waiting = Waiting::begin(&self.hurry);
         loop {
             let mut running = std::mem::take(&mut *lock(&self.background));
             if running.is_empty() {
@@ -383,6 +471,7 @@ impl Shares {
                 if let Some(known) = lock(&self.known).get_mut(&export) {
                     known.recovered = false;
                 }
+                return;
             }
         }
         self.purge_soon(&export);
@@ -456,6 +545,7 @@ impl Shares {
         };
         let shares = Arc::clone(self);
         let export = export.clone();
+        let mut hurry = self.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
@@ -471,7 +561,10 @@ impl Shares {
                     .await;
                 match (purged, wait) {
                     (Ok(0), _) => return,
-                    (_, Some(wait)) => tokio::time::sleep(wait).await,
+                    (_, Some(wait)) => tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = hurry.wait_for(|count| *count > 0) => {}
+                    },
                     (Ok(left), None) => (shares.config.notice)(&format!(
                         "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
                     )),
@@ -481,5 +574,21 @@ impl Shares {
                 }
             }
         });
+    }
+}
+
+/// One who waits for the background, for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
+        hurry.send_modify(|count| *count += 1);
+        Self(hurry)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -17,6 +17,7 @@ use crate::share::error::ShareError;
 use crate::share::lifecycle;
 use crate::share::listing::{List, Listed};
 use crate::share::record::{Changes, Record, State, Wanted};
+use crate::share::roots::Root;
 use crate::share::source::{Origin, Source};
 use crate::share::sub_path::SubPath;
 use crate::share::token::NameKey;
@@ -45,6 +46,16 @@ pub(super) fn check_range(
         )));
     }
     Ok((required, limit))
+}
+
+/// Checks the range of an expansion, which has to name a size.
+pub(super) fn check_expansion(range: &csi::CapacityRange) -> Result<(), ControllerError> {
+    if check_range(Some(range))? == (0, 0) {
+        return Err(ControllerError::Invalid(
+            "capacity_range has no size: give required_bytes or limit_bytes".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// A checked CreateVolume.
@@ -298,8 +309,15 @@ pub(super) fn objection(
     if record.state == State::Deleting {
         return Some("the volume is being deleted".to_owned());
     }
-    if let Err(error) = capability::check_all(&request.volume_capabilities) {
-        return Some(error.to_string());
+    match capability::check_all(&request.volume_capabilities) {
+        Err(error) => return Some(error.to_string()),
+        Ok(all) => {
+            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
+            let check = |flags: &Vec<String>| (shares.config.check_mount_options)(flags).err();
+            if let Some(refused) = flags.find_map(check) {
+                return Some(refused);
+            }
+        }
     }
     let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
         Ok(mutable) => mutable,
@@ -393,14 +411,20 @@ pub(super) async fn available(
         .map_err(ControllerError::MountOption)?;
     let mut total: i64 = 0;
     for export in exports {
-        let room = shares
-            .with_root(&export, &parameters.mount_options, move |root| {
-                rustix::fs::fstatvfs(&root).map_err(|source| ShareError::Io {
-                    doing: "asking for the room on the share".to_owned(),
-                    source: source.into(),
-                })
+        let ask = |root: Root| {
+            rustix::fs::fstatvfs(&root).map_err(|source| ShareError::Io {
+                doing: "asking for the room on the share".to_owned(),
+                source: source.into(),
             })
-            .await?;
+        };
+        let options = &parameters.mount_options;
+        let room = match shares.with_root(&export, options, ask).await {
+            // The mount of a folder that is gone has been let go of.
+            Err(ControllerError::Share { source, .. }) if source.is_stale() => {
+                shares.with_root(&export, options, ask).await?
+            }
+            room => room?,
+        };
         // What an ordinary user of the share can have.
         let bytes = room.f_bavail.saturating_mul(room.f_frsize);
         total = total.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -1,11 +1,12 @@
 //! The kernel's calls for mounts. Runs only in a helper process, where any of them may block until the process is
 //! killed; must not decide what is mounted where.
 
+use crate::mount::below;
 use crate::mount::nfs::{self, Place};
 use crate::mount::options::MountFlags;
 use crate::mount::options::Version;
 use crate::mount::task::{Done, Failure, FailureKind, Task, Usage};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags as Flags, MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,8 +21,12 @@ pub type Say<'a> = &'a mut dyn FnMut(String);
 /// When it cannot be done; nothing is left behind then.
 pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Failure> {
     match task {
-        Task::MountNfs { source, target } => {
-            let (version, _) = nfs::mount_nfs(source, &Place::At(target), say)?;
+        Task::MountNfs {
+            source,
+            below,
+            target,
+        } => {
+            let (version, _) = nfs::mount_nfs(source, &Place::At { target, below }, say)?;
             Ok((with_version(version), None))
         }
         Task::MountDetached { source, scratch } => {
@@ -146,20 +151,17 @@ fn bind(root: &Path, below: &Path, target: &Path, flags: MountFlags) -> Result<(
 /// The folder `below` inside `root`, never outside of it and through no symlink.
 fn open_below(root: &Path, below: &Path) -> Result<OwnedFd, Failure> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let failure = |errno: Errno| {
+    let top = rustix::fs::open(root, how, Mode::empty()).map_err(|errno| {
         let kind = match errno {
             Errno::NOENT | Errno::NOTDIR => FailureKind::NotFound,
             _ => FailureKind::Other,
         };
-        let folder = root.join(below);
-        Failure::new(kind, errno, format!("the folder {}", folder.display()))
-    };
-    let top = rustix::fs::open(root, how, Mode::empty()).map_err(failure)?;
+        Failure::new(kind, errno, format!("the folder {}", root.display()))
+    })?;
     if below.as_os_str().is_empty() {
         return Ok(top);
     }
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(&top, below, how, Mode::empty(), beneath).map_err(failure)
+    below::open_inside(&top, below, &root.display().to_string())
 }
 
 fn inherited(folder: &OwnedFd) -> Flags {

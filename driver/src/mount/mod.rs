@@ -4,6 +4,7 @@
 //! mountinfo instead of touching what may be a dead mount. Nothing here knows CSI.
 
 pub mod address;
+mod below;
 pub mod control;
 pub mod helper;
 mod kernel;

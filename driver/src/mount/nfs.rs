@@ -2,12 +2,13 @@
 //! nfs-utils. Runs only in a helper process.
 
 use crate::mount::address;
-use crate::mount::kernel::{Say, old_flags, open_target, target_failure, through};
+use crate::mount::below;
+use crate::mount::kernel::{Say, old_flags, open_target, through};
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::task::{Failure, FailureKind, NfsSource};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 /// Where a new mount goes.
 pub(super) enum Place<'a> {
-    /// At a folder.
-    At(&'a Path),
+    /// At a folder, which shows the folder `below` of the export and nothing else of it.
+    At { target: &'a Path, below: &'a Path },
     /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process.
     Nowhere { scratch: &'a Path },
 }
@@ -187,7 +188,7 @@ fn mount_once(
     configured.map_err(|errno| {
         let words = kernel_words(&context);
         let mut failure = refusal(errno, what, &words);
-        if errno == Errno::INVAL && words.contains("arameter") {
+        if is_about_an_option(errno, &words) {
             failure.kind = FailureKind::Option;
         }
         failure
@@ -196,13 +197,8 @@ fn mount_once(
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
         Place::Nowhere { .. } => open_root(&mount).map(Some),
-        Place::At(target) => {
-            let folder = open_target(target)?;
-            let how =
-                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-            rustix::mount::move_mount(&mount, "", &folder, "", how)
-                .map_err(|errno| target_failure(errno, target))?;
-            Ok(None)
+        Place::At { target, below } => {
+            below::attach(&mount, below, target, &source_name(source)).map(|()| None)
         }
     }
 }
@@ -215,7 +211,10 @@ fn mount_old_way(
     what: &str,
 ) -> Result<Option<OwnedFd>, Failure> {
     let target = match place {
-        Place::At(target) => target,
+        Place::At { below, .. } if !below.as_os_str().is_empty() => {
+            return Err(below::refused(Errno::NOSYS, "fsopen"));
+        }
+        Place::At { target, .. } => target,
         Place::Nowhere { scratch } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
@@ -251,7 +250,7 @@ fn mount_old_way(
         errno => refusal(errno, what, ""),
     })?;
     match place {
-        Place::At(_) => Ok(None),
+        Place::At { .. } => Ok(None),
         Place::Nowhere { scratch } => open_root(&open_target(scratch)?).map(Some),
     }
 }
@@ -289,6 +288,15 @@ fn kernel_words(context: &OwnedFd) -> String {
         }
     }
     words.join("; ")
+}
+
+/// Whether the kernel refuses an option or its value; its words are all that tells that from other refusals.
+fn is_about_an_option(errno: Errno, words: &str) -> bool {
+    let says = |text: &&str| words.contains(*text);
+    matches!(errno, Errno::INVAL | Errno::RANGE)
+        && ["arameter", "Bad value", "out of range", "Value for"]
+            .iter()
+            .any(|text| says(&text))
 }
 
 fn no_nfs_client() -> Failure {
@@ -398,5 +406,18 @@ mod tests {
         ] {
             assert_ne!(kind(final_one), FailureKind::Version, "{final_one}");
         }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_the_options_fault() {
+        for words in [
+            "nfs: Unknown parameter 'x'",
+            "NFS: Value for 'nconnect' out of range",
+            "nfs: Bad value for 'rsize'",
+        ] {
+            assert!(is_about_an_option(Errno::INVAL, words), "{words}");
+        }
+        assert!(!is_about_an_option(Errno::INVAL, ""));
+        assert!(!is_about_an_option(Errno::IO, "Bad value for 'x'"));
     }
 }

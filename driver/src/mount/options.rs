@@ -59,12 +59,20 @@ impl Version {
     }
 }
 
-/// An option that cannot be used.
+/// An option that cannot be used. Says names and never values: options come from secrets too.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OptionError {
-    /// It has characters that would make two options of it, or is empty.
-    #[error("the mount option {0:?} is not of the form name or name=value")]
-    Syntax(String),
+    /// It has no name, or one with characters that no name has. What it is then is not said: it may be a piece of a
+    /// value that holds a comma.
+    #[error(
+        "a mount option has no name, or characters other than letters, digits, '_', '-' and '.' in it: give name or name=value, separated by commas"
+    )]
+    Name,
+    /// It has a value that would not reach the kernel as it is.
+    #[error(
+        "the value of the mount option {0:?} is empty, too long, or has blanks, quotes or backslashes"
+    )]
+    Value(String),
     /// It would lead the mount past the checks of server and share, or around this driver's own values.
     #[error("the mount option {0:?} is set by the driver and cannot be given")]
     Reserved(String),
@@ -74,7 +82,9 @@ pub enum OptionError {
     )]
     Denied(String),
     /// A version that this driver does not mount.
-    #[error("NFS version {0:?} is not one of 4.2, 4.1, 4.0, 4 and 3")]
+    #[error(
+        "the mount option {0:?} asks for an NFS version that is not one of 4.2, 4.1, 4.0, 4 and 3"
+    )]
     Version(String),
     /// Two options contradict each other.
     #[error("the mount options {0:?} and {1:?} contradict each other")]
@@ -117,31 +127,28 @@ impl MountOptions {
                 Some((name, value)) => (name, Some(value)),
                 None => (word, None),
             };
-            let name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             let value_char = |c: char| c.is_ascii_graphic() && !matches!(c, '\\' | '"' | '\'');
-            if name.is_empty()
-                || !name.chars().all(name_char)
-                || !value.unwrap_or("x").chars().all(value_char)
+            if !is_option_name(name) {
+                return Err(OptionError::Name);
+            }
+            if !value.unwrap_or("x").chars().all(value_char)
                 || value == Some("")
                 || word.len() > 255
             {
-                return Err(OptionError::Syntax(word.to_owned()));
+                return Err(OptionError::Value(name.to_owned()));
             }
             if RESERVED.contains(&name) {
                 return Err(OptionError::Reserved(name.to_owned()));
             }
-            if policy.denied_options.iter().any(|denied| denied == name)
-                || !(policy.allowed_options.is_empty()
-                    || policy.allowed_options.iter().any(|allowed| allowed == name))
-            {
+            if !policy.allows_option(name) {
                 return Err(OptionError::Denied(name.to_owned()));
             }
             if let Some(versions) = versions(name, value)? {
                 match &version {
                     Some((before, earlier)) if *earlier != versions => {
-                        return Err(OptionError::Conflict(before.clone(), word.to_owned()));
+                        return Err(OptionError::Conflict(before.clone(), name.to_owned()));
                     }
-                    _ => version = Some((word.to_owned(), versions)),
+                    _ => version = Some((name.to_owned(), versions)),
                 }
                 continue;
             }
@@ -192,19 +199,30 @@ impl MountFlags {
     }
 }
 
+/// Whether `text` can be the name of a mount option.
+pub fn is_option_name(text: &str) -> bool {
+    let name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=255).contains(&text.len()) && text.chars().all(name_char)
+}
+
+/// The name that stands for all spellings of one option, so that a list which has one of them means them all.
+pub fn canonical_name(name: &str) -> &str {
+    match name {
+        "nfsvers" | "minorversion" | "v2" | "v3" | "v4" | "v4.0" | "v4.1" | "v4.2" => "vers",
+        "tcp" | "tcp6" | "udp" | "udp6" | "rdma" => "proto",
+        other => other,
+    }
+}
+
 /// The versions that an option asks for; `None` when it is about something else.
 fn versions(name: &str, value: Option<&str>) -> Result<Option<Vec<Version>>, OptionError> {
     let text = match (name, value) {
-        ("vers" | "nfsvers", Some(value)) => value,
-        ("v3" | "v4" | "v4.0" | "v4.1" | "v4.2", None) => &name[1..],
-        ("v2", None) => "2",
-        ("vers" | "nfsvers", None) => return Err(OptionError::Version(String::new())),
-        ("minorversion", Some(value)) => match value {
-            "0" => "4.0",
-            "1" => "4.1",
-            "2" => "4.2",
-            _ => return Err(OptionError::Version(format!("4.{value}"))),
-        },
+        ("vers" | "nfsvers", value) => value.unwrap_or_default(),
+        ("v2" | "v3" | "v4" | "v4.0" | "v4.1" | "v4.2", None) => &name[1..],
+        ("minorversion", Some("0")) => "4.0",
+        ("minorversion", Some("1")) => "4.1",
+        ("minorversion", Some("2")) => "4.2",
+        ("minorversion", Some(_)) => "",
         _ => return Ok(None),
     };
     Ok(Some(match text {
@@ -213,7 +231,7 @@ fn versions(name: &str, value: Option<&str>) -> Result<Option<Vec<Version>>, Opt
         "4.0" => vec![Version::V4_0],
         "4.1" => vec![Version::V4_1],
         "4.2" => vec![Version::V4_2],
-        _ => return Err(OptionError::Version(text.to_owned())),
+        _ => return Err(OptionError::Version(name.to_owned())),
     }))
 }
 
@@ -279,28 +297,58 @@ mod tests {
                 "{wrong}"
             );
         }
-        for wrong in ["=x", "a=", "a b", "a=b c", "a\nb", "a=\0", "a=\\054addr=1"] {
-            assert!(
-                matches!(parse(&[wrong]), Err(OptionError::Syntax(_))),
-                "{wrong:?}"
-            );
+        for wrong in ["=x", "a b", "a\nb"] {
+            assert_eq!(parse(&[wrong]), Err(OptionError::Name), "{wrong:?}");
+        }
+        for wrong in ["a=", "a=b c", "a=\0", "a=\\054addr=1"] {
+            let error = parse(&[wrong]);
+            assert_eq!(error, Err(OptionError::Value("a".into())), "{wrong:?}");
         }
         // A comma makes two options, each of which is checked.
         assert!(parse(&["hard,addr=10.0.0.1"]).is_err());
     }
 
     #[test]
+    fn no_error_tells_a_value() {
+        for secret in [
+            "password=hunter two",
+            "password=two,hunter 2",
+            "vers=hunter2",
+            "minorversion=hunter2",
+            "vers=3,nfsvers=4,x=hunter2",
+            "addr=hunter2",
+            "x=\"hunter2",
+        ] {
+            let error = parse(&[secret]).unwrap_err().to_string();
+            assert!(!error.contains("hunter"), "{secret}: {error}");
+        }
+    }
+
+    #[test]
     fn lists_allow_and_deny_by_name() {
-        let policy = Policy {
-            allowed_options: vec!["hard".into(), "vers".into()],
-            denied_options: vec!["hard".into()],
+        let lists = |allowed: &[&str], denied: &[&str]| Policy {
+            allowed_options: allowed.iter().map(|&name| name.to_owned()).collect(),
+            denied_options: denied.iter().map(|&name| name.to_owned()).collect(),
             ..Policy::default()
         };
-        assert!(MountOptions::parse(["vers=4.1"], &policy).is_ok());
-        for denied in ["hard", "soft", "v4.1"] {
-            let error = MountOptions::parse([denied], &policy).unwrap_err();
+        let check = |option: &str, policy: &Policy| MountOptions::parse([option], policy);
+        let policy = lists(&["hard", "vers"], &["hard"]);
+        for allowed in ["vers=4.1", "v4.1", "nfsvers=3", "minorversion=1"] {
+            assert!(check(allowed, &policy).is_ok(), "{allowed}");
+        }
+        for denied in ["hard", "soft"] {
+            let error = check(denied, &policy).unwrap_err();
             assert_eq!(error, OptionError::Denied(denied.into()));
         }
+        // Every spelling of an option is the option.
+        for listed in ["vers", "nfsvers", "v3"] {
+            for denied in ["vers=3", "nfsvers=3", "v3", "v4.1", "minorversion=1"] {
+                let error = check(denied, &lists(&[], &[listed])).unwrap_err();
+                assert!(matches!(error, OptionError::Denied(_)), "{denied}: {error}");
+            }
+        }
+        assert!(check("udp", &lists(&[], &["proto"])).is_err());
+        assert!(check("proto=udp", &lists(&["tcp"], &[])).is_ok());
     }
 
     proptest! {

@@ -13,6 +13,8 @@ pub enum Task {
     MountNfs {
         /// What to mount.
         source: NfsSource,
+        /// The folder of it that appears at the target, as a path without symlinks; all of it when empty.
+        below: PathBuf,
         /// The folder; its parent is free of symlinks.
         target: PathBuf,
     },
@@ -120,6 +122,8 @@ pub enum FailureKind {
     Unreachable,
     /// The server has no such path, or the local folder is missing.
     NotFound,
+    /// A path on a share leads through a symlink.
+    Symlink,
     /// The server refuses this client.
     Refused,
     /// None of the versions is spoken by both sides.

@@ -21,13 +21,16 @@ const BIND_BOUND: Duration = Duration::from_secs(10);
 
 /// What a volume is on this node.
 enum Source {
-    Nfs(Export),
+    /// The folder `below` of the share `share`, together `whole`. The share is what is mounted, since a server would
+    /// follow a symlink in a longer path.
+    Nfs {
+        share: Export,
+        below: PathBuf,
+        whole: Export,
+    },
     /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
     /// when memory is short.
-    Local {
-        root: PathBuf,
-        below: PathBuf,
-    },
+    Local { root: PathBuf, below: PathBuf },
 }
 
 /// Whether a mount has to be made.
@@ -117,7 +120,14 @@ impl Volumes {
                     None => below,
                 },
             },
-            None => Source::Nfs(request.arguments.export()?),
+            None => Source::Nfs {
+                below: match &request.arguments.sub_dir {
+                    Some(sub_dir) => sub_dir.to_path(),
+                    None => PathBuf::new(),
+                },
+                whole: request.arguments.export()?,
+                share,
+            },
         })
     }
 
@@ -196,10 +206,7 @@ impl Volumes {
                     &format!("is a symlink to {}; remove it", to.display()),
                 ));
             }
-            (None, Bare::Nothing) => {
-                target::make_folder(target)?;
-                made_folder = true;
-            }
+            (None, Bare::Nothing) => made_folder = true,
             (None, Bare::EmptyFolder) => {}
             (None, Bare::FullFolder) => {
                 return Err(taken(
@@ -209,7 +216,12 @@ impl Volumes {
             }
             (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
         }
+        // First the record: only a folder that a record names is removed again.
         self.records.put(&new).map_err(Self::record_error)?;
+        if made_folder && let Err(error) = target::make_folder(target) {
+            let _ = self.records.remove(target);
+            return Err(error);
+        }
         Ok(Found::Nothing { made_folder })
     }
 
@@ -251,28 +263,33 @@ impl Volumes {
         target: &Path,
     ) -> Result<Note, NodeError> {
         match source {
-            Source::Nfs(export) => {
+            Source::Nfs {
+                share,
+                below,
+                whole,
+            } => {
                 let bound = self.config.bounds.mount;
                 let task = Task::MountNfs {
                     source: NfsSource {
-                        server: export.server().to_owned(),
-                        path: export.path().to_owned(),
+                        server: share.server().to_owned(),
+                        path: share.path().to_owned(),
                         options: request.options.clone(),
                         patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
                     },
+                    below: below.clone(),
                     target: target.to_owned(),
                 };
                 let (done, _) = self
                     .helpers
                     .run(&task, bound)
                     .await
-                    .map_err(|error| NodeError::mount(export, error))?;
+                    .map_err(|error| NodeError::mount(whole, error))?;
                 let version = done.version.map_or("", |version| version.as_str());
                 self.log.event(
                     Level::Detail,
                     "mounted",
                     &[
-                        ("export", export.to_string().into()),
+                        ("export", whole.to_string().into()),
                         ("vers", version.into()),
                     ],
                 );
@@ -365,8 +382,8 @@ fn is_what_was_asked_for(
 ) -> bool {
     let read_only = request.options.flags.read_only;
     match source {
-        Source::Nfs(export) => {
-            let same = record.is_some() || mount.source.to_string_lossy() == export.to_string();
+        Source::Nfs { whole, .. } => {
+            let same = record.is_some() || mount.source.to_string_lossy() == whole.to_string();
             same && mount.is_nfs() && mount.read_only == read_only
         }
         // What is bound cannot be told from mountinfo alone. The local file system may be read-only itself.

@@ -217,7 +217,7 @@ pub fn allows_many_targets(mode: Mode) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::config::{Bounds, Policy};
     use csi_proto::v1::VolumeCapability;

@@ -2,8 +2,10 @@
 //! tell when the server is gone.
 
 use crate::mount::helper::HelperError;
+use crate::mount::mountinfo;
 use crate::mount::task::{Task, Usage};
 use crate::node::error::NodeError;
+use crate::node::ownership;
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
 use std::path::Path;
@@ -38,11 +40,15 @@ impl Volumes {
         {
             return Err(not_published(&format!("; volume {} is", record.volume_id)));
         }
-        match target::mounted(&path)? {
-            Some(mount) if record.is_some() || mount.is_nfs() => {}
+        let mounts = target::mounts()?;
+        match mountinfo::at(&mounts, &path).last() {
+            Some(mount)
+                if record.is_some()
+                    || ownership::is_publish_of(volume_id, mount, &mounts, &self.config) => {}
             Some(mount) => {
                 return Err(not_published(&format!(
-                    ": it is a mount of {}",
+                    ": it is a mount of {} ({}) that is not known to be this volume",
+                    mount.source.to_string_lossy(),
                     mount.fs_type
                 )));
             }

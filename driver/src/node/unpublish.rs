@@ -5,10 +5,10 @@ use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, Task};
 use crate::node::error::NodeError;
+use crate::node::ownership;
 use crate::node::record::PublishRecord;
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,25 +46,40 @@ impl Volumes {
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
         let record = self.records.get(target).map_err(Self::record_error)?;
-        let mounted = target::mounted(target)?;
-        if let Some(record) = &record
-            && record.volume_id != volume_id
-            && (mounted.is_some() || record.symlink.is_some())
+        let mounts = target::mounts()?;
+        let here = mountinfo::at(&mounts, target);
+        if let Some(other) = record
+            .as_ref()
+            .filter(|record| record.volume_id != volume_id)
         {
+            if here.is_empty() && other.symlink.is_none() {
+                // Neither volume is there, and the record and its folder are the other one's.
+                return Ok(());
+            }
             return Err(NodeError::NotPublished {
                 volume: volume_id.to_owned(),
                 path: target.to_owned(),
-                detail: format!("; volume {} is", record.volume_id),
+                detail: format!("; volume {} is", other.volume_id),
             });
         }
-        if let Some(mount) = &mounted {
-            self.check_ours(mount, record.as_ref())?;
+        let foreign = |mount: &&&Mount| {
+            record.is_none() && !ownership::is_publish_of(volume_id, mount, &mounts, &self.config)
+        };
+        if let Some(mount) = here.iter().find(foreign) {
+            return Err(taken(target, &foreign_mount(mount)));
+        }
+        let ours = record.is_some() || !here.is_empty();
+        if !here.is_empty() {
             self.take_all_away(target).await?;
         }
         match target::look(target)? {
             Bare::Nothing => {}
-            Bare::EmptyFolder => target::remove_folder(target)?,
-            Bare::Symlink(to) if self.made(&to, record.as_ref()) => target::remove_symlink(target)?,
+            Bare::EmptyFolder if ours => target::remove_folder(target)?,
+            // Somebody else's: the volume is not published there.
+            Bare::EmptyFolder => {}
+            Bare::Symlink(to) if self.made(volume_id, target, &to, record.as_ref()) => {
+                target::remove_symlink(target)?;
+            }
             Bare::Symlink(to) => {
                 return Err(taken(
                     target,
@@ -92,29 +107,17 @@ impl Volumes {
     }
 
     /// Whether a symlink at a target is one that a publish made.
-    fn made(&self, to: &Path, record: Option<&PublishRecord>) -> bool {
+    fn made(
+        &self,
+        volume_id: &str,
+        target: &Path,
+        to: &Path,
+        record: Option<&PublishRecord>,
+    ) -> bool {
         match record {
             Some(record) => record.symlink.as_deref() == Some(to),
-            None => self
-                .config
-                .local_shares
-                .iter()
-                .any(|share| to.starts_with(&share.path)),
+            None => ownership::is_link_of(volume_id, target, to, &self.config),
         }
-    }
-
-    /// Refuses to unmount what cannot have come from this driver, such as a root given by mistake.
-    fn check_ours(&self, mount: &Mount, record: Option<&PublishRecord>) -> Result<(), NodeError> {
-        let bound = || {
-            self.config.local_shares.iter().any(|share| {
-                let device = share.path.metadata().map(|there| there.dev());
-                device.is_ok_and(|device| device_name(device) == mount.device)
-            })
-        };
-        if record.is_some() || mount.is_nfs() || bound() {
-            return Ok(());
-        }
-        Err(taken(&mount.target, &foreign_mount(mount)))
     }
 
     async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
@@ -204,13 +207,4 @@ fn busy(error: &NodeError) -> bool {
 
 fn timed_out(error: &NodeError) -> bool {
     matches!(error, NodeError::Mount { cause, .. } if matches!(**cause, HelperError::Deadline { .. }))
-}
-
-/// As mountinfo writes a device.
-fn device_name(device: u64) -> String {
-    format!(
-        "{}:{}",
-        rustix::fs::major(device),
-        rustix::fs::minor(device)
-    )
 }

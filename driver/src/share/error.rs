@@ -3,6 +3,7 @@
 use super::copy::CopyError;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
+use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
 
@@ -183,6 +184,15 @@ impl ShareError {
             #[cfg(test)]
             Self::Crash(_) | Self::Copy(CopyError::Crash(_)) => true,
             Self::Unfinished { source } => source.is_crash(),
+            _ => false,
+        }
+    }
+
+    /// Whether the server does not know a file any more that is open here, such as the root of a share that was made anew.
+    pub(crate) fn is_stale(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => Errno::from_io_error(source) == Some(Errno::STALE),
+            Self::Unfinished { source } => source.is_stale(),
             _ => false,
         }
     }

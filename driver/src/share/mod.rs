@@ -1,6 +1,6 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
-mod beneath;
+pub(crate) mod beneath;
 pub mod changes;
 mod claims;
 pub mod copy;

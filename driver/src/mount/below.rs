@@ -1,0 +1,93 @@
+//! One folder of a mount as a mount of its own, found without following a symlink: whoever writes to a share must not be
+//! able to lead a publish out of it. Runs only in a helper process, of one thread.
+
+use crate::mount::kernel::{open_target, target_failure};
+use crate::mount::task::{Failure, FailureKind};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// The folder `below` inside `top`, never outside of it and through no symlink. `top` is called `name` in errors.
+pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<OwnedFd, Failure> {
+    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(top, below, how, Mode::empty(), beneath).map_err(|errno| {
+        let shown = below.display();
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => {
+                let detail = format!("{name} has no folder {shown}");
+                Failure::new(FailureKind::NotFound, errno, detail)
+            }
+            Errno::LOOP | Errno::XDEV => {
+                let detail =
+                    format!("{shown} in {name} leads through a symlink, and none is followed");
+                Failure::new(FailureKind::Symlink, errno, detail)
+            }
+            Errno::NOSYS => refused(errno, "openat2"),
+            errno => {
+                let detail = format!("opening the folder {shown} in {name}");
+                crate::mount::nfs::mount_failure(errno, detail)
+            }
+        }
+    })
+}
+
+/// Attaches the folder `below` of the detached `mount` at `target`, and nothing else of it. `name` is the mount in errors.
+pub(super) fn attach(
+    mount: &OwnedFd,
+    below: &Path,
+    target: &Path,
+    name: &str,
+) -> Result<(), Failure> {
+    // Of the namespace that everybody sees; its path means something else in another one.
+    let place = open_target(target)?;
+    if below.as_os_str().is_empty() {
+        return move_to(mount, &place, target);
+    }
+    let folder = take_out(mount, below, target, name)?;
+    move_to(&folder, &place, target)
+}
+
+/// The folder as a detached mount. Kernels clone only what is attached somewhere (those before 6.15), so the whole is
+/// attached for a moment in a mount namespace that nobody else sees and that ends with this process at the latest.
+fn take_out(mount: &OwnedFd, below: &Path, place: &Path, name: &str) -> Result<OwnedFd, Failure> {
+    let home = rustix::fs::open(
+        "/proc/self/ns/mnt",
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|errno| Failure::new(FailureKind::Other, errno, "opening /proc/self/ns/mnt"))?;
+    let taken = (|| {
+        crate::namespace::detach_mounts().map_err(|errno| refused(errno, "unshare"))?;
+        move_to(mount, &open_target(place)?, place)?;
+        let folder = open_inside(mount, below, name)?;
+        let how = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        rustix::mount::open_tree(&folder, "", how).map_err(|errno| refused(errno, "open_tree"))
+    })();
+    move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Mount))
+        .map_err(|errno| refused(errno, "setns"))?;
+    taken
+}
+
+fn move_to(mount: &OwnedFd, place: &OwnedFd, shown: &Path) -> Result<(), Failure> {
+    let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(mount, "", place, "", how)
+        .map_err(|errno| target_failure(errno, shown))
+}
+
+/// The kernel, or a filter in front of it, does not do what this takes.
+pub(super) fn refused(errno: Errno, call: &str) -> Failure {
+    Failure::new(
+        FailureKind::NotPermitted,
+        errno,
+        format!(
+            "mounting a folder of a share safely takes Linux 5.6, CAP_SYS_ADMIN and CAP_SYS_CHROOT, and no filter in the \
+             way: {call}"
+        ),
+    )
+}

@@ -1,0 +1,161 @@
+//! Whether a mount came from this driver when no record says so, as after the work folder was lost. Owns what counts as a
+//! proof; must not touch the target.
+
+use crate::config::Config;
+use crate::export::Export;
+use crate::mount::mountinfo::{self, Mount};
+use crate::volume_id::{Location, VolumeId};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Whether `mount`, one of `mounts`, can only be a publish of `volume_id`.
+///
+/// It is one when the id's share is what is mounted, or when the kubelet has chosen the target: that folder is for CSI
+/// volumes alone, and it is the only proof for volumes whose ids somebody else has made up.
+pub fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
+    let share = share_of(volume_id, config);
+    let kubelets = is_kubelet_target(&mount.target);
+    if mount.is_nfs() {
+        return kubelets || share.is_some_and(|share| comes_from(mount, &share));
+    }
+    let own = share.and_then(|share| {
+        let (local, below) = config.local_share(&share)?;
+        Some(local.path.join(below))
+    });
+    let any = config.local_shares.iter().filter(|_| kubelets);
+    any.map(|local| local.path.clone())
+        .chain(own)
+        .any(|folder| is_bind_from(mount, mounts, &folder))
+}
+
+/// Whether a symlink of `volume_id` at `target` that leads to `to` can only be a publish.
+pub fn is_link_of(volume_id: &str, target: &Path, to: &Path, config: &Config) -> bool {
+    let share = share_of(volume_id, config);
+    let own = share.and_then(|share| config.local_share(&share).map(|(local, _)| local));
+    let any = config
+        .local_shares
+        .iter()
+        .filter(|_| is_kubelet_target(target));
+    any.chain(own).any(|local| to.starts_with(&local.path))
+}
+
+/// The share that an id of this driver names, where the configuration tells which one that is.
+fn share_of(volume_id: &str, config: &Config) -> Option<Export> {
+    match volume_id.parse::<VolumeId>().ok()?.location {
+        Location::Export(export) => Some(export),
+        Location::Named(name) => {
+            let share = config.shares.iter().find(|share| share.name == name)?;
+            Some(share.export.clone())
+        }
+    }
+}
+
+/// Whether an NFS mount is that share or a folder in it.
+fn comes_from(mount: &Mount, share: &Export) -> bool {
+    let source = mount.source.to_string_lossy();
+    let whole = share.to_string();
+    source
+        .strip_prefix(whole.trim_end_matches('/'))
+        .is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Whether a mount shows `folder` or what is in it at another place.
+fn is_bind_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> bool {
+    let folder = folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf());
+    // The disk that the share is on is no volume of the share.
+    if folder.starts_with(&mount.target) {
+        return false;
+    }
+    let Some(disk) = mountinfo::covering(mounts, &folder) else {
+        return false;
+    };
+    let Ok(below) = folder.strip_prefix(&disk.target) else {
+        return false;
+    };
+    let root: PathBuf = disk.root.join(below).components().collect();
+    mount.device == disk.device && mount.root.starts_with(root)
+}
+
+/// Whether the kubelet chooses such targets: `…/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount`.
+fn is_kubelet_target(target: &Path) -> bool {
+    let mut from_below = target.iter().rev();
+    from_below.next() == Some(OsStr::new("mount"))
+        && from_below.next().is_some()
+        && from_below.next() == Some(OsStr::new("kubernetes.io~csi"))
+        && from_below.next() == Some(OsStr::new("volumes"))
+        && from_below.next().is_some()
+        && from_below.next() == Some(OsStr::new("pods"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::request::tests::config;
+
+    const TOKENS: &str = "#00000000000000000000000000.0000000000000000.0000000000000000";
+    const KUBELETS: &str = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount";
+
+    fn mount(target: &str, root: &str, fs_type: &str, source: &str) -> Mount {
+        Mount {
+            id: 1,
+            device: "8:1".into(),
+            root: root.into(),
+            target: target.into(),
+            read_only: false,
+            fs_type: fs_type.into(),
+            source: source.into(),
+        }
+    }
+
+    fn id(location: &str) -> String {
+        let id = format!("{location}{TOKENS}");
+        assert!(id.parse::<VolumeId>().is_ok(), "{id}");
+        id
+    }
+
+    #[test]
+    fn nfs_mounts_are_known_by_the_share_of_the_id() {
+        let mut config = config();
+        config.shares = vec!["home=nas:/srv".parse().unwrap()];
+        let is = |id: &str, target: &str, source: &str| {
+            let mount = mount(target, "/", "nfs4", source);
+            is_publish_of(id, &mount, std::slice::from_ref(&mount), &config)
+        };
+        assert!(is(&id("nas/srv"), "/t", "nas:/srv/a"));
+        assert!(is(&id("nas/srv"), "/t", "nas:/srv"));
+        assert!(is(&id("nas/"), "/t", "nas:/srv"));
+        assert!(is(&id("home"), "/t", "nas:/srv/a"));
+        assert!(!is(&id("nas/srv"), "/t", "nas:/srv2"));
+        assert!(!is(&id("nas/srv"), "/t", "other:/srv"));
+        assert!(!is(&id("unknown"), "/t", "nas:/srv/a"));
+        assert!(!is("v", "/mnt", "nas:/srv"));
+        assert!(is("v", KUBELETS, "nas:/srv"));
+        assert!(!is("v", "/mnt/kubernetes.io~csi/x/mount", "nas:/srv"));
+    }
+
+    #[test]
+    fn binds_are_known_by_their_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().canonicalize().unwrap();
+        let shown = disk.display().to_string();
+        std::fs::create_dir(disk.join("share")).unwrap();
+        let mut config = config();
+        config.local_shares = vec![format!("nas:/x={shown}/share").parse().unwrap()];
+        let is = |id: &str, target: &str, root: &str| {
+            let disk = mount(&shown, "/", "ext4", "/dev/sda1");
+            let bind = mount(target, root, "ext4", "/dev/sda1");
+            is_publish_of(id, &bind, &[disk, bind.clone()], &config)
+        };
+        assert!(is(&id("nas/x"), "/t", "/share/a"));
+        assert!(is("v", KUBELETS, "/share/a"));
+        // The disk of the share, another folder of it, another share, and what nobody can tell.
+        assert!(!is(&id("nas/x"), &shown, "/"));
+        assert!(!is(&id("nas/x"), "/t", "/other"));
+        assert!(!is(&id("nas/x"), "/t", "/share2"));
+        assert!(!is(&id("nas/y"), "/t", "/share/a"));
+        assert!(!is("v", "/t", "/share/a"));
+        assert!(!is("v", KUBELETS, "/other"));
+    }
+}
