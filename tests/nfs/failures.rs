@@ -2,6 +2,7 @@
 
 use crate::scene::{Scene, Version, Volume};
 use crate::support::program::Output;
+use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -108,4 +109,18 @@ fn a_share_that_is_not_exported() {
             "/no/such/share",
         );
     }
+}
+
+/// The controller keeps its mount of a share, here one of a folder that the server has no more.
+#[test]
+fn an_export_whose_folder_was_made_anew() {
+    let scene = Scene::new("anew", Version::V4_2);
+    let volume = scene.create("pvc-1");
+    let folder = scene.share.folder();
+    fs::remove_dir_all(folder).unwrap();
+    fs::create_dir(folder).unwrap();
+    // What is there now is seen at once: a share without records, where there were some.
+    let failed = scene.try_delete(&volume).exits(64 + 9);
+    failed.says("missing on the share");
+    assert!(scene.share.entries().is_empty());
 }

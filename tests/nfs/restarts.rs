@@ -8,7 +8,17 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn killed_after_each_call() {
-    let mut scene = Scene::new("killed-after", Version::V4_2);
+    kill_after_each_call(Version::V4_2);
+}
+
+/// Its volumes have `vers=3` in their mount options, without which the server's export has another path.
+#[test]
+fn killed_after_each_call_with_mount_options() {
+    kill_after_each_call(Version::V3);
+}
+
+fn kill_after_each_call(version: Version) {
+    let mut scene = Scene::new("killed-after", version);
     let restart = |scene: &mut Scene| {
         scene.driver.kill();
         scene.driver.restart();

@@ -2,6 +2,7 @@
 //! state that a restart would lose.
 
 mod answer;
+mod background;
 pub mod config;
 mod copies;
 pub(crate) mod deadline;

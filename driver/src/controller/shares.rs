@@ -1,9 +1,9 @@
 //! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
-//! the start (its UUID, its mount options), the bound on work at a time, and the work in the background: recovery at a
-//! share's first use, and the purge of its trash.
+//! the start (its UUID, its mount options), and the bound on work at a time. What no call waits for is in `background`.
 
+use super::background::Background;
 use super::config::ControllerConfig;
-use super::copies::{Copies, Purpose};
+use super::copies::Copies;
 use super::error::ControllerError;
 use super::remembered::Remembered;
 use super::snapshots;
@@ -14,29 +14,18 @@ use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
 use crate::share::record::Record;
-use crate::share::recovery::{self, Unfinished};
 use crate::share::roots::{Root, RootError};
 use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::{NameKey, ShareUuid};
-use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 /// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
 const AT_A_TIME: usize = 16;
-
-/// How long to wait before a purge is tried again that files held open have stopped.
-const PURGE_AGAIN: [Duration; 3] = [
-    Duration::from_secs(1),
-    Duration::from_secs(10),
-    Duration::from_secs(60),
-];
 
 /// What a running operation on a volume gives.
 pub(super) type Outcome = Result<Option<Record>, ControllerError>;
@@ -52,25 +41,22 @@ pub(super) struct Chosen {
 
 /// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     uuid: Option<ShareUuid>,
     /// The options that the share was last opened with, for calls that bring none.
     mount_options: Vec<String>,
-    recovered: bool,
-    purge_asked: bool,
-    purging: Arc<tokio::sync::Mutex<()>>,
+    pub(super) recovered: bool,
+    pub(super) purge_asked: bool,
+    pub(super) purging: Arc<tokio::sync::Mutex<()>>,
 }
 
 pub(super) struct Shares {
     pub(super) config: ControllerConfig,
-    known: Mutex<BTreeMap<Export, Known>>,
+    pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     /// Of every share that is worked on now, whether it can be opened or not.
     permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
-    background: Mutex<JoinSet<()>>,
-    /// How many wait for the background now: nothing there waits for better times then.
-    hurry: watch::Sender<usize>,
-    stopping: AtomicBool,
+    pub(super) background: Background,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
     pub(super) copies: Copies,
@@ -83,7 +69,7 @@ enum Attempt<T, W> {
     Stale(W, ShareError),
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -93,9 +79,7 @@ impl Shares {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             permits: Mutex::default(),
-            background: Mutex::default(),
-            hurry: watch::Sender::new(0),
-            stopping: AtomicBool::new(false),
+            background: Background::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             copies: Copies::default(),
@@ -482,211 +466,5 @@ impl Shares {
             },
         )
         .await
-    }
-
-    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut background = lock(&self.background);
-        if self.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        // What has ended is taken away here, since nobody waits for it.
-        while background.try_join_next().is_some() {}
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            background.spawn_on(work, &runtime);
-        }
-    }
-
-    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
-    pub(super) async fn stop(&self) {
-        {
-            let mut background = lock(&self.background);
-            self.stopping.store(true, Ordering::SeqCst);
-            background.abort_all();
-        }
-        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
-        self.copies.stop_all();
-        self.operations.settle().await;
-        self.snapshot_operations.settle().await;
-    }
-
-    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
-    pub(super) async fn settle(&self) {
-        let _waiting = Waiting::begin(&self.hurry);
-        loop {
-            let mut running = std::mem::take(&mut *lock(&self.background));
-            if running.is_empty() {
-                return;
-            }
-            while running.join_next().await.is_some() {}
-        }
-    }
-
-    /// Starts the recovery of the shares that were named at the start.
-    pub(super) fn recover_configured(self: &Arc<Self>) {
-        for export in self.configured() {
-            let first_use = lock(&self.known)
-                .get_mut(&export)
-                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
-            if first_use {
-                self.spawn(Arc::clone(self).recover(export));
-            }
-        }
-    }
-
-    async fn recover(self: Arc<Self>, export: Export) {
-        let shares = Arc::clone(&self);
-        let address = export.clone();
-        let expect = self.expect_or(&export, Expect::Initialised);
-        let recovered = self
-            .with_root(&export, &[], move |root| {
-                let share = match Share::open(root, expect) {
-                    Err(ShareError::NotInitialised) => return Ok(None),
-                    other => other?,
-                };
-                recovery::recover(&share, |key| {
-                    shares
-                        .operations
-                        .hold((address.clone(), key), "the recovery after a restart")
-                })
-                .map(Some)
-            })
-            .await;
-        match recovered {
-            Ok(None) => {}
-            Ok(Some(recovered)) => {
-                for copy in recovered.copies {
-                    match copy {
-                        Unfinished::Volume(key) => self.resume_volume(&export, key),
-                        Unfinished::Snapshot(key) => self.resume_snapshot(&export, key),
-                    }
-                }
-                for failure in recovered.failures {
-                    (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
-                }
-            }
-            Err(error) => {
-                (self.config.notice)(&format!("recovery is put off: {error}"));
-                if let Some(known) = lock(&self.known).get_mut(&export) {
-                    known.recovered = false;
-                }
-                return;
-            }
-        }
-        self.purge_soon(&export);
-    }
-
-    /// Goes on in the background with a volume whose source was being copied.
-    fn resume_volume(self: &Arc<Self>, export: &Export, key: NameKey) {
-        let shares = Arc::clone(self);
-        let key = (export.clone(), key);
-        self.spawn(async move {
-            let owner = "the recovery after a restart";
-            let Some(_guard) = shares.operations.hold(key.clone(), owner) else {
-                return;
-            };
-            let expect = shares.expect_or(&key.0, Expect::Initialised);
-            let what = format!("the volume with the key {}", key.1);
-            let name_key = key.1;
-            // Its failure is told as a notice, and met again by the retry.
-            let _ = shares
-                .copy(
-                    Purpose::Volume,
-                    &key,
-                    (&[], expect),
-                    what,
-                    move |share, progress| recovery::resume_volume(share, name_key, progress),
-                )
-                .await;
-            shares.purge_soon(&key.0);
-        });
-    }
-
-    /// Goes on in the background with a snapshot that was being made, unless this process does so already.
-    pub(super) fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
-        let shares = Arc::clone(self);
-        let key = (export.clone(), key);
-        if self.snapshot_operations.is_running(&key) {
-            return;
-        }
-        self.spawn(async move {
-            let owner = "the recovery after a restart";
-            let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {
-                return;
-            };
-            let expect = shares.expect_or(&key.0, Expect::Initialised);
-            let what = format!("the snapshot with the key {}", key.1);
-            let name_key = key.1;
-            let _ = shares
-                .copy(
-                    Purpose::Snapshot,
-                    &key,
-                    (&[], expect),
-                    what,
-                    move |share, progress| recovery::resume_snapshot(share, name_key, progress),
-                )
-                .await;
-            shares.purge_soon(&key.0);
-        });
-    }
-
-    /// Purges the share's trash in the background. One purge a share runs at a time.
-    pub(super) fn purge_soon(self: &Arc<Self>, export: &Export) {
-        let purging = {
-            let mut known = lock(&self.known);
-            let Some(share) = known.get_mut(export) else {
-                return;
-            };
-            if std::mem::replace(&mut share.purge_asked, true) {
-                return;
-            }
-            Arc::clone(&share.purging)
-        };
-        let shares = Arc::clone(self);
-        let export = export.clone();
-        let mut hurry = self.hurry.subscribe();
-        self.spawn(async move {
-            let _one_at_a_time = purging.lock().await;
-            for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
-                if let Some(share) = lock(&shares.known).get_mut(&export) {
-                    share.purge_asked = false;
-                }
-                let expect = shares.expect_or(&export, Expect::Initialised);
-                let purged = shares
-                    .with_root(&export, &[], move |root| match Share::open(root, expect) {
-                        Err(ShareError::NotInitialised) => Ok(0),
-                        share => trash::purge(&share?),
-                    })
-                    .await;
-                match (purged, wait) {
-                    (Ok(0), _) => return,
-                    (_, Some(wait)) => tokio::select! {
-                        () = tokio::time::sleep(wait) => {}
-                        _ = hurry.wait_for(|count| *count > 0) => {}
-                    },
-                    (Ok(left), None) => (shares.config.notice)(&format!(
-                        "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
-                    )),
-                    (Err(error), None) => {
-                        (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
-                    }
-                }
-            }
-        });
-    }
-}
-
-/// One who waits for the background, for as long as it waits.
-struct Waiting<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Waiting<'a> {
-    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
-        hurry.send_modify(|count| *count += 1);
-        Self(hurry)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
     }
 }

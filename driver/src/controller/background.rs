@@ -1,0 +1,249 @@
+//! Work on shares that no call waits for: recovery at a share's first use, copies that are taken up again, and the purge of
+//! the trash. Owns when it runs and how it ends; what it does is the share's business.
+
+use super::copies::Purpose;
+use super::shares::{Shares, lock};
+use crate::export::Export;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::recovery::{self, Unfinished};
+use crate::share::token::NameKey;
+use crate::share::trash;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long to wait before a purge is tried again that files held open have stopped.
+const PURGE_AGAIN: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+];
+
+/// What runs in the background, and how it is told to come to an end.
+pub(super) struct Background {
+    tasks: Mutex<JoinSet<()>>,
+    /// How many wait for the background now: nothing there waits for better times then.
+    hurry: watch::Sender<usize>,
+    stopping: AtomicBool,
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        Self {
+            tasks: Mutex::default(),
+            hurry: watch::Sender::new(0),
+            stopping: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Shares {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = lock(&self.background.tasks);
+        if self.background.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        // What has ended is taken away here, since nobody waits for it.
+        while background.try_join_next().is_some() {}
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            background.spawn_on(work, &runtime);
+        }
+    }
+
+    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        {
+            let mut background = lock(&self.background.tasks);
+            self.background.stopping.store(true, Ordering::SeqCst);
+            background.abort_all();
+        }
+        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
+        self.copies.stop_all();
+        self.operations.settle().await;
+        self.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
+    pub(super) async fn settle(&self) {
+        let _waiting = Waiting::begin(&self.background.hurry);
+        loop {
+            let mut running = std::mem::take(&mut *lock(&self.background.tasks));
+            if running.is_empty() {
+                return;
+            }
+            while running.join_next().await.is_some() {}
+        }
+    }
+
+    /// Starts the recovery of the shares that were named at the start.
+    pub(super) fn recover_configured(self: &Arc<Self>) {
+        for export in self.configured() {
+            let first_use = lock(&self.known)
+                .get_mut(&export)
+                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
+            if first_use {
+                self.spawn(Arc::clone(self).recover(export));
+            }
+        }
+    }
+
+    pub(super) async fn recover(self: Arc<Self>, export: Export) {
+        let shares = Arc::clone(&self);
+        let address = export.clone();
+        let expect = self.expect_or(&export, Expect::Initialised);
+        let recovered = self
+            .with_root(&export, &[], move |root| {
+                let share = match Share::open(root, expect) {
+                    Err(ShareError::NotInitialised) => return Ok(None),
+                    other => other?,
+                };
+                recovery::recover(&share, |key| {
+                    shares
+                        .operations
+                        .hold((address.clone(), key), "the recovery after a restart")
+                })
+                .map(Some)
+            })
+            .await;
+        match recovered {
+            Ok(None) => {}
+            Ok(Some(recovered)) => {
+                for copy in recovered.copies {
+                    match copy {
+                        Unfinished::Volume(key) => self.resume_volume(&export, key),
+                        Unfinished::Snapshot(key) => self.resume_snapshot(&export, key),
+                    }
+                }
+                for failure in recovered.failures {
+                    (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
+                }
+            }
+            Err(error) => {
+                (self.config.notice)(&format!("recovery is put off: {error}"));
+                if let Some(known) = lock(&self.known).get_mut(&export) {
+                    known.recovered = false;
+                }
+                return;
+            }
+        }
+        self.purge_soon(&export);
+    }
+
+    /// Goes on in the background with a volume whose source was being copied.
+    fn resume_volume(self: &Arc<Self>, export: &Export, key: NameKey) {
+        let shares = Arc::clone(self);
+        let key = (export.clone(), key);
+        self.spawn(async move {
+            let owner = "the recovery after a restart";
+            let Some(_guard) = shares.operations.hold(key.clone(), owner) else {
+                return;
+            };
+            let expect = shares.expect_or(&key.0, Expect::Initialised);
+            let what = format!("the volume with the key {}", key.1);
+            let name_key = key.1;
+            // Its failure is told as a notice, and met again by the retry.
+            let _ = shares
+                .copy(
+                    Purpose::Volume,
+                    &key,
+                    (&[], expect),
+                    what,
+                    move |share, progress| recovery::resume_volume(share, name_key, progress),
+                )
+                .await;
+            shares.purge_soon(&key.0);
+        });
+    }
+
+    /// Goes on in the background with a snapshot that was being made, unless this process does so already.
+    pub(super) fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
+        let shares = Arc::clone(self);
+        let key = (export.clone(), key);
+        if self.snapshot_operations.is_running(&key) {
+            return;
+        }
+        self.spawn(async move {
+            let owner = "the recovery after a restart";
+            let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {
+                return;
+            };
+            let expect = shares.expect_or(&key.0, Expect::Initialised);
+            let what = format!("the snapshot with the key {}", key.1);
+            let name_key = key.1;
+            let _ = shares
+                .copy(
+                    Purpose::Snapshot,
+                    &key,
+                    (&[], expect),
+                    what,
+                    move |share, progress| recovery::resume_snapshot(share, name_key, progress),
+                )
+                .await;
+            shares.purge_soon(&key.0);
+        });
+    }
+
+    /// Purges the share's trash in the background. One purge a share runs at a time.
+    pub(super) fn purge_soon(self: &Arc<Self>, export: &Export) {
+        let purging = {
+            let mut known = lock(&self.known);
+            let Some(share) = known.get_mut(export) else {
+                return;
+            };
+            if std::mem::replace(&mut share.purge_asked, true) {
+                return;
+            }
+            Arc::clone(&share.purging)
+        };
+        let shares = Arc::clone(self);
+        let export = export.clone();
+        let mut hurry = self.background.hurry.subscribe();
+        self.spawn(async move {
+            let _one_at_a_time = purging.lock().await;
+            for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
+                if let Some(share) = lock(&shares.known).get_mut(&export) {
+                    share.purge_asked = false;
+                }
+                let expect = shares.expect_or(&export, Expect::Initialised);
+                let purged = shares
+                    .with_root(&export, &[], move |root| match Share::open(root, expect) {
+                        Err(ShareError::NotInitialised) => Ok(0),
+                        share => trash::purge(&share?),
+                    })
+                    .await;
+                match (purged, wait) {
+                    (Ok(0), _) => return,
+                    (_, Some(wait)) => tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = hurry.wait_for(|count| *count > 0) => {}
+                    },
+                    (Ok(left), None) => (shares.config.notice)(&format!(
+                        "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
+                    )),
+                    (Err(error), None) => {
+                        (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// One who waits for the background, for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
+        hurry.send_modify(|count| *count += 1);
+        Self(hurry)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
