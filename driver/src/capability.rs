@@ -26,6 +26,11 @@ pub enum CapabilityError {
     /// A mode that this driver does not know.
     #[error("access mode {0} is not known to this driver")]
     UnknownMode(i32),
+    /// A group that the volume's files are to have on the node.
+    #[error(
+        "volume_mount_group is {0:?}: this driver does not change owners on a node; give the volume its group with the parameter gid"
+    )]
+    MountGroup(String),
     /// Part of it is longer than the specification allows.
     #[error("{field} of a volume capability has {length} bytes, at most {limit} are allowed")]
     TooLong {
@@ -92,6 +97,11 @@ pub fn check(capability: Option<&VolumeCapability>) -> Result<MountAccess<'_>, C
             });
         }
     }
+    if !mount.volume_mount_group.is_empty() {
+        return Err(CapabilityError::MountGroup(
+            mount.volume_mount_group.clone(),
+        ));
+    }
     Ok(MountAccess { mode, mount })
 }
 
@@ -143,6 +153,15 @@ mod tests {
         ] {
             assert_eq!(check(Some(&one)).unwrap_err(), error);
         }
+        let group = MountVolume {
+            volume_mount_group: "1000".to_owned(),
+            ..Default::default()
+        };
+        let one = capability(1, Some(AccessType::Mount(group)));
+        assert_eq!(
+            check(Some(&one)).unwrap_err(),
+            CapabilityError::MountGroup("1000".to_owned())
+        );
         let long = MountVolume {
             mount_flags: vec!["x".repeat(4097)],
             ..Default::default()

@@ -1,7 +1,7 @@
 //! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
 
 use crate::export::{Export, ExportError};
-use crate::mount::options::{canonical_name, is_option_name};
+use crate::mount::options::{MountOptions, canonical_name, is_option_name};
 use crate::volume_id::is_share_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -67,6 +67,8 @@ pub struct NamedShare {
     pub name: String,
     /// What it stands for.
     pub export: Export,
+    /// Options for the controller's own mount of it.
+    pub mount_options: Vec<String>,
 }
 
 /// An export that is a folder of this machine.
@@ -187,9 +189,12 @@ pub enum ConfigError {
     Duration(String),
     /// Not a named share.
     #[error(
-        "{0:?} is no share: give NAME=SERVER:/PATH, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
+        "{0:?} is no share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
     )]
     Share(String),
+    /// A named share's mount option cannot be used.
+    #[error("the share {0}: {1}")]
+    ShareOption(String, String),
     /// Not a local share.
     #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
     LocalShare(String),
@@ -273,10 +278,18 @@ impl FromStr for NamedShare {
         if !is_share_name(name) {
             return Err(wrong());
         }
+        let (export, options) = export.split_once(',').unwrap_or((export, ""));
         let (server, share) = split_export(export).ok_or_else(wrong)?;
+        MountOptions::parse([options], &Policy::default())
+            .map_err(|error| ConfigError::ShareOption(name.to_owned(), error.to_string()))?;
+        let options = options.split(',').map(str::trim);
         Ok(Self {
             name: name.to_owned(),
             export: Export::parse(server, share)?,
+            mount_options: options
+                .filter(|option| !option.is_empty())
+                .map(str::to_owned)
+                .collect(),
         })
     }
 }
@@ -468,6 +481,11 @@ mod tests {
         assert_eq!(share.export.to_string(), "[fe80::1]:/srv/x");
         let share: NamedShare = "home=fe80::1:/srv".parse().unwrap();
         assert_eq!(share.export.to_string(), "[fe80::1]:/srv");
+        let share: NamedShare = "home=nas:/srv,vers=3, nolock".parse().unwrap();
+        assert_eq!(share.export.to_string(), "nas:/srv");
+        assert_eq!(share.mount_options, ["vers=3", "nolock"]);
+        let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
+        assert!(wrong.unwrap_err().to_string().contains("addr"));
         let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();
         assert_eq!(share.export.to_string(), "nas:/data");
         assert_eq!(share.path, Path::new("/srv/a=b"));

@@ -19,6 +19,9 @@ use std::sync::Arc;
 use thiserror::Error;
 use tonic::service::Routes;
 
+/// The name of csi-driver-nfs, which a migration from it takes over.
+const PEER_NAME: &str = "nfs.csi.k8s.io";
+
 /// One instance of the driver.
 #[derive(Clone)]
 pub struct Driver {
@@ -90,6 +93,15 @@ impl Driver {
         self.control.release_idle().await;
     }
 
+    /// For the end of a process that is started again: waits for mounts and operations whose callers have gone, and gives up
+    /// what the next start takes up.
+    pub async fn stopped(&self) {
+        self.volumes.settled().await;
+        if let Some(controller) = &self.controller {
+            controller.stop().await;
+        }
+    }
+
     /// Waits until work that outlives its call is done.
     pub async fn settled(&self) {
         self.volumes.settled().await;
@@ -104,7 +116,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
     let shares = config.shares.iter().map(|share| NamedShare {
         name: share.name.clone(),
         export: share.export.clone(),
-        mount_options: Vec::new(),
+        mount_options: share.mount_options.clone(),
     });
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
@@ -119,6 +131,8 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         patience: config.bounds.mount,
+        has_peer_name: config.driver_name == PEER_NAME,
+        remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])
         }),

@@ -6,8 +6,10 @@ use crate::config::{Bounds, Config, LocalShare, Mode, Policy, parse_node_id};
 use crate::driver::{Driver, WorkDirError};
 use crate::export::{Export, ExportError};
 use crate::log::Log;
-use crate::node::record::private_folder;
+use crate::node::record::work_folder;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::io::DuplexStream;
@@ -52,7 +54,7 @@ pub enum EmbeddedError {
 }
 
 impl Embedded {
-    /// The driver whose volumes are in `folder`, which is made when it is missing, for this user alone. Its share is
+    /// The driver whose volumes are in `folder`, which is made when it is missing; what is in it is for this user alone. Its share is
     /// `folder/share`, in volume contexts `server=embedded,share=/`. Nothing is logged.
     ///
     /// # Errors
@@ -71,11 +73,11 @@ impl Embedded {
             folder: folder.to_owned(),
             source,
         };
-        private_folder(folder).map_err(failed)?;
+        work_folder(folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         let share = folder.join("share");
-        // The folder above keeps others out; volumes get the modes that they ask for.
-        match std::fs::create_dir(&share) {
+        // This folder keeps others out; volumes get the modes that they ask for.
+        match DirBuilder::new().mode(0o700).create(&share) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(error));
             }

@@ -80,7 +80,7 @@ pub struct Flags {
     #[arg(
         long = "share",
         env = "CSI_NFS_SHARES",
-        value_name = "NAME=SERVER:/PATH",
+        value_name = "NAME=SERVER:/PATH[,OPTION...]",
         value_delimiter = '\n',
         help_heading = "Shares"
     )]

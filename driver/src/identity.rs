@@ -11,6 +11,7 @@ use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
     GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse, plugin_capability,
 };
+use rustix::fs::{Access, access};
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
@@ -53,6 +54,15 @@ impl IdentityService {
                 let folder = share.path.display();
                 return Some(format!(
                     "{folder}, the folder of {}, does not exist",
+                    share.export
+                ));
+            }
+            if self.config.mode.controller()
+                && let Err(error) = access(&share.path, Access::WRITE_OK)
+            {
+                let folder = share.path.display();
+                return Some(format!(
+                    "{folder}, the folder of {}, cannot be written, so no volumes can be made: {error}",
                     share.export
                 ));
             }

@@ -53,8 +53,8 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             fields.insert(0, ("endpoint", endpoint.to_string().into()));
         }
         log.event(Level::Info, "serving", &fields);
-        let settled = driver.settled();
-        Ok(server::serve(listener, driver.routes(), log, signals, drain, settled).await?)
+        let stopped = driver.stopped();
+        Ok(server::serve(listener, driver.routes(), log, signals, drain, stopped).await?)
     });
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();

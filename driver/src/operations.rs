@@ -164,12 +164,15 @@ where
         running.contains_key(key)
     }
 
-    /// Waits until no operation runs.
+    /// Waits until no operation runs. What only holds a volume is not waited for.
     pub async fn settle(&self) {
         loop {
             let next = {
                 let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                running.values().next().map(|entry| entry.result.clone())
+                let mut results = running.values().map(|entry| &entry.result);
+                // A hold's result has no sender from the beginning.
+                let operation = results.find(|result| result.has_changed().is_ok());
+                operation.cloned()
             };
             let Some(mut result) = next else { return };
             // An error is the end of an operation too.
@@ -282,6 +285,8 @@ mod tests {
         assert_eq!(run(LONG).await, Ok(7));
         operations.settle().await;
         assert!(!operations.is_running(&1));
+        let _held = operations.hold(2, "recovery").unwrap();
+        operations.settle().await;
     }
 
     #[tokio::test]

@@ -92,7 +92,9 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) | ControllerError::PeerVolume(_) => {
+            Code::FailedPrecondition
+        }
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),
@@ -107,9 +109,10 @@ fn root_code(error: &RootError) -> Code {
         // The server or the resolver may be back in a moment.
         RootError::Unreachable { .. } | RootError::Resolve { .. } => Code::Unavailable,
         RootError::Refused { .. } => Code::PermissionDenied,
-        RootError::NotExported { .. } | RootError::NoNfsClient | RootError::MayNotMount { .. } => {
-            Code::FailedPrecondition
-        }
+        RootError::NotExported { .. }
+        | RootError::NoFolder { .. }
+        | RootError::NoNfsClient
+        | RootError::MayNotMount { .. } => Code::FailedPrecondition,
         RootError::Io { source, .. } => io_code(source),
     }
 }
@@ -123,6 +126,7 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::Damaged { .. }
         | ShareError::Foreign { .. }
         | ShareError::NothingToAdopt { .. }
+        | ShareError::FolderGone { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
@@ -164,9 +168,14 @@ fn io_code(error: &io::Error) -> Code {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
         Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,
-        Some(Errno::ROFS | Errno::OPNOTSUPP | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
-            Code::FailedPrecondition
-        }
+        Some(
+            Errno::ROFS
+            | Errno::OPNOTSUPP
+            | Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV,
+        ) => Code::FailedPrecondition,
         _ => Code::Unavailable,
     }
 }

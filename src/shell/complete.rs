@@ -8,6 +8,8 @@ use super::settings;
 use crate::cli::Globals;
 use crate::completion::{Candidate, Tree, Wanted, parameters_of};
 use crate::error::CODE_NAMES;
+use crate::output::terminal;
+use crate::output::text::{escaped, width};
 use clap::FromArgMatches;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
@@ -194,6 +196,63 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
     })
 }
 
+/// The line editor counts what it lists in 16 bits; nobody reads more either.
+const MOST: usize = 20_000;
+
+/// Columns that the line editor leaves between two candidates.
+const GAP: usize = 2;
+
+/// A candidate that fits one line of the list: of a longer one the end is shown, which is what tells ids apart.
+fn shortened(text: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(GAP).max(2);
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let mut end = String::new();
+    for letter in text.chars().rev() {
+        if width(&end) + width(letter.encode_utf8(&mut [0; 4])) >= room {
+            break;
+        }
+        end.insert(0, letter);
+    }
+    format!("…{end}")
+}
+
+/// What all replacements begin with.
+fn common_start(pairs: &[Pair]) -> &str {
+    let Some((first, rest)) = pairs.split_first() else {
+        return "";
+    };
+    let first = first.replacement.as_str();
+    let same = |other: &Pair| {
+        let both = first.char_indices().zip(other.replacement.chars());
+        let mut differing = both.filter(|((_, a), b)| a != b);
+        let shorter = first.len().min(other.replacement.len());
+        differing.next().map_or(shorter, |((at, _), _)| at)
+    };
+    let length = rest.iter().map(same).min().unwrap_or(first.len());
+    first.get(..length).unwrap_or_default()
+}
+
+/// After a list the line editor (rustyline 19) draws the line again as many rows above the list's end as the line's cursor
+/// had rows above it, over what was listed last. Those rows are added to what it lists last, as blank lines.
+fn keep_last_row(pairs: &mut [Pair], columns: usize, rows_above: usize) {
+    let widest = pairs.iter().map(|pair| width(&pair.display)).max();
+    let Some(widest) = widest.filter(|_| pairs.len() > 1 && rows_above > 0) else {
+        return;
+    };
+    let across = (columns / (widest + GAP).min(columns).max(1)).max(1);
+    let down = pairs.len().div_ceil(across);
+    let last = (0..across).map(|column| column * down + down - 1);
+    if let Some(pair) = last
+        .rev()
+        .find(|index| *index < pairs.len())
+        .and_then(|index| pairs.get_mut(index))
+    {
+        pair.display.push_str(&"\n".repeat(rows_above));
+    }
+}
+
 impl Completer for Assistant {
     type Candidate = Pair;
 
@@ -207,9 +266,11 @@ impl Completer for Assistant {
         let Some(unfinished) = unfinished(&self.shell.borrow(), text) else {
             return Ok((position, Vec::new()));
         };
-        let candidates = self.candidates(&unfinished);
+        let mut candidates = self.candidates(&unfinished);
+        candidates.truncate(MOST);
         let only = candidates.len() == 1;
         let is_variable = unfinished.typed.starts_with('$');
+        let columns = terminal::width().unwrap_or(80);
         let pairs = candidates.into_iter().map(|Candidate { value, .. }| {
             let mut replacement = match is_variable {
                 true => value.clone(),
@@ -220,11 +281,17 @@ impl Completer for Assistant {
                 replacement.push(' ');
             }
             Pair {
-                display: crate::output::text::escaped(&value).into_owned(),
+                display: shortened(&escaped(&value), columns),
                 replacement,
             }
         });
-        Ok((unfinished.start, pairs.collect()))
+        let mut pairs: Vec<Pair> = pairs.collect();
+        // The list comes at the second Tab, when the first has put in what all have in common.
+        let start = text.get(..unfinished.start).unwrap_or_default();
+        let common = width(common_start(&pairs)).max(width(&unfinished.typed));
+        let typed = width(self.shell.borrow().last_prompt()) + width(start) + common;
+        keep_last_row(&mut pairs, columns, typed / columns.max(1));
+        Ok((unfinished.start, pairs))
     }
 }
 
@@ -266,3 +333,47 @@ impl Validator for Assistant {
 }
 
 impl Helper for Assistant {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(of: &[&str]) -> Vec<Pair> {
+        let pair = |text: &&str| Pair {
+            display: (*text).to_owned(),
+            replacement: (*text).to_owned(),
+        };
+        of.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn what_is_listed_fits_its_line() {
+        assert_eq!(shortened("abc", 10), "abc");
+        assert_eq!(shortened("abcdefghijkl", 10), "…fghijkl");
+        assert_eq!(shortened("日本日本日本", 10), "…本日本");
+    }
+
+    #[test]
+    fn replacements_have_a_common_start() {
+        assert_eq!(common_start(&pairs(&["abc", "abd", "ab"])), "ab");
+        assert_eq!(common_start(&pairs(&["größe", "größer"])), "größe");
+        assert_eq!(common_start(&pairs(&["x", "y"])), "");
+        assert_eq!(common_start(&[]), "");
+    }
+
+    #[test]
+    fn the_row_that_is_drawn_over_is_a_blank_one() {
+        let shown = |of: &[&str], rows| {
+            let mut all = pairs(of);
+            keep_last_row(&mut all, 20, rows);
+            all.into_iter().map(|pair| pair.display).collect::<Vec<_>>()
+        };
+        // One column: the last is listed last.
+        let long = ["aaaaaaaaaaaa", "bbbbbbbbbbbb"];
+        assert_eq!(shown(&long, 2), ["aaaaaaaaaaaa", "bbbbbbbbbbbb\n\n"]);
+        // Two columns of two rows: `a c` and `b`, of which `b` is listed last.
+        let short = ["aaaaaaaa", "bbbbbbbb", "cccccccc"];
+        assert_eq!(shown(&short, 1), ["aaaaaaaa", "bbbbbbbb\n", "cccccccc"]);
+        assert_eq!(shown(&short, 0), short);
+    }
+}

@@ -1,17 +1,17 @@
 //! What a line does: variables are put in, the command is parsed by the program's own tree and run through the program's
 //! own calls, and its output goes where the line sends it.
 
-use super::builtins::{self, Builtin, Switch};
+use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, Status};
 use super::history::History;
 use super::known_ids::KnownIds;
-use super::line::{Piece, Statement, Word, is_name, statements};
+use super::line::{Piece, Statement, Word, statements};
+use super::pipeline::Pipeline;
 use super::settings::Settings;
 use super::values::{LAST, Values, Variable};
-use super::{assertion, describe, edit, listing, pipeline, script, watch};
 use crate::call::Follower;
 use crate::cli::{self, Globals, Task};
-use crate::error::{CODE_NAMES, Error, Kind, Style, code_name};
+use crate::error::{Error, Kind, Style};
 use crate::live_ids::IdKind;
 use crate::output::{self, Reply, terminal};
 use crate::rpc::{Group, Rpc};
@@ -25,9 +25,6 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// How deep scripts may run scripts, so that one that runs itself ends.
-const MAX_DEPTH: usize = 16;
 
 /// Whether more lines are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub struct Shell {
     runtime: Runtime,
     /// Every Ctrl-C since the last line, also one that came while nothing could be interrupted.
     interrupts: Signal,
-    connections: Connections,
+    pub(super) connections: Connections,
     /// What `set` sets.
     pub settings: Settings,
     /// The variables.
@@ -53,9 +50,10 @@ pub struct Shell {
     /// The lines typed so far.
     pub history: History,
     status: Status,
-    timing: bool,
+    prompt: String,
+    pub(super) timing: bool,
     interactive: bool,
-    depth: usize,
+    pub(super) depth: usize,
     /// The reply of the command that runs, to become a value.
     reply: Option<Variable>,
     /// How wide a page of `watch` is.
@@ -89,6 +87,7 @@ impl Shell {
             ids: KnownIds::default(),
             history,
             status: Status::default(),
+            prompt: String::new(),
             timing: false,
             interactive,
             depth: 0,
@@ -100,8 +99,14 @@ impl Shell {
     /// The prompt.
     pub fn prompt(&mut self) -> String {
         let globals = self.settings.globals_of_shell();
-        self.status
-            .prompt(&globals, &self.connections, &self.runtime)
+        let connections = &self.connections;
+        self.prompt = self.status.prompt(&globals, connections, &self.runtime);
+        self.prompt.clone()
+    }
+
+    /// The prompt of the line that is typed.
+    pub fn last_prompt(&self) -> &str {
+        &self.prompt
     }
 
     /// The driver's name, as the prompt shows it.
@@ -174,7 +179,7 @@ impl Shell {
             Some((word, append)) => Some((self.values_in(word)?, *append)),
         };
         self.reply = None;
-        let pipeline = pipeline::Pipeline::start(&programs, file)?;
+        let pipeline = Pipeline::start(&programs, file)?;
         let result = self.command(words);
         let piped = pipeline.finish();
         if self.timing {
@@ -309,136 +314,6 @@ impl Shell {
         sent
     }
 
-    fn builtin(&mut self, builtin: Builtin) -> Result<Flow, Error> {
-        match builtin {
-            Builtin::Exit => return Ok(Flow::Leave),
-            Builtin::Set { name: None, .. } => run::print(self.settings.shown().as_bytes())?,
-            Builtin::Set {
-                name: Some(name),
-                value,
-            } => {
-                let value = value.join(" ");
-                let set = self.settings.set(&name, &value);
-                set.map_err(|error| Error::usage(error.to_string()))?;
-            }
-            Builtin::Unset { name } => self.unset(&name)?,
-            Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
-            Builtin::Vars => run::print(listing::variables(&self.values).as_bytes())?,
-            Builtin::History => run::print(self.history.shown().as_bytes())?,
-            Builtin::Timing { state } => {
-                self.timing = state.map_or(!self.timing, |state| state == Switch::On);
-                let state = if self.timing { "on" } else { "off" };
-                eprintln!("timing is {state}");
-            }
-            Builtin::Watch { seconds, command } => {
-                watch::run(self, &command, Duration::from_secs_f64(seconds))?;
-            }
-            Builtin::Repeat { count, command } => {
-                for _ in 0..count {
-                    if self.command(command.clone())? == Flow::Leave {
-                        return Ok(Flow::Leave);
-                    }
-                }
-            }
-            Builtin::Expect { code, command } => self.expect(&code, command)?,
-            Builtin::Assert { expression } => assertion::check(&expression)?,
-            Builtin::Desc { name } => run::print(describe::describe(&name)?.as_bytes())?,
-            Builtin::Edit { rpc } => {
-                let mut edited = edit::edit(&rpc)?;
-                let Some(words) = edited.words() else {
-                    eprintln!("note: nothing was changed, so nothing is sent");
-                    return Ok(Flow::Continue);
-                };
-                let sent = self.command(words);
-                if matches!(&sent, Err(error) if error.kind() == Kind::Usage) {
-                    let kept = edited.keep();
-                    return sent.map_err(|error| {
-                        error.hint(format!(
-                            "what was written is kept: mend it and send it with --request {kept}"
-                        ))
-                    });
-                }
-                return sent;
-            }
-            Builtin::Source { file } => {
-                if self.depth >= MAX_DEPTH {
-                    let message = format!("{} runs itself", file.display());
-                    return Err(Error::usage(message));
-                }
-                self.depth += 1;
-                let ended = script::file(self, &file, false);
-                self.depth -= 1;
-                return ended;
-            }
-        }
-        Ok(Flow::Continue)
-    }
-
-    fn unset(&mut self, name: &str) -> Result<(), Error> {
-        let plain = name.trim_start_matches('$');
-        match self.settings.unset(name) {
-            Ok(()) => Ok(()),
-            Err(_) if is_name(plain) && self.values.remove(plain) => Ok(()),
-            Err(error) => Err(Error::usage(format!(
-                "{error}; and no variable of that name"
-            ))),
-        }
-    }
-
-    /// Waits for the driver as `--wait` says.
-    ///
-    /// # Errors
-    /// When it is not ready in time.
-    pub fn wait(&mut self, globals: &Globals) -> Result<(), Error> {
-        let connections = self.connections.clone();
-        block_on(&self.runtime, &mut self.interrupts, async {
-            connections.get(globals).await.map(drop)
-        })
-    }
-
-    /// Another driver from now on, if it can be reached.
-    fn connect(&mut self, endpoint: &str) -> Result<(), Error> {
-        let wrong = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-        let mut globals = self.settings.globals_of_shell();
-        globals.endpoint = Some(endpoint.to_owned());
-        let connections = self.connections.clone();
-        block_on(&self.runtime, &mut self.interrupts, async {
-            connections.get(&globals).await.map(drop)
-        })?;
-        let set = self.settings.set("endpoint", endpoint);
-        set.map_err(|error| wrong(&error))
-    }
-
-    fn expect(&mut self, code: &str, command: Vec<String>) -> Result<(), Error> {
-        let wanted = code.to_uppercase();
-        let known = CODE_NAMES.iter().copied().chain(["USAGE", "LOCAL"]);
-        if !known.clone().any(|name| name == wanted) {
-            let names: Vec<&str> = known.collect();
-            return Err(Error::usage(format!(
-                "{code:?} is no code; the codes are {}",
-                names.join(", ")
-            )));
-        }
-        let result = self.command(command);
-        let got = match &result {
-            Ok(_) => "OK",
-            Err(error) => match error.kind() {
-                Kind::Rpc(code) => code_name(code),
-                Kind::Usage => "USAGE",
-                Kind::Local => "LOCAL",
-                Kind::Interrupted => return Err(Error::interrupted()),
-            },
-        };
-        if got == wanted {
-            return Ok(());
-        }
-        let message = format!("expected {wanted}, got {got}");
-        Err(match result {
-            Err(error) => Error::because(message, &Said(error.render(Style::Text))),
-            Ok(_) => Error::local(message),
-        })
-    }
-
     /// The ids of a kind for a completion, from the driver that the line's flags name; asks it where that is needed, for a
     /// moment only.
     pub fn offered_ids(&mut self, globals: &Globals, kind: IdKind) -> Vec<String> {
@@ -472,10 +347,21 @@ impl Shell {
     /// # Errors
     /// When it did.
     pub fn pause(&mut self, time: Duration) -> Result<(), Error> {
-        block_on(&self.runtime, &mut self.interrupts, async {
+        self.until_interrupted(async move {
             tokio::time::sleep(time).await;
             Ok(())
         })
+    }
+
+    /// Runs `work` until it is done or Ctrl-C is pressed.
+    ///
+    /// # Errors
+    /// Its own, or that it was interrupted.
+    pub(super) fn until_interrupted(
+        &mut self,
+        work: impl Future<Output = Result<(), Error>>,
+    ) -> Result<(), Error> {
+        block_on(&self.runtime, &mut self.interrupts, work)
     }
 }
 
@@ -486,11 +372,6 @@ impl Shell {
 pub fn parsed(text: &str) -> Result<Vec<Statement>, Error> {
     statements(text).map_err(|error| Error::usage(error.to_string()))
 }
-
-/// An error's own text as a cause of another.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .0.trim_end().trim_start_matches("error: "))]
-struct Said(String);
 
 /// Runs `work` until it is done or Ctrl-C is pressed; then it is dropped, which cancels its call.
 fn block_on<T>(

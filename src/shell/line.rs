@@ -407,8 +407,8 @@ pub fn quoted(text: &str) -> String {
                     | '&'
             )
     };
-    // A # begins a comment only where a word begins.
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!']) {
+    // A # begins a comment, and a lone = an assignment, only where a word begins.
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=']) {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))

@@ -5,6 +5,7 @@
 
 mod assertion;
 mod builtins;
+mod commands;
 mod complete;
 mod connections;
 mod describe;

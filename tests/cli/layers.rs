@@ -82,6 +82,16 @@ fn only_error_chooses_exit_codes_and_nobody_exits() {
 }
 
 #[test]
+fn only_completion_knows_the_unstable_engine_and_only_the_shell_the_line_editor() {
+    never(
+        "src",
+        &["clap_complete"],
+        &["src/completion", "src/completion.rs"],
+    );
+    never("src", &["rustyline"], &["src/shell"]);
+}
+
+#[test]
 fn shares_and_mounts_never_see_grpc() {
     never("driver/src/share", &["tonic", "csi_proto"], &[]);
     never("driver/src/mount", &["tonic", "csi_proto"], &[]);

@@ -375,3 +375,18 @@ fn a_table_that_is_too_wide_becomes_records() {
     shell.expect(&format!("VOLUME ID   {long}\nCAPACITY"));
     shell.expect("\n\nVOLUME ID   vol-2\n");
 }
+
+#[test]
+fn long_ids_are_listed_in_a_narrow_terminal() {
+    let driver = scripted();
+    let start = "v".repeat(50);
+    let ids = ["a", "b", "c"].map(|end| format!("{start}-{end}"));
+    driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
+    let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
+    shell.expect("scripted.example.com> ");
+    shell.press("controller rm \t\t");
+    let end = "v".repeat(35);
+    // Every id, its end, and then the line again.
+    shell.expect(&format!("\n…{end}-a\n…{end}-b\n…{end}-c\n"));
+    shell.expect("scripted.example.com> controller rm");
+}

@@ -194,8 +194,13 @@ pub(super) async fn pages<R: List, E: Message + Send + 'static>(
         };
         let room = max_entries - page.entries.len();
         let show = Arc::clone(&show);
+        let of = Arc::clone(shares);
         let walked = shares
             .with_share(&export, &[], expect, move |share| {
+                // Until now it was not known that an earlier address leads here too.
+                if !of.is_first_address(&address, share.uuid()) {
+                    return Ok((part, false));
+                }
                 let full = listing::walk::<R>(share, from, |key, item| {
                     match show(&address, share.uuid(), key, item) {
                         Some(entry) => part.add(&address, key, entry, room),

@@ -3,6 +3,7 @@
 use crate::export::Export;
 use crate::share::roots::ShareRoots;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,10 @@ pub struct ControllerConfig {
     pub allow_server: ServerCheck,
     /// Which mount options volumes may have.
     pub check_mount_options: OptionCheck,
+    /// Whether this driver has the name of csi-driver-nfs, whose volumes then may exist and be sent here to be deleted.
+    pub has_peer_name: bool,
+    /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
+    pub remember: Option<PathBuf>,
     /// How long a call without a deadline waits for its operation.
     pub patience: Duration,
     /// Where notices about work in the background go.
@@ -52,6 +57,8 @@ impl ControllerConfig {
             other_exports: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),
+            has_peer_name: false,
+            remember: None,
             patience: Duration::from_secs(110),
             notice: Arc::new(|_| ()),
         }

@@ -68,6 +68,13 @@ impl Copies {
         }
     }
 
+    /// Ends all copies soon.
+    pub(super) fn stop_all(&self) {
+        for progress in lock(&self.running).values() {
+            progress.stop();
+        }
+    }
+
     /// Keeps a failure for the retry, which would otherwise begin anew and never hear of it.
     pub(super) fn keep_failure(
         &self,

@@ -39,6 +39,11 @@ pub enum ControllerError {
     /// The snapshot's id is not one of ours.
     #[error(transparent)]
     ForeignSnapshotId(#[from] ForeignSnapshotId),
+    /// The id is one of the driver whose name this one has taken over.
+    #[error(
+        "{0:?} is the id of a volume that the driver nfs.csi.k8s.io has made: this driver does not delete it; remove its folder and its PersistentVolume by hand, or delete it with that driver"
+    )]
+    PeerVolume(String),
     /// The id names a share that this driver was not told of.
     #[error(
         "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"

@@ -6,6 +6,7 @@ pub mod config;
 mod copies;
 pub(crate) mod deadline;
 pub mod error;
+mod remembered;
 mod shares;
 mod snapshots;
 mod volumes;
@@ -29,7 +30,7 @@ use shares::Shares;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
-use volumes::{Creation, check_range};
+use volumes::{Creation, check_expansion};
 
 /// What this controller can do, and no more.
 const CAPABILITIES: [rpc::Type; 12] = [
@@ -67,10 +68,16 @@ impl Controller {
         self.shares.recover_configured();
     }
 
-    /// Waits until no work is left in the background: recoveries and purges. For tests and an orderly end; work that is
-    /// dropped instead is taken up at the next start.
+    /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
+    /// for.
     pub async fn settle(&self) {
         self.shares.settle().await;
+    }
+
+    /// For the end of a process: waits for the operations that run, also those whose callers have gone, and gives up all work
+    /// in the background, which the next start takes up. Copies end where they are, their calls with ABORTED.
+    pub async fn stop(&self) {
+        self.shares.stop().await;
     }
 
     fn patience<T>(&self, request: &Request<T>) -> Duration {
@@ -129,6 +136,12 @@ impl Controller {
         limits::map("secrets", &request.secrets)?;
         let id: VolumeId = match request.volume_id.parse() {
             Ok(id) => id,
+            // Its ids are SERVER#SHARE#SUBDIR#UUID#POLICY, older ones SERVER/SHARE/SUBDIR.
+            Err(_)
+                if self.shares.config.has_peer_name && request.volume_id.contains(['#', '/']) =>
+            {
+                return Err(ControllerError::PeerVolume(request.volume_id));
+            }
             // Why OK: see `status`.
             Err(foreign) => {
                 (self.shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));
@@ -232,7 +245,7 @@ impl Controller {
         let range = request
             .capacity_range
             .ok_or(crate::limits::LimitError::Missing("capacity_range"))?;
-        check_range(Some(&range))?;
+        check_expansion(&range)?;
         if let Some(one) = &request.volume_capability {
             capability::check(Some(one))?;
         }

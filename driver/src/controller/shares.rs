@@ -5,22 +5,27 @@
 use super::config::ControllerConfig;
 use super::copies::{Copies, Purpose};
 use super::error::ControllerError;
+use super::remembered::Remembered;
 use super::snapshots;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::lifecycle;
 use crate::share::record::Record;
 use crate::share::recovery::{self, Unfinished};
-use crate::share::roots::Root;
+use crate::share::roots::{Root, RootError};
+use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::{NameKey, ShareUuid};
 use crate::share::trash;
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 
 /// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
@@ -45,10 +50,12 @@ pub(super) struct Chosen {
     pub location: Location,
 }
 
+/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
+#[derive(Default)]
 struct Known {
     uuid: Option<ShareUuid>,
+    /// The options that the share was last opened with, for calls that bring none.
     mount_options: Vec<String>,
-    permits: Arc<Semaphore>,
     recovered: bool,
     purge_asked: bool,
     purging: Arc<tokio::sync::Mutex<()>>,
@@ -57,10 +64,23 @@ struct Known {
 pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     known: Mutex<BTreeMap<Export, Known>>,
+    remembered: Mutex<Remembered>,
+    /// Of every share that is worked on now, whether it can be opened or not.
+    permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
     background: Mutex<JoinSet<()>>,
+    /// How many wait for the background now: nothing there waits for better times then.
+    hurry: watch::Sender<usize>,
+    stopping: AtomicBool,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
     pub(super) copies: Copies,
+}
+
+/// How an attempt to use a share has ended.
+enum Attempt<T, W> {
+    Done(T),
+    /// The root folder is one that the server does not know any more; the work was not begun.
+    Stale(W, ShareError),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,35 +91,76 @@ impl Shares {
     pub(super) fn new(config: ControllerConfig) -> Self {
         let shares = Self {
             known: Mutex::default(),
+            remembered: Mutex::new(Remembered::load(config.remember.clone())),
+            permits: Mutex::default(),
             background: Mutex::default(),
+            hurry: watch::Sender::new(0),
+            stopping: AtomicBool::new(false),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             copies: Copies::default(),
             config,
         };
-        for named in &shares.config.named_shares {
-            shares.learn(&named.export, &named.mount_options);
-        }
+        let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            shares.learn(export, &[]);
+            known.entry(export.clone()).or_default();
         }
+        for named in &shares.config.named_shares {
+            let share = known.entry(named.export.clone()).or_default();
+            share.mount_options.clone_from(&named.mount_options);
+        }
+        *lock(&shares.known) = known;
         shares
     }
 
-    /// Remembers a share. Options that are known stay.
-    fn learn(&self, export: &Export, mount_options: &[String]) {
+    /// Remembers a share that has been opened with these options, and was found to be `uuid`. Returns whether this is its
+    /// first use.
+    fn learn(&self, export: &Export, mount_options: Vec<String>, uuid: ShareUuid) -> bool {
         let mut known = lock(&self.known);
-        let share = known.entry(export.clone()).or_insert_with(|| Known {
-            uuid: None,
-            mount_options: Vec::new(),
-            permits: Arc::new(Semaphore::new(AT_A_TIME)),
-            recovered: false,
-            purge_asked: false,
-            purging: Arc::default(),
-        });
-        if share.mount_options.is_empty() {
-            share.mount_options = mount_options.to_vec();
+        let share = known.entry(export.clone()).or_default();
+        share.uuid = Some(uuid);
+        share.mount_options = mount_options;
+        !std::mem::replace(&mut share.recovered, true)
+    }
+
+    /// The options to open a share with: those of the call, else those that it was opened with before, by this process or
+    /// an earlier one.
+    fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
+        if !given.is_empty() {
+            return given.to_vec();
         }
+        match lock(&self.known).get(export) {
+            Some(share) if share.uuid.is_some() || !share.mount_options.is_empty() => {
+                share.mount_options.clone()
+            }
+            _ => lock(&self.remembered)
+                .get(export)
+                .cloned()
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Keeps the options of a share, with which it has been opened, for the time after a restart.
+    pub(super) async fn remember(self: &Arc<Self>, export: &Export, options: Vec<String>) {
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let kept = spawn_blocking(move || lock(&shares.remembered).set(&address, &options)).await;
+        if let Ok(Err(error)) = kept {
+            (self.config.notice)(&format!(
+                "{export}: its mount options are forgotten at the next restart: {error}"
+            ));
+        }
+    }
+
+    /// The permits for work on a share.
+    fn permits(&self, export: &Export) -> Arc<Semaphore> {
+        let mut permits = lock(&self.permits);
+        permits.retain(|_, semaphore| semaphore.strong_count() > 0);
+        if let Some(semaphore) = permits.get(export).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
+        permits.insert(export.clone(), Arc::downgrade(&semaphore));
+        semaphore
     }
 
     /// The shares that were named at the start, in order.
@@ -129,11 +190,68 @@ impl Shares {
             .collect()
     }
 
+    /// Known shares in which `export` lies, and where.
+    pub(super) fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
+        let known = lock(&self.known);
+        known
+            .keys()
+            .filter(|outer| outer.server() == export.server() && *outer != export)
+            .filter_map(|outer| {
+                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
+                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
+            })
+            .collect()
+    }
+
+    /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
+    /// looked at, nothing is known of its volumes.
+    pub(super) async fn refuse_volume_as_share(
+        self: &Arc<Self>,
+        export: &Export,
+    ) -> Result<(), ControllerError> {
+        for (outer, path) in self.enclosing(export) {
+            let expect = self.expect_or(&outer, Expect::Initialised);
+            let looked = self.with_share(&outer, &[], expect, move |share| {
+                lifecycle::refuse_claimed(share, &path)
+            });
+            let Err(ControllerError::Share { source, .. }) = looked.await else {
+                continue;
+            };
+            if let ShareError::Overlap {
+                path,
+                relation,
+                volume,
+            } = &*source
+            {
+                return Err(ControllerError::Invalid(format!(
+                    "{export} cannot be a share of its own: the folder {path} on {outer} {relation} volume {volume:?}; name {outer} as the share, or another folder"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `export` is the one address under which the share `uuid` is listed.
+    pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
+        let known = lock(&self.known);
+        let mut addresses = known
+            .iter()
+            .filter(|(_, share)| share.uuid == Some(uuid))
+            .map(|(address, _)| address);
+        addresses.next().is_none_or(|first| first == export)
+    }
+
     /// The share that parameters mean.
     pub(super) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
         match (&parameters.server, &parameters.share) {
             (Some(server), Some(share)) => {
                 let export = Export::parse(server, share)?;
+                let mut components = export.path().split('/');
+                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+                    return Err(ControllerError::Invalid(format!(
+                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
+                    )));
+                }
                 self.check_server(&export)?;
                 let by_address = Location::Export(export.clone());
                 let location = match (by_address.check_length(), self.name_of(&export)) {
@@ -237,54 +355,74 @@ impl Shares {
         }
     }
 
-    /// The root folder of a share, and a permit for work on it.
-    async fn root(
+    /// The root folder of a share, and the options that it was opened with.
+    ///
+    /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
+    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    async fn open(
         &self,
         export: &Export,
-        mount_options: &[String],
-    ) -> Result<(Root, tokio::sync::OwnedSemaphorePermit), ControllerError> {
-        self.learn(export, mount_options);
-        let (options, permits) = {
-            let known = lock(&self.known);
-            let share = known.get(export).ok_or(ControllerError::ShuttingDown)?;
-            let options = match mount_options {
-                [] => share.mount_options.clone(),
-                given => given.to_vec(),
-            };
-            (options, Arc::clone(&share.permits))
+        options: Vec<String>,
+        by_id: bool,
+    ) -> Result<(Root, Vec<String>), ControllerError> {
+        let roots = &self.config.roots;
+        let missing = match roots.open(export, &options).await {
+            Ok(root) => return Ok((root, options)),
+            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
-        let permit = permits
+        let older = vec!["vers=3".to_owned()];
+        if (self.config.check_mount_options)(&older).is_ok()
+            && let Ok(root) = roots.open(export, &older).await
+        {
+            return Ok((root, older));
+        }
+        Err(ControllerError::Root(Arc::new(missing)))
+    }
+
+    /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does.
+    async fn with_opened<T: Send + 'static>(
+        &self,
+        export: &Export,
+        mount_options: Vec<String>,
+        by_id: bool,
+        work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let permit = self
+            .permits(export)
             .acquire_owned()
             .await
             .map_err(|_| ControllerError::ShuttingDown)?;
-        let root = self
-            .config
-            .roots
-            .open(export, &options)
-            .await
-            .map_err(|error| ControllerError::Root(Arc::new(error)))?;
-        Ok((root, permit))
+        let (root, options) = self.open(export, mount_options, by_id).await?;
+        let used = options.clone();
+        let done = spawn_blocking(move || {
+            let _permit = permit;
+            work(root, used)
+        });
+        match done.await {
+            Ok(result) => result.map_err(|source| {
+                if source.is_stale() {
+                    self.config.roots.forget(export, &options);
+                }
+                ControllerError::Share {
+                    export: export.clone(),
+                    source: Arc::new(source),
+                }
+            }),
+            Err(_) => Err(ControllerError::ShuttingDown),
+        }
     }
 
-    /// Does `work`, which may block, with the root folder of a share.
+    /// Does `work`, which may block, with the root folder of a share. Nothing is learned of the share.
     pub(super) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let (root, permit) = self.root(export, mount_options).await?;
-        let done = spawn_blocking(move || {
-            let _permit = permit;
-            work(root)
-        });
-        match done.await {
-            Ok(result) => result.map_err(|source| ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(source),
-            }),
-            Err(_) => Err(ControllerError::ShuttingDown),
-        }
+        let options = self.options(export, mount_options);
+        self.with_opened(export, options, false, |root, _| work(root))
+            .await
     }
 
     /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
@@ -295,28 +433,62 @@ impl Shares {
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        let options = self.options(export, mount_options);
+        // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+        let work = match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => return Ok(done),
+            Attempt::Stale(work, _) => work,
+        };
+        match self.with_share_once(export, &options, expect, work).await? {
+            Attempt::Done(done) => Ok(done),
+            Attempt::Stale(_, source) => Err(ControllerError::Share {
+                export: export.clone(),
+                source: Arc::new(source),
+            }),
+        }
+    }
+
+    async fn with_share_once<T: Send + 'static, W>(
+        self: &Arc<Self>,
+        export: &Export,
+        mount_options: &[String],
+        expect: Expect,
+        work: W,
+    ) -> Result<Attempt<T, W>, ControllerError>
+    where
+        W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    {
         let shares = Arc::clone(self);
         let address = export.clone();
-        self.with_root(export, mount_options, move |root| {
-            let share = Share::open(root, expect)?;
-            let first_use = {
-                let mut known = lock(&shares.known);
-                known.get_mut(&address).is_some_and(|known| {
-                    known.uuid = Some(share.uuid());
-                    !std::mem::replace(&mut known.recovered, true)
-                })
-            };
-            let result = work(&share);
-            if first_use {
-                shares.spawn(Arc::clone(&shares).recover(address));
-            }
-            result
-        })
+        let by_id = matches!(expect, Expect::Known(_));
+        self.with_opened(
+            export,
+            mount_options.to_vec(),
+            by_id,
+            move |root, options| {
+                let share = match Share::open(root, expect) {
+                    Err(stale) if stale.is_stale() => {
+                        shares.config.roots.forget(&address, &options);
+                        return Ok(Attempt::Stale(work, stale));
+                    }
+                    share => share?,
+                };
+                let first_use = shares.learn(&address, options, share.uuid());
+                let result = work(&share);
+                if first_use {
+                    shares.spawn(Arc::clone(&shares).recover(address));
+                }
+                result.map(Attempt::Done)
+            },
+        )
         .await
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = lock(&self.background);
+        if self.stopping.load(Ordering::SeqCst) {
+            return;
+        }
         // What has ended is taken away here, since nobody waits for it.
         while background.try_join_next().is_some() {}
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -324,8 +496,22 @@ impl Shares {
         }
     }
 
-    /// Waits until no work is left in the background.
+    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        {
+            let mut background = lock(&self.background);
+            self.stopping.store(true, Ordering::SeqCst);
+            background.abort_all();
+        }
+        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
+        self.copies.stop_all();
+        self.operations.settle().await;
+        self.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
     pub(super) async fn settle(&self) {
+        let _waiting = Waiting::begin(&self.hurry);
         loop {
             let mut running = std::mem::take(&mut *lock(&self.background));
             if running.is_empty() {
@@ -383,6 +569,7 @@ impl Shares {
                 if let Some(known) = lock(&self.known).get_mut(&export) {
                     known.recovered = false;
                 }
+                return;
             }
         }
         self.purge_soon(&export);
@@ -456,6 +643,7 @@ impl Shares {
         };
         let shares = Arc::clone(self);
         let export = export.clone();
+        let mut hurry = self.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
@@ -471,7 +659,10 @@ impl Shares {
                     .await;
                 match (purged, wait) {
                     (Ok(0), _) => return,
-                    (_, Some(wait)) => tokio::time::sleep(wait).await,
+                    (_, Some(wait)) => tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = hurry.wait_for(|count| *count > 0) => {}
+                    },
                     (Ok(left), None) => (shares.config.notice)(&format!(
                         "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
                     )),
@@ -481,5 +672,21 @@ impl Shares {
                 }
             }
         });
+    }
+}
+
+/// One who waits for the background, for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
+        hurry.send_modify(|count| *count += 1);
+        Self(hurry)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

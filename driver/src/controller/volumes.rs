@@ -9,12 +9,15 @@ use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
+use crate::share::changes;
 use crate::share::copy::Progress;
 use crate::share::database::Expect;
+use crate::share::deletion;
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
 use crate::share::listing::{List, Listed};
 use crate::share::record::{Changes, Record, State, Wanted};
+use crate::share::roots::Root;
 use crate::share::source::{Origin, Source};
 use crate::share::sub_path::SubPath;
 use crate::share::token::NameKey;
@@ -45,12 +48,24 @@ pub(super) fn check_range(
     Ok((required, limit))
 }
 
+/// Checks the range of an expansion, which has to name a size.
+pub(super) fn check_expansion(range: &csi::CapacityRange) -> Result<(), ControllerError> {
+    if check_range(Some(range))? == (0, 0) {
+        return Err(ControllerError::Invalid(
+            "capacity_range has no size: give required_bytes or limit_bytes".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// A checked CreateVolume.
 pub(super) struct Creation {
     pub export: Export,
     pub wanted: Wanted,
     location: Location,
     control_options: Vec<String>,
+    /// Whether those may be kept in a file: not when they come out of a secret.
+    open_options: bool,
     /// The share of the source, where there is one.
     source_uuid: Option<ShareUuid>,
 }
@@ -89,6 +104,7 @@ impl Creation {
         for options in [&parameters.mount_options, &secret] {
             (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
         }
+        let open_options = secret.is_empty();
         let control_options = match secret.as_slice() {
             [] => parameters.mount_options.clone(),
             _ => secret,
@@ -97,6 +113,7 @@ impl Creation {
             export: chosen.export,
             location: chosen.location,
             control_options,
+            open_options,
             source_uuid,
             wanted: Wanted {
                 required_bytes,
@@ -123,6 +140,20 @@ impl Creation {
     }
 
     pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+        let options = match self.open_options {
+            true => self.control_options.clone(),
+            false => Vec::new(),
+        };
+        let export = self.export.clone();
+        shares.refuse_volume_as_share(&export).await?;
+        let created = self.make(&shares, operation).await;
+        if created.is_ok() && !options.is_empty() {
+            shares.remember(&export, options).await;
+        }
+        created
+    }
+
+    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> Outcome {
         let key = self.key();
         let expect = shares.expect_or(&self.export, Expect::Any);
         let (wanted, location) = (self.wanted, self.location.to_string());
@@ -218,7 +249,7 @@ pub(super) async fn modify(
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            lifecycle::modify(share, key, nonce, &changes)
+            changes::modify(share, key, nonce, &changes)
         })
         .await
         .map(Some)
@@ -234,7 +265,7 @@ pub(super) async fn delete(
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            lifecycle::delete(share, key, nonce)
+            deletion::delete(share, key, nonce)
         })
         .await;
     shares.purge_soon(&export);
@@ -251,7 +282,7 @@ pub(super) async fn expand(
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &[], Expect::Known(id.uuid), move |share| {
-            lifecycle::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
+            changes::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
         })
         .await
         .map(Some)
@@ -296,8 +327,15 @@ pub(super) fn objection(
     if record.state == State::Deleting {
         return Some("the volume is being deleted".to_owned());
     }
-    if let Err(error) = capability::check_all(&request.volume_capabilities) {
-        return Some(error.to_string());
+    match capability::check_all(&request.volume_capabilities) {
+        Err(error) => return Some(error.to_string()),
+        Ok(all) => {
+            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
+            let check = |flags: &Vec<String>| (shares.config.check_mount_options)(flags).err();
+            if let Some(refused) = flags.find_map(check) {
+                return Some(refused);
+            }
+        }
     }
     let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
         Ok(mutable) => mutable,
@@ -391,14 +429,20 @@ pub(super) async fn available(
         .map_err(ControllerError::MountOption)?;
     let mut total: i64 = 0;
     for export in exports {
-        let room = shares
-            .with_root(&export, &parameters.mount_options, move |root| {
-                rustix::fs::fstatvfs(&root).map_err(|source| ShareError::Io {
-                    doing: "asking for the room on the share".to_owned(),
-                    source: source.into(),
-                })
+        let ask = |root: Root| {
+            rustix::fs::fstatvfs(&root).map_err(|source| ShareError::Io {
+                doing: "asking for the room on the share".to_owned(),
+                source: source.into(),
             })
-            .await?;
+        };
+        let options = &parameters.mount_options;
+        let room = match shares.with_root(&export, options, ask).await {
+            // The mount of a folder that is gone has been let go of.
+            Err(ControllerError::Share { source, .. }) if source.is_stale() => {
+                shares.with_root(&export, options, ask).await?
+            }
+            room => room?,
+        };
         // What an ordinary user of the share can have.
         let bytes = room.f_bavail.saturating_mul(room.f_frsize);
         total = total.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -7,11 +7,13 @@ use crate::log::{Level, Log};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::share::beneath;
 use crate::share::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +67,11 @@ impl Slot {
     fn set(&self, new: &Root) {
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         *root = Some((Arc::clone(new), Instant::now()));
+    }
+
+    fn take(&self) -> Option<Root> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        root.take().map(|(mount, _)| mount)
     }
 
     /// The mount, when nobody has used it since `limit` ago.
@@ -123,7 +130,7 @@ impl ControlMounts {
 
     async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
         if let Some((share, below)) = self.inner.config.local_share(export) {
-            return open_local(export, share.path.join(below)).await;
+            return open_local(export, share.path.clone(), below).await;
         }
         let slot = {
             let mut kept = self
@@ -206,14 +213,29 @@ impl ShareRoots for ControlMounts {
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
         Box::pin(self.get(export, mount_options))
     }
+
+    fn forget(&self, export: &Export, mount_options: &[String]) {
+        let kept = &self.inner.kept;
+        let key = (export.clone(), mount_options.to_vec());
+        let slot = kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .map(Arc::clone);
+        if let Some(root) = slot.and_then(|slot| slot.take()) {
+            std::thread::spawn(move || drop(root));
+        }
+    }
 }
 
-async fn open_local(export: &Export, folder: PathBuf) -> Result<Root, RootError> {
-    let opened = tokio::task::spawn_blocking(move || open_folder(&folder)).await;
+async fn open_local(export: &Export, folder: PathBuf, below: PathBuf) -> Result<Root, RootError> {
+    let missing = folder.join(&below);
+    let opened = tokio::task::spawn_blocking(move || open_folder(&folder, &below)).await;
     match opened {
         Ok(Ok(root)) => Ok(Arc::new(root)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NotExported {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
             export: export.clone(),
+            folder: missing,
         }),
         Ok(Err(source)) => Err(RootError::Io {
             export: export.clone(),
@@ -226,9 +248,15 @@ async fn open_local(export: &Export, folder: PathBuf) -> Result<Root, RootError>
     }
 }
 
-fn open_folder(folder: &Path) -> io::Result<std::os::fd::OwnedFd> {
+/// Opens `below` in a local share's folder. The administrator may have named that one by a symlink; what lies in it was
+/// made by the share's users, and leads nowhere.
+fn open_folder(folder: &Path, below: &Path) -> io::Result<OwnedFd> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(folder, how, Mode::empty())?)
+    let root = rustix::fs::open(folder, how, Mode::empty())?;
+    if below.as_os_str().is_empty() {
+        return Ok(root);
+    }
+    beneath::folder(&root, below)
 }
 
 fn option_error(export: &Export, error: &OptionError) -> RootError {
@@ -264,4 +292,45 @@ fn root_error(export: &Export, error: HelperError) -> RootError {
     };
     let source = io::Error::new(kind, failure.to_string());
     RootError::Io { export, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_share_below_a_local_one_is_not_reached_by_a_symlink() {
+        let (victim, export) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(export.path().join("tenant/real")).unwrap();
+        std::fs::create_dir(victim.path().join("inner")).unwrap();
+        symlink(victim.path(), export.path().join("tenant/link")).unwrap();
+        for escape in ["tenant/link", "tenant/link/inner"] {
+            let error = open_folder(export.path(), Path::new(escape)).unwrap_err();
+            assert!(
+                matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)),
+                "{escape}: {error}"
+            );
+        }
+        open_folder(export.path(), Path::new("tenant/real")).unwrap();
+        // The folder that the administrator has named may be reached by one.
+        let alias = victim.path().join("alias");
+        symlink(export.path(), &alias).unwrap();
+        open_folder(&alias, Path::new("")).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_missing_local_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let export = Export::parse("nas", "/x/gone").unwrap();
+        let error = open_local(&export, folder.path().to_owned(), "gone".into())
+            .await
+            .unwrap_err();
+        let path = folder.path().join("gone");
+        assert!(
+            error.to_string().contains(path.to_str().unwrap()),
+            "{error}"
+        );
+    }
 }

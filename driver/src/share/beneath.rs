@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,6 +44,19 @@ pub fn file(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
 pub fn handle(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     open(at, path.as_ref(), flags)
+}
+
+/// Changes the mode of the folder `name` in `at`, which need not be one that this process may enter.
+///
+/// # Errors
+/// As for [`folder`], and whatever chmod(2) says.
+pub fn change_mode(at: impl AsFd, name: impl AsRef<Path>, mode: Mode) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = open(at, name.as_ref(), flags)?;
+    // chmod by name would follow a symlink that was put there since, and fchmod refuses an O_PATH descriptor. This link
+    // leads to the very folder that was opened.
+    let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    Ok(fs::chmod(link, mode)?)
 }
 
 fn open(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
@@ -251,6 +264,27 @@ mod tests {
         assert!(read(&at, "link/secret", 10).is_err());
         assert!(folder(&at, "real/deep").is_ok());
         assert!(walk(&at, Path::new("./real/deep"), FOLDER).is_ok());
+    }
+
+    #[test]
+    fn a_mode_is_changed_here_or_nowhere() {
+        use std::os::unix::fs::PermissionsExt;
+        let outside = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        let before = mode(outside.path());
+        let share = tempfile::tempdir().unwrap();
+        std::fs::create_dir(share.path().join("shut")).unwrap();
+        std::fs::write(share.path().join("file"), "").unwrap();
+        symlink(outside.path(), share.path().join("link")).unwrap();
+        let at = root(&share);
+        change_mode(&at, "shut", Mode::empty()).unwrap();
+        assert_eq!(mode(&share.path().join("shut")), 0);
+        change_mode(&at, "shut", Mode::RWXU).unwrap();
+        assert_eq!(mode(&share.path().join("shut")), 0o700);
+        for other in ["link", "file", "gone"] {
+            assert!(change_mode(&at, other, Mode::RWXO).is_err(), "{other}");
+        }
+        assert_eq!(mode(outside.path()), before);
     }
 
     #[test]

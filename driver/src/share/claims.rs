@@ -72,7 +72,10 @@ const CONTAINS: &str = "contains the folder of";
 
 /// How an attempt at the tree ended.
 enum Attempt {
+    /// By this call, with its draft.
     Claimed,
+    /// By an equal call; the draft is left.
+    AlreadyClaimed,
     /// Somebody has changed the tree meanwhile.
     Again,
     Taken(&'static str, Owner),
@@ -120,6 +123,7 @@ fn claim_with(
                 step("the folder is claimed")?;
                 return Ok(true);
             }
+            Ok(Attempt::AlreadyClaimed) => return Ok(false),
             Ok(Attempt::Again) => {}
             Ok(Attempt::Taken(relation, other)) => {
                 let Some(volume) = volume_name(share, other)? else {
@@ -164,7 +168,7 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
     let folder = beneath::folder(&at, &leaf)?;
     let place = place(&folder)?;
     match place.owner {
-        Some(other) if other == owner => return Ok(Attempt::Claimed),
+        Some(other) if other == owner => return Ok(Attempt::AlreadyClaimed),
         Some(other) => return Ok(Attempt::Taken(IS, other)),
         None => {}
     }
@@ -334,4 +338,31 @@ pub(super) fn release(share: &Share, path: &SubPath, owner: Owner) -> Result<(),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::Expect;
+    use super::*;
+    use std::fs::File;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_equal_claim_that_was_first_leaves_the_draft_to_be_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Arc::new(File::open(folder.path()).unwrap().into());
+        let share = Share::open(root, Expect::Any).unwrap();
+        let path = SubPath::parse("a/b").unwrap();
+        let owner = Owner {
+            key: NameKey::of("v"),
+            nonce: Nonce::random().unwrap(),
+        };
+        claim(&share, &path, owner).unwrap();
+        let draft = folder.path().join(".csi-nfs/drafts/late");
+        std::fs::create_dir(&draft).unwrap();
+        std::fs::write(draft.join(owner.file_name()), "").unwrap();
+        let attempt = try_claim(&share, &path, owner, "late").unwrap();
+        assert!(matches!(attempt, Attempt::AlreadyClaimed));
+        assert!(draft.exists() && holds(&share, &path, owner).unwrap());
+    }
 }

@@ -3,6 +3,7 @@
 use super::copy::CopyError;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
+use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
 
@@ -89,6 +90,14 @@ pub enum ShareError {
     /// The folder of a volume that is being created was removed by hand.
     #[error("{path} was removed from the share while its volume was being created")]
     Vanished {
+        /// The volume's folder.
+        path: SubPath,
+    },
+    /// The folder of a volume that was ready is not there any more.
+    #[error(
+        "the volume exists and its folder {path} is missing on the share: put it back from a backup, or delete the volume"
+    )]
+    FolderGone {
         /// The volume's folder.
         path: SubPath,
     },
@@ -183,6 +192,15 @@ impl ShareError {
             #[cfg(test)]
             Self::Crash(_) | Self::Copy(CopyError::Crash(_)) => true,
             Self::Unfinished { source } => source.is_crash(),
+            _ => false,
+        }
+    }
+
+    /// Whether the server does not know a file any more that is open here, such as the root of a share that was made anew.
+    pub(crate) fn is_stale(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => Errno::from_io_error(source) == Some(Errno::STALE),
+            Self::Unfinished { source } => source.is_stale(),
             _ => false,
         }
     }

@@ -1,25 +1,29 @@
-//! A volume's life on the share: created, expanded, deleted. Owns the order of the steps, so that each can be repeated and a
-//! crash between any two is finished by whoever comes next. Blocking; must not know gRPC.
+//! How a volume comes to be, empty, as a copy, or by adoption. Owns the order of the steps, so that each can be repeated and a
+//! crash between any two is finished by whoever comes next. Its deletion is in `deletion`, what is changed later in `changes`.
+//! Blocking; must not know gRPC.
 //!
 //! Create: the record and the folder beside it are published in one rename (`store`), then the path is claimed (`claims`),
 //! then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not placed;
-//! one that does not was placed by us, so nobody else's folder is ever taken for ours.
+//! one that does not was placed by us, so nobody else's folder is ever taken for ours. A source is copied to become the
+//! folder beside the record (`fill`) before the rest goes on. An adopted folder is claimed where it is.
 //! Delete: the record says deleting, the folder is moved to the trash, the claim is released, the record is removed.
 
 use super::beneath;
+use super::changes::dress;
 use super::claims::{self, Owner};
 use super::copy::Progress;
 use super::crash::step;
 use super::database::{FORMAT, Share, now};
+use super::deletion::finish_delete;
 use super::error::{Doing, ShareError};
 use super::fill;
+use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
 use super::snapshots::is_final;
 use super::store::{self, ATTEMPTS, Claimed, Found, PREPARED, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
-use super::trash;
-use rustix::fs::{self, Gid, Mode, Uid};
+use rustix::fs;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -38,6 +42,7 @@ pub fn create(
 ) -> Result<Record, ShareError> {
     let key = NameKey::of(&wanted.name);
     let mut refusals = 0;
+    let mut gone = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         let Some(found) = store::find::<Record>(share, key)? else {
@@ -92,7 +97,16 @@ pub fn create(
                     return Err(ShareError::Different { difference });
                 }
                 if record.state == State::Ready {
-                    return Ok(found.record);
+                    let path = &record.wanted.sub_dir;
+                    if exists_at(share, path)? {
+                        return Ok(found.record);
+                    }
+                    // On its way back from a late deletion, or of a volume that was deleted since the look.
+                    gone += 1;
+                    if gone < 6 {
+                        continue;
+                    }
+                    return Err(ShareError::FolderGone { path: path.clone() });
                 }
                 if record.needs_copy() {
                     copy_source(share, &found, progress)?;
@@ -114,13 +128,16 @@ pub fn create(
 /// # Errors
 /// I/O errors. What is in the way of a creation is said by [`create`].
 pub fn existing(share: &Share, wanted: &Wanted) -> Result<Option<Record>, ShareError> {
-    Ok(store::find::<Record>(share, NameKey::of(&wanted.name))?
-        .map(|found| found.record)
-        .filter(|record| {
-            record.state == State::Ready
-                && record.wanted.name == wanted.name
-                && record.difference(wanted).is_none()
-        }))
+    let found = store::find::<Record>(share, NameKey::of(&wanted.name))?;
+    let record = found.map(|found| found.record).filter(|record| {
+        record.state == State::Ready
+            && record.wanted.name == wanted.name
+            && record.difference(wanted).is_none()
+    });
+    match record {
+        Some(record) if exists_at(share, &record.wanted.sub_dir)? => Ok(Some(record)),
+        _ => Ok(None),
+    }
 }
 
 /// The capacity of a new volume. One that is a copy is not smaller than its source.
@@ -161,32 +178,6 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), Sh
     };
     record.inode = fs::fstat(&folder).doing(doing)?.st_ino;
     Ok(())
-}
-
-/// Gives a volume's folder its owner and mode, as far as they are said.
-fn dress(
-    folder: &OwnedFd,
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-) -> Result<(), ShareError> {
-    let mut mode = mode;
-    if uid.is_some() || gid.is_some() {
-        if mode.is_none() {
-            // A change of owner clears the set-id bits.
-            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
-            mode = Some(stat.st_mode & 0o7777);
-        }
-        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
-            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
-                .to_owned()
-        })?;
-    }
-    match mode {
-        Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
-            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
-        None => Ok(()),
-    }
 }
 
 /// Copies the source of `found`, a record that says creating. The record is to be looked at again.
@@ -327,150 +318,6 @@ fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
     Ok(Claimed::Won)
 }
 
-/// Deletes the volume `nonce` of the name with `key`. One that is not there (any more) is fine.
-///
-/// # Errors
-/// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
-pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            // Another nonce: a newer volume of that name, which a late retry must not hit.
-            _ => return Ok(()),
-        };
-        if found.record.state == State::Deleting {
-            match finish_delete(share, &found) {
-                Err(error) if is_overtaken(&error) => continue,
-                other => return other,
-            }
-        }
-        let mut next = found.record.next();
-        next.state = State::Deleting;
-        match store::update(share, &found, &next) {
-            // Won or lost, the next look tells.
-            Ok(_) => {}
-            // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
-            // way, the record still says ready, and the repeated call does the rest.
-            Err(ShareError::Io { source, .. }) if is_full(&source) => {
-                return finish_delete(share, &found.with(next)?);
-            }
-            Err(other) => return Err(other.unfinished()),
-        }
-    }
-    Err(contended(key))
-}
-
-/// Finishes a deletion that the record tells of.
-///
-/// # Errors
-/// As for [`delete`].
-pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareError> {
-    let record = &found.record;
-    let path = &record.wanted.sub_dir;
-    step("the record says deleting")?;
-    // First, so that none can become the prepared folder after that is set aside.
-    store::discard_copies(share, &found.folder, record.nonce, None)
-        .map_err(ShareError::unfinished)?;
-    if !set_aside(found).map_err(ShareError::unfinished)? {
-        match record.on_delete() {
-            OnDelete::Retain => {}
-            OnDelete::Delete | OnDelete::Archive => {
-                take_away(share, record).map_err(ShareError::unfinished)?;
-            }
-        }
-    }
-    step("the folder is taken away")?;
-    claims::release(share, path, owner(record)).map_err(ShareError::unfinished)?;
-    step("the claim is released")?;
-    // Only now: without it, and with the claim, a repeat would take what lies at the path for ours.
-    trash::discard(share, &found.folder, SET_ASIDE, record.nonce)
-        .map_err(ShareError::unfinished)?;
-    store::remove(share, found).map_err(ShareError::unfinished)
-}
-
-/// The prepared folder of a volume that is deleted before it was placed.
-const SET_ASIDE: &str = "withdrawn";
-
-/// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
-fn set_aside(found: &Found) -> Result<bool, ShareError> {
-    let doing = || "setting the prepared folder aside".to_owned();
-    match beneath::rename(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
-        Ok(()) => {
-            step("the prepared folder is set aside")?;
-            beneath::sync(&found.folder).doing(doing)?;
-            Ok(true)
-        }
-        // Set aside by an earlier call, then; or placed.
-        Err(Errno::NOENT) => beneath::exists(&found.folder, SET_ASIDE).doing(doing),
-        Err(error) => Err(error).doing(doing),
-    }
-}
-
-/// Moves the volume's folder from its path to the trash or the archive.
-///
-/// The move goes by the path, and may come late: hung for an hour on a dead server, while somebody else has finished this
-/// deletion and a new volume has come to the same path. So the folder goes to a waiting place first. If the claim is
-/// ours after that, it was ours at the move; if not, what was moved is another volume's and goes back.
-pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let path = &record.wanted.sub_dir;
-    let doing = || format!("moving {path} to the trash");
-    let parent = match open_parent(share, path) {
-        Ok(parent) => Some(parent),
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => None,
-        Err(other) => return Err(other),
-    };
-    let waiting = trash::waiting_name(record.nonce);
-    if let Some(parent) = &parent
-        && is_ours(share, record)?
-    {
-        match beneath::rename(parent, path.leaf(), &share.trash, &waiting) {
-            // Nothing there: moved by an earlier call, or removed by hand.
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error @ (Errno::BUSY | Errno::XDEV)) => {
-                return Err(ShareError::Blocked {
-                    path: path.clone(),
-                    source: error.into(),
-                });
-            }
-            Err(error) => return Err(error).doing(doing),
-        }
-        step("the folder waits in the trash")?;
-        beneath::sync(parent).doing(doing)?;
-    }
-    if !beneath::exists(&share.trash, &waiting).doing(doing)? {
-        return Ok(());
-    }
-    if !is_ours(share, record)? {
-        return give_back(share, path, &waiting);
-    }
-    if record.on_delete() == OnDelete::Archive {
-        // Unique, and the same on each retry: once it is there, nothing waits any more.
-        let parent = make_parents(share, path)?;
-        let archived = archived_name(path, record.nonce);
-        gone_is_fine(beneath::rename(&share.trash, &waiting, &parent, &archived)).doing(doing)?;
-        beneath::sync(&parent).doing(doing)
-    } else {
-        trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
-    }
-}
-
-/// Whether the record's path is its volume's now. A claim counts only with its record: a creation that came too late may
-/// have left one.
-fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
-    Ok(claims::holds(share, &record.wanted.sub_dir, owner(record))?
-        && store::find::<Record>(share, record.key())?
-            .is_some_and(|found| found.record.nonce == record.nonce))
-}
-
-/// Puts another volume's folder back to its path.
-pub(super) fn give_back(share: &Share, path: &SubPath, waiting: &str) -> Result<(), ShareError> {
-    let parent = open_parent(share, path)?;
-    gone_is_fine(beneath::rename(&share.trash, waiting, &parent, path.leaf()))
-        .doing(|| format!("putting {path} back to its place"))?;
-    beneath::sync(&parent).doing(|| format!("putting {path} back to its place"))
-}
-
 /// Whether somebody else has finished, and removed, what was worked on: NFS says ESTALE of an open folder that is gone.
 pub(super) fn is_overtaken(error: &ShareError) -> bool {
     match error {
@@ -483,126 +330,6 @@ pub(super) fn is_overtaken(error: &ShareError) -> bool {
 /// Whether there is no room on the share.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(beneath::errno(error), Some(Errno::NOSPC | Errno::DQUOT))
-}
-
-fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
-    match result {
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
-    }
-}
-
-/// `archived-<folder>-<nonce>`, cut to fit a file name.
-fn archived_name(path: &SubPath, nonce: Nonce) -> String {
-    let mut leaf = path.leaf().to_owned();
-    let mut end = leaf.len().min(250 - "archived--".len() - Nonce::LENGTH);
-    while !leaf.is_char_boundary(end) {
-        end -= 1;
-    }
-    leaf.truncate(end);
-    format!("archived-{leaf}-{nonce}")
-}
-
-/// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
-/// it is then.
-///
-/// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], and I/O errors.
-pub fn expand(
-    share: &Share,
-    key: NameKey,
-    nonce: Nonce,
-    required: i64,
-    limit: i64,
-) -> Result<Record, ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            _ => return Err(ShareError::NoVolume),
-        };
-        match found.record.state {
-            State::Deleting => return Err(ShareError::NoVolume),
-            State::Creating if found.record.needs_copy() => return Err(ShareError::NoVolume),
-            State::Creating => {
-                finish_create(share, &found)?;
-                continue;
-            }
-            State::Ready => {}
-        }
-        let current = found.record.capacity_bytes;
-        if limit > 0 && current > limit {
-            return Err(ShareError::TooLarge { current, limit });
-        }
-        if current >= required {
-            return Ok(found.record);
-        }
-        let mut next = found.record.next();
-        next.capacity_bytes = required;
-        if let Claimed::Won = store::update(share, &found, &next)? {
-            return Ok(next);
-        }
-    }
-    Err(contended(key))
-}
-
-/// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
-///
-/// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::Adopted`], and I/O errors, after which a repeat is needed.
-pub fn modify(
-    share: &Share,
-    key: NameKey,
-    nonce: Nonce,
-    changes: &Changes,
-) -> Result<Record, ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            _ => return Err(ShareError::NoVolume),
-        };
-        let record = &found.record;
-        match record.state {
-            State::Ready => {}
-            State::Creating if !record.needs_copy() => {
-                finish_create(share, &found)?;
-                continue;
-            }
-            State::Creating | State::Deleting => return Err(ShareError::NoVolume),
-        }
-        let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
-        if record.wanted.adopt {
-            let policy = changes
-                .on_delete
-                .is_some_and(|policy| policy != OnDelete::Retain);
-            let what = match (ownership, policy) {
-                (true, _) => "its owner or mode",
-                (false, true) => "onDelete",
-                (false, false) => return Ok(found.record),
-            };
-            return Err(ShareError::Adopted { what });
-        }
-        if ownership {
-            let path = &record.wanted.sub_dir;
-            let folder = beneath::folder(&share.root, path.to_path())
-                .map_err(blocked(path, || format!("opening {path}")))?;
-            if !is_ours(share, record)? {
-                continue;
-            }
-            dress(&folder, changes.mode, changes.uid, changes.gid)?;
-            step("the folder is changed")?;
-        }
-        let mut next = record.next();
-        next.changes = record.changes.and(changes);
-        if next.changes == record.changes {
-            return Ok(found.record);
-        }
-        if let Claimed::Won = store::update(share, &found, &next)? {
-            return Ok(next);
-        }
-    }
-    Err(contended(key))
 }
 
 /// What is wrong with the volume, for its condition; nothing when all is well.
@@ -632,62 +359,16 @@ pub fn trouble(share: &Share, record: &Record) -> Result<Option<String>, ShareEr
     })
 }
 
-fn owner(record: &Record) -> Owner {
+pub(super) fn owner(record: &Record) -> Owner {
     Owner {
         key: record.key(),
         nonce: record.nonce,
     }
 }
 
-fn contended(key: NameKey) -> ShareError {
+pub(super) fn contended(key: NameKey) -> ShareError {
     ShareError::Contended {
         what: format!("the volume with the record volumes/{key}"),
-    }
-}
-
-/// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
-fn blocked(path: &SubPath, doing: impl FnOnce() -> String) -> impl FnOnce(io::Error) -> ShareError {
-    move |source| match beneath::errno(&source) {
-        Some(Errno::LOOP | Errno::XDEV | Errno::NOTDIR) => ShareError::Blocked {
-            path: path.clone(),
-            source,
-        },
-        _ => ShareError::Io {
-            doing: doing(),
-            source,
-        },
-    }
-}
-
-fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    beneath::folder(&share.root, path.parent())
-        .map_err(blocked(path, || format!("opening the folder above {path}")))
-}
-
-fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    let doing = || format!("making the folders above {path}");
-    let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, doing))?;
-    for component in &path.components()[..path.components().len() - 1] {
-        let made = beneath::make_folder(&at, component, 0o755).map_err(blocked(path, doing))?;
-        let next = beneath::folder(&at, component).map_err(blocked(path, doing))?;
-        if made {
-            // The umask may have taken what other users need to get to the volume.
-            fs::fchmod(&next, Mode::from_raw_mode(0o755)).doing(doing)?;
-            beneath::sync(&at).doing(doing)?;
-        }
-        at = next;
-    }
-    Ok(at)
-}
-
-/// Whether a folder is at `path`.
-fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
-    match beneath::folder(&share.root, path.to_path()) {
-        Ok(_) => Ok(true),
-        // A mode that keeps this driver out says that the folder is there.
-        Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
-        Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
     }
 }
 
@@ -696,6 +377,15 @@ fn refuse_to_adopt(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     if !exists_at(share, path)? {
         return Err(ShareError::NothingToAdopt { path: path.clone() });
     }
+    claims::taken(share, path)?.map_or(Ok(()), Err)
+}
+
+/// Refuses a folder that is, lies in, or holds a volume's: it cannot be a share of its own, where nobody would know of that
+/// volume.
+///
+/// # Errors
+/// [`ShareError::Overlap`], and I/O errors.
+pub fn refuse_claimed(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     claims::taken(share, path)?.map_or(Ok(()), Err)
 }
 

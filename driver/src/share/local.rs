@@ -78,6 +78,12 @@ impl<R: ShareRoots> ShareRoots for LocalOr<R> {
             self.other.open(export, mount_options)
         }
     }
+
+    fn forget(&self, export: &Export, mount_options: &[String]) {
+        if !self.local.has(export) {
+            self.other.forget(export, mount_options);
+        }
+    }
 }
 
 #[cfg(test)]

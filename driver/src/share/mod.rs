@@ -1,12 +1,15 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
-mod beneath;
+pub(crate) mod beneath;
+pub mod changes;
 mod claims;
 pub mod copy;
 mod crash;
 pub mod database;
+pub mod deletion;
 pub mod error;
 pub mod fill;
+mod folders;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;

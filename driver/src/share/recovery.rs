@@ -4,6 +4,7 @@
 use super::beneath;
 use super::copy::Progress;
 use super::database::Share;
+use super::deletion;
 use super::error::{Doing, ShareError};
 use super::lifecycle;
 use super::record::{Record, State};
@@ -110,7 +111,7 @@ pub fn recover<G>(
                 Some(_guard) if unfinished == State::Creating => {
                     lifecycle::finish_create(share, &found).map(drop)
                 }
-                Some(_guard) => lifecycle::finish_delete(share, &found),
+                Some(_guard) => deletion::finish_delete(share, &found),
             },
         };
         failures.extend(done.err());
@@ -137,7 +138,7 @@ fn give_back(share: &Share, record: &Record, waiting: &str) -> Result<(), ShareE
     let path = &record.wanted.sub_dir;
     let there = beneath::folder(&share.root, path.to_path());
     match there {
-        Err(error) if beneath::is_gone(&error) => lifecycle::give_back(share, path, waiting),
+        Err(error) if beneath::is_gone(&error) => deletion::give_back(share, path, waiting),
         Err(error) => Err(error).doing(|| format!("looking for {path}")),
         Ok(_) => Ok(()),
     }

@@ -4,6 +4,7 @@ use crate::export::Export;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub trait ShareRoots: Send + Sync + 'static {
         export: &'a Export,
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
+
+    /// Lets go of a root folder that is kept for `export` and these options: the server does not know it any more, so the
+    /// next [`ShareRoots::open`] must get it anew. Nothing to do where none are kept.
+    fn forget(&self, _export: &Export, _mount_options: &[String]) {}
 }
 
 /// Why a share's root folder cannot be had.
@@ -47,6 +52,14 @@ pub enum RootError {
     NotExported {
         /// What was to be opened.
         export: Export,
+    },
+    /// The export is a folder of this machine, and that is not there.
+    #[error("{export}: {}, its folder on this machine, does not exist", .folder.display())]
+    NoFolder {
+        /// What was to be opened.
+        export: Export,
+        /// The folder.
+        folder: PathBuf,
     },
     /// The server refuses this client.
     #[error("{export}: the server refuses this client")]

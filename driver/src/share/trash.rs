@@ -14,9 +14,10 @@ use super::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -207,8 +208,7 @@ impl Purger<'_> {
 
     /// Opens an entry; nothing when it is gone. A mode that keeps its owner out is changed: nobody else uses it.
     fn open(&self, name: &CStr) -> io::Result<Option<OwnedFd>> {
-        let path = || std::path::Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        use std::os::unix::ffi::OsStrExt;
+        let path = || OsStr::from_bytes(name.to_bytes());
         match beneath::folder(self.trash, path()) {
             Ok(folder) => {
                 let mode = fs::fstat(&folder)?.st_mode;
@@ -219,8 +219,7 @@ impl Purger<'_> {
             }
             Err(error) if beneath::is_gone(&error) => Ok(None),
             Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => {
-                // It cannot be a symlink: those were unlinked above.
-                fs::chmodat(self.trash, name, Mode::RWXU, AtFlags::empty())?;
+                beneath::change_mode(self.trash, path(), Mode::RWXU)?;
                 beneath::folder(self.trash, path()).map(Some)
             }
             Err(error) => Err(error),
@@ -267,7 +266,7 @@ impl Purger<'_> {
         match fs::renameat(folder, name, self.trash, &*entry) {
             // An ordinary user may move a folder to another one only with the right to write in it.
             Err(Errno::ACCESS) => {
-                fs::chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
+                beneath::change_mode(folder, OsStr::from_bytes(name.to_bytes()), Mode::RWXU)?;
                 fs::renameat(folder, name, self.trash, &*entry)?;
             }
             other => other?,

@@ -1,15 +1,17 @@
 //! Shares that lose their records, are slow, or were damaged.
 
 use crate::calls::*;
-use csi_driver_nfs::controller::Controller;
+use csi_driver_nfs::controller::{Controller, ControllerConfig};
 use csi_driver_nfs::export::Export;
 use csi_driver_nfs::share::local::LocalRoots;
 use csi_driver_nfs::share::roots::{Root, RootError, ShareRoots};
-use csi_proto::v1::CreateVolumeRequest;
 use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
+use std::io::ErrorKind;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tonic::{Code, Request};
 
@@ -145,9 +147,7 @@ impl ShareRoots for Slow {
     }
 }
 
-#[tokio::test]
-async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
-    let host = Host::new();
+fn slow(host: &Host) -> (Arc<Slow>, Controller) {
     let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
     let slow = Arc::new(Slow {
         roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
@@ -156,7 +156,13 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     });
     let mut config = host.config();
     config.roots = slow.clone();
-    let controller = Controller::new(config);
+    (slow, Controller::new(config))
+}
+
+#[tokio::test]
+async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
+    let host = Host::new();
+    let (slow, controller) = slow(&host);
     let hurried = |request: CreateVolumeRequest| {
         let mut request = Request::new(request);
         request
@@ -185,4 +191,252 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     let volume = create(&controller, request("v")).await.unwrap();
     assert!(host.at("v").is_dir());
     delete(&controller, &volume.volume_id).await.unwrap();
+}
+
+/// A server with one export, which takes the options that it knows and remembers with which it was asked.
+struct Picky {
+    roots: LocalRoots,
+    asked: Mutex<Vec<Vec<String>>>,
+}
+
+impl ShareRoots for Picky {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(async move {
+            self.asked.lock().unwrap().push(mount_options.to_vec());
+            if export.server() != "10.0.0.4" {
+                return Err(RootError::Resolve {
+                    export: export.clone(),
+                    detail: "no such host".to_owned(),
+                });
+            }
+            if mount_options.iter().any(|option| option == "nosuchoption") {
+                return Err(RootError::Io {
+                    export: export.clone(),
+                    source: std::io::Error::new(ErrorKind::InvalidInput, "nosuchoption"),
+                });
+            }
+            self.roots.open(export, mount_options).await
+        })
+    }
+}
+
+impl Picky {
+    fn last(&self) -> Vec<String> {
+        self.asked.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+fn picky(host: &Host) -> (Arc<Picky>, Controller) {
+    let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let picky = Arc::new(Picky {
+        roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
+        asked: Mutex::default(),
+    });
+    let controller = Controller::new(ControllerConfig::new(picky.clone()));
+    (picky, controller)
+}
+
+#[tokio::test]
+async fn a_share_that_cannot_be_opened_is_not_kept() {
+    let host = Host::new();
+    let (_, controller) = picky(&host);
+    let own = [("server", "10.0.0.4"), ("share", "/nfs_share")];
+    let volume = create(&controller, with_parameters("v", &own))
+        .await
+        .unwrap();
+    let typo = [("server", "no-such.invalid"), ("share", "/x")];
+    let answer = create(&controller, with_parameters("w", &typo)).await;
+    refused(answer, Code::Unavailable, &["no-such.invalid"]);
+    let typo = [("server", "10.0.0.4"), ("share", "/typo")];
+    let answer = create(&controller, with_parameters("w", &typo)).await;
+    refused(answer, Code::FailedPrecondition, &["/typo"]);
+    let forged = volume.volume_id.replace("nfs_share", "forged");
+    let answer = delete(&controller, &forged).await;
+    refused(answer, Code::FailedPrecondition, &["/forged"]);
+    let capacity = GetCapacityRequest {
+        parameters: map(&[("server", "10.0.0.4"), ("share", "/asked")]),
+        ..Default::default()
+    };
+    let answer = controller.get_capacity(Request::new(capacity)).await;
+    refused(answer, Code::FailedPrecondition, &["/asked"]);
+    assert_eq!(list(&controller).await, [volume.volume_id]);
+}
+
+#[tokio::test]
+async fn options_that_were_refused_are_not_kept() {
+    let host = Host::new();
+    let (server, controller) = picky(&host);
+    let with = |name: &str, options: &str| {
+        let pairs = [
+            ("server", "10.0.0.4"),
+            ("share", "/nfs_share"),
+            ("mountOptions", options),
+        ];
+        with_parameters(name, &pairs)
+    };
+    let wrong = create(&controller, with("v", "nosuchoption")).await;
+    refused(wrong, Code::InvalidArgument, &["nosuchoption"]);
+    let volume = create(&controller, with("v", "vers=3")).await.unwrap();
+    get(&controller, &volume.volume_id).await.unwrap();
+    assert_eq!(server.last(), ["vers=3"]);
+    let wrong = create(&controller, with("w", "nosuchoption")).await;
+    refused(wrong, Code::InvalidArgument, &["nosuchoption"]);
+    get(&controller, &volume.volume_id).await.unwrap();
+    // The server speaks another version now.
+    create(&controller, with("w", "vers=4.2")).await.unwrap();
+    assert_eq!(list(&controller).await.len(), 2);
+    assert_eq!(server.last(), ["vers=4.2"]);
+    delete(&controller, &volume.volume_id).await.unwrap();
+    controller.settle().await;
+}
+
+#[tokio::test]
+async fn the_end_waits_for_operations_and_for_nothing_else() {
+    let host = Host::new();
+    create(&host.controller(), request("kept")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    // A recovery that hangs on its server.
+    controller.start();
+    let hurried = {
+        let mut request = Request::new(request("v"));
+        let bound = "60m".parse().unwrap();
+        request.metadata_mut().insert("grpc-timeout", bound);
+        request
+    };
+    let answer = controller.create_volume(hurried).await;
+    refused(answer, Code::Aborted, &["goes on"]);
+    let end = controller.clone();
+    let mut end = tokio::spawn(async move { end.stop().await });
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut end).await;
+    assert!(early.is_err(), "the creation whose caller has gone runs");
+    slow.gate.add_permits(10);
+    end.await.unwrap();
+    assert!(host.at("v").is_dir());
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_a_share_that_is_away() {
+    let (_, controller) = slow(&Host::new());
+    controller.start();
+    tokio::task::yield_now().await;
+    controller.stop().await;
+    let (_, controller) = picky(&Host::new());
+    // A purge that cannot be done now is not waited for either.
+    let id = "away/x#00000000000000000000000000.0000000000000000.0000000000000000";
+    let answer = delete(&controller, id).await;
+    refused(answer, Code::Unavailable, &["away"]);
+    controller.stop().await;
+}
+
+/// A server that exports its path to version 3 only.
+struct Old(LocalRoots);
+
+impl ShareRoots for Old {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(async move {
+            if !mount_options.iter().any(|option| option == "vers=3") {
+                return Err(RootError::NotExported {
+                    export: export.clone(),
+                });
+            }
+            self.0.open(export, mount_options).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn volumes_that_need_mount_options_are_found_after_a_restart() {
+    let (host, work) = (Host::new(), tempfile::tempdir().unwrap());
+    let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let folder = host.folder.path().to_owned();
+    let old = Arc::new(Old(LocalRoots::new([(export, folder)])));
+    let config = |remember: Option<&str>| {
+        let mut config = ControllerConfig::new(old.clone());
+        config.remember = remember.map(|name| work.path().join(name));
+        config
+    };
+    let share = [("server", "10.0.0.4"), ("share", "/nfs_share")];
+    let with_option = |name: &str| {
+        let mut request = with_parameters(name, &share);
+        let option = map(&[("mountOptions", "vers=3")]);
+        request.parameters.extend(option);
+        request
+    };
+    let first = Controller::new(config(Some("options")));
+    let kept = create(&first, with_option("kept")).await.unwrap();
+    let lost = create(&first, with_option("lost")).await.unwrap();
+    // Another one that makes a volume without the option has it from the file.
+    let second = Controller::new(config(Some("options")));
+    create(&second, with_parameters("w", &share)).await.unwrap();
+    get(&second, &kept.volume_id).await.unwrap();
+    assert_eq!(list(&second).await.len(), 3);
+    // Without the file the id is enough to find the share, and a name is not.
+    let third = Controller::new(config(None));
+    let answer = create(&third, with_parameters("x", &share)).await;
+    refused(answer, Code::FailedPrecondition, &["no such export"]);
+    assert_eq!(expand(&third, &lost.volume_id, 5, 0).await.unwrap(), 5);
+    delete(&third, &lost.volume_id).await.unwrap();
+    assert_eq!(list(&third).await.len(), 2);
+    // What comes out of a secret is kept nowhere.
+    let mut secret = with_parameters("s", &share);
+    secret.secrets = map(&[("mountOptions", "vers=3")]);
+    create(&Controller::new(config(Some("none"))), secret)
+        .await
+        .unwrap();
+    assert!(!work.path().join("none").exists());
+}
+
+#[tokio::test]
+async fn a_volume_is_not_a_share() {
+    let host = Host::new();
+    let exports = ["/x", "/x/tenant", "/x/tenant/in", "/x/above", "/x/free"]
+        .map(|path| Export::parse("nas", path).unwrap());
+    let folders = exports.clone().map(|export| {
+        let below = export.path().trim_start_matches("/x").to_owned();
+        (export, host.at(below.trim_start_matches('/')))
+    });
+    let controller = Controller::new(ControllerConfig::new(Arc::new(LocalRoots::new(folders))));
+    let on = |name: &str, share: &str, sub_dir: &str| {
+        let pairs = [("server", "nas"), ("share", share), ("subDir", sub_dir)];
+        with_parameters(name, &pairs)
+    };
+    for (name, sub_dir) in [("t", "tenant"), ("b", "above/below")] {
+        create(&controller, on(name, "/x", sub_dir)).await.unwrap();
+    }
+    std::fs::create_dir(host.at("tenant/in")).unwrap();
+    std::fs::create_dir(host.at("free")).unwrap();
+    for (share, word) in [
+        ("/x/tenant", "is the folder of"),
+        ("/x/tenant/in", "is inside"),
+        ("/x/above", "contains"),
+    ] {
+        let answer = create(&controller, on("w", share, "w")).await;
+        refused(answer, Code::InvalidArgument, &[share, word, "nas:/x"]);
+    }
+    assert_eq!(std::fs::read_dir(host.at("tenant")).unwrap().count(), 1);
+    create(&controller, on("w", "/x/free", "w")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_volume_without_its_folder_is_not_answered_as_made() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    std::fs::remove_dir(host.at("v")).unwrap();
+    let answer = create(&controller, request("v")).await;
+    refused(
+        answer,
+        Code::FailedPrecondition,
+        &["v is missing", "delete"],
+    );
+    delete(&controller, &volume.volume_id).await.unwrap();
+    create(&controller, request("v")).await.unwrap();
 }

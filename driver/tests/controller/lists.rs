@@ -126,3 +126,37 @@ async fn a_share_that_cannot_be_listed_fails_the_list() {
     let answer = page(&Controller::new(config), 0, "").await;
     refused(answer, Code::FailedPrecondition, &["10.0.0.5:/away"]);
 }
+
+#[tokio::test]
+async fn a_share_with_two_addresses_is_listed_once() {
+    let host = Host::new();
+    let exports = ["nas", "nas.example.org"].map(|server| Export::parse(server, "/x").unwrap());
+    let folders = exports
+        .clone()
+        .map(|export| (export, host.folder.path().to_owned()));
+    let mut config = ControllerConfig::new(Arc::new(LocalRoots::new(folders)));
+    config.other_exports = exports.to_vec();
+    let both = Controller::new(config.clone());
+    let mut made = Vec::new();
+    for name in ["u", "v", "w"] {
+        let wanted = with_parameters(name, &[("server", "nas"), ("share", "/x")]);
+        made.push(create(&both, wanted).await.unwrap().volume_id);
+    }
+    made.sort();
+    // The first list after a start, in one page and in three.
+    let mut whole = list(&Controller::new(config.clone())).await;
+    whole.sort();
+    assert_eq!(whole, made);
+    let controller = Controller::new(config);
+    let (mut seen, mut token) = (Vec::new(), String::new());
+    loop {
+        let page = page(&controller, 1, &token).await.unwrap();
+        seen.extend(ids(&page));
+        token = page.next_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    seen.sort();
+    assert_eq!(seen, made);
+}

@@ -56,6 +56,10 @@ async fn requests_are_checked() {
         (parameter("share", "fast"), vec!["fast", "--share NAME="]),
         (address("s p", "a"), vec!["s p"]),
         (address("s", "a/../b"), vec!["a/../b"]),
+        (
+            address("s", "a/.csi-nfs/trash"),
+            vec!["driver's own folder"],
+        ),
         (address("s", &"x".repeat(90)), vec!["128", "--share NAME="]),
         (parameter("subDir", "/"), vec!["subDir", "the share itself"]),
         (parameter("subDir", "a/../b"), vec!["subDir", ".."]),
@@ -83,6 +87,16 @@ async fn requests_are_checked() {
     );
     refused(get(c, "nobody's").await, Code::NotFound, &["nobody's"]);
     delete(c, "nobody's").await.unwrap();
+    let peer = "10.0.0.4#nfs_share#pvc-1#uuid#delete";
+    delete(c, peer).await.unwrap();
+    let mut config = host.config();
+    config.has_peer_name = true;
+    let successor = Controller::new(config);
+    for id in [peer, "10.0.0.4/nfs_share/pvc-1"] {
+        let answer = delete(&successor, id).await;
+        refused(answer, Code::FailedPrecondition, &[id, "nfs.csi.k8s.io"]);
+    }
+    delete(&successor, "nobody").await.unwrap();
     refused(
         expand(c, "", 1, 0).await,
         Code::InvalidArgument,
@@ -92,6 +106,11 @@ async fn requests_are_checked() {
         expand(c, "nobody's", 1, 0).await,
         Code::NotFound,
         &["nobody's"],
+    );
+    refused(
+        expand(c, "nobody's", 0, 0).await,
+        Code::InvalidArgument,
+        &["required_bytes or limit_bytes"],
     );
     refused(
         expand(c, "nobody's", 2, 1).await,
@@ -169,7 +188,30 @@ async fn servers_and_mount_options_go_through_their_checks() {
 #[tokio::test]
 async fn capabilities_are_validated_against_the_volume() {
     let host = Host::new();
-    let controller = host.controller();
+    let mut config = host.config();
+    config.check_mount_options = Arc::new(|options| match options.iter().any(|o| o == "evil") {
+        true => Err("the mount option evil is not allowed".to_owned()),
+        false => Ok(()),
+    });
+    let controller = Controller::new(config);
+    let mounting = |change: &dyn Fn(&mut MountVolume)| {
+        let mut volume = MountVolume::default();
+        change(&mut volume);
+        VolumeCapability {
+            access_type: Some(AccessType::Mount(volume)),
+            ..mount()
+        }
+    };
+    let flagged = mounting(&|volume| volume.mount_flags.push("evil".to_owned()));
+    let grouped = mounting(&|volume| volume.volume_mount_group = "1000".to_owned());
+    let mut with_group = request("w");
+    with_group.volume_capabilities = vec![grouped.clone()];
+    let answer = create(&controller, with_group).await;
+    refused(
+        answer,
+        Code::InvalidArgument,
+        &["volume_mount_group", "gid"],
+    );
     let wanted = with_parameters("v", &[("onDelete", "retain")]);
     let volume = create(&controller, wanted.clone()).await.unwrap();
     let validate = async |change: &dyn Fn(&mut ValidateVolumeCapabilitiesRequest)| {
@@ -195,6 +237,14 @@ async fn capabilities_are_validated_against_the_volume() {
         (
             validate(&|r| r.volume_capabilities.push(block())).await,
             "block",
+        ),
+        (
+            validate(&|r| r.volume_capabilities.push(flagged.clone())).await,
+            "evil",
+        ),
+        (
+            validate(&|r| r.volume_capabilities.push(grouped.clone())).await,
+            "volume_mount_group",
         ),
         (
             validate(&|r| r.volume_context.extend(map(&[("subDir", "else")]))).await,

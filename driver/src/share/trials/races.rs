@@ -101,7 +101,7 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                                 store::find::<Record>(&share, NameKey::of(&name)).unwrap()
                             {
                                 let size = 1 << 31;
-                                match lifecycle::expand(
+                                match changes::expand(
                                     &share,
                                     found.record.key(),
                                     found.record.nonce,
@@ -164,7 +164,7 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
         if recover {
             trial.recover();
         } else {
-            lifecycle::take_away(&share, &late.record).unwrap();
+            deletion::take_away(&share, &late.record).unwrap();
         }
         assert_eq!(std::fs::read(trial.at("v/file")).unwrap(), b"data");
         assert_eq!(trial.records(), [new]);

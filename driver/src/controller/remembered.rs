@@ -1,0 +1,104 @@
+//! The mount options that shares were opened with, kept over restarts. Owns the file in the work folder. It is a hint, and no
+//! more: without it a call must bring its options again. Options out of secrets are not for this file.
+
+use crate::export::Export;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Shares that are remembered at most; each came from a request that succeeded.
+const MOST: usize = 1000;
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    server: String,
+    share: String,
+    options: Vec<String>,
+}
+
+/// The options of shares, and the file that they are kept in.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    file: Option<PathBuf>,
+    options: BTreeMap<Export, Vec<String>>,
+}
+
+impl Remembered {
+    /// What `file` tells. One that cannot be read or understood tells nothing.
+    pub(super) fn load(file: Option<PathBuf>) -> Self {
+        let text = file.as_deref().and_then(|file| fs::read(file).ok());
+        let entries: Vec<Entry> = text
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let options = entries.into_iter().filter_map(|entry| {
+            let export = Export::parse(&entry.server, &entry.share).ok()?;
+            Some((export, entry.options))
+        });
+        Self {
+            file,
+            options: options.collect(),
+        }
+    }
+
+    pub(super) fn get(&self, export: &Export) -> Option<&Vec<String>> {
+        self.options.get(export)
+    }
+
+    /// Remembers the options of a share and writes the file, unless they are known.
+    ///
+    /// # Errors
+    /// When the file cannot be written; they are remembered by this process all the same.
+    pub(super) fn set(&mut self, export: &Export, options: &[String]) -> io::Result<()> {
+        if self.get(export).map(Vec::as_slice) == Some(options) || self.options.len() >= MOST {
+            return Ok(());
+        }
+        self.options.insert(export.clone(), options.to_vec());
+        match &self.file {
+            Some(file) => write(file, &self.options),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()> {
+    let entries: Vec<Entry> = options
+        .iter()
+        .map(|(export, options)| Entry {
+            server: export.server().to_owned(),
+            share: export.path().to_owned(),
+            options: options.clone(),
+        })
+        .collect();
+    let draft = file.with_extension("draft");
+    let mut content: File = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&draft)?;
+    content.write_all(&serde_json::to_vec_pretty(&entries)?)?;
+    content.sync_all()?;
+    fs::rename(&draft, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_outlive_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options.json");
+        let export = Export::parse("fe80::1", "/a b").unwrap();
+        let mut first = Remembered::load(Some(file.clone()));
+        assert!(first.get(&export).is_none());
+        first.set(&export, &["vers=3".to_owned()]).unwrap();
+        let again = Remembered::load(Some(file.clone()));
+        assert_eq!(again.get(&export).unwrap(), &["vers=3"]);
+        fs::write(&file, "[{").unwrap();
+        assert!(Remembered::load(Some(file)).get(&export).is_none());
+    }
+}

@@ -1,0 +1,143 @@
+//! What can be changed of a volume that exists: its size, and the owner, mode and policy of its folder. Blocking; must not know
+//! gRPC.
+
+use super::beneath;
+use super::crash::step;
+use super::database::Share;
+use super::deletion::is_ours;
+use super::error::{Doing, ShareError};
+use super::folders::blocked;
+use super::lifecycle::{contended, finish_create};
+use super::record::{Changes, OnDelete, Record, State};
+use super::store::{self, ATTEMPTS, Claimed, pause};
+use super::token::{NameKey, Nonce};
+use rustix::fs::{self, Gid, Mode, Uid};
+use std::os::fd::OwnedFd;
+
+/// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
+/// it is then.
+///
+/// # Errors
+/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], and I/O errors.
+pub fn expand(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    required: i64,
+    limit: i64,
+) -> Result<Record, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Record>(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            _ => return Err(ShareError::NoVolume),
+        };
+        match found.record.state {
+            State::Deleting => return Err(ShareError::NoVolume),
+            State::Creating if found.record.needs_copy() => return Err(ShareError::NoVolume),
+            State::Creating => {
+                finish_create(share, &found)?;
+                continue;
+            }
+            State::Ready => {}
+        }
+        let current = found.record.capacity_bytes;
+        if limit > 0 && current > limit {
+            return Err(ShareError::TooLarge { current, limit });
+        }
+        if current >= required {
+            return Ok(found.record);
+        }
+        let mut next = found.record.next();
+        next.capacity_bytes = required;
+        if let Claimed::Won = store::update(share, &found, &next)? {
+            return Ok(next);
+        }
+    }
+    Err(contended(key))
+}
+
+/// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
+///
+/// # Errors
+/// [`ShareError::NoVolume`], [`ShareError::Adopted`], and I/O errors, after which a repeat is needed.
+pub fn modify(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    changes: &Changes,
+) -> Result<Record, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Record>(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            _ => return Err(ShareError::NoVolume),
+        };
+        let record = &found.record;
+        match record.state {
+            State::Ready => {}
+            State::Creating if !record.needs_copy() => {
+                finish_create(share, &found)?;
+                continue;
+            }
+            State::Creating | State::Deleting => return Err(ShareError::NoVolume),
+        }
+        let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
+        if record.wanted.adopt {
+            let policy = changes
+                .on_delete
+                .is_some_and(|policy| policy != OnDelete::Retain);
+            let what = match (ownership, policy) {
+                (true, _) => "its owner or mode",
+                (false, true) => "onDelete",
+                (false, false) => return Ok(found.record),
+            };
+            return Err(ShareError::Adopted { what });
+        }
+        if ownership {
+            let path = &record.wanted.sub_dir;
+            let folder = beneath::folder(&share.root, path.to_path())
+                .map_err(blocked(path, || format!("opening {path}")))?;
+            if !is_ours(share, record)? {
+                continue;
+            }
+            dress(&folder, changes.mode, changes.uid, changes.gid)?;
+            step("the folder is changed")?;
+        }
+        let mut next = record.next();
+        next.changes = record.changes.and(changes);
+        if next.changes == record.changes {
+            return Ok(found.record);
+        }
+        if let Claimed::Won = store::update(share, &found, &next)? {
+            return Ok(next);
+        }
+    }
+    Err(contended(key))
+}
+
+/// Gives a volume's folder its owner and mode, as far as they are said.
+pub(super) fn dress(
+    folder: &OwnedFd,
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), ShareError> {
+    let mut mode = mode;
+    if uid.is_some() || gid.is_some() {
+        if mode.is_none() {
+            // A change of owner clears the set-id bits.
+            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
+            mode = Some(stat.st_mode & 0o7777);
+        }
+        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
+            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
+                .to_owned()
+        })?;
+    }
+    match mode {
+        Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
+            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,69 @@
+//! One folder on its way through a copy, with its place in the tree and what is left to do for it. Must not do I/O.
+
+use super::attributes::{Attribute, Basics};
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A folder on its way.
+pub(super) struct Node {
+    pub parent: Option<Arc<Node>>,
+    pub name: CString,
+    pub state: Mutex<State>,
+    /// Its listing, batches and folders that are not done.
+    pub unfinished: AtomicUsize,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub pair: Option<Arc<Pair>>,
+    /// What the folder is to get in the end; nothing when it went away before it was copied.
+    pub rest: Option<(Basics, Vec<Attribute>)>,
+}
+
+pub(super) struct Pair {
+    pub source: OwnedFd,
+    pub target: OwnedFd,
+}
+
+impl Node {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Itself and the folders above it, without the root.
+    fn chain(self: &Arc<Self>) -> Vec<Arc<Node>> {
+        let mut chain = Vec::new();
+        let mut at = Arc::clone(self);
+        while let Some(parent) = at.parent.clone() {
+            chain.push(at);
+            at = parent;
+        }
+        chain
+    }
+
+    /// The path from the root, for people.
+    pub fn path(self: &Arc<Self>, name: Option<&CStr>) -> String {
+        let chain = self.chain();
+        let mut names: Vec<_> = chain.iter().rev().map(|node| &*node.name).collect();
+        names.extend(name);
+        let texts: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+        let path = texts.join("/");
+        match path.char_indices().rev().nth(400) {
+            Some((at, _)) => format!("…{}", &path[at..]),
+            None if path.is_empty() => ".".to_owned(),
+            None => path,
+        }
+    }
+}
+
+impl Drop for Node {
+    /// One after the other: a deep tree would overflow the stack.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(node) = next {
+            next = Arc::into_inner(node).and_then(|mut node| node.parent.take());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The folders of volumes by their paths: looking for them, and making those above. Owns how a symlink, a mount or a file in
+//! the way is said.
+
+use super::beneath;
+use super::database::Share;
+use super::error::{Doing, ShareError};
+use super::sub_path::SubPath;
+use rustix::fs::{self, Mode};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
+pub(super) fn blocked(
+    path: &SubPath,
+    doing: impl FnOnce() -> String,
+) -> impl FnOnce(io::Error) -> ShareError {
+    move |source| match beneath::errno(&source) {
+        Some(Errno::LOOP | Errno::XDEV | Errno::NOTDIR) => ShareError::Blocked {
+            path: path.clone(),
+            source,
+        },
+        _ => ShareError::Io {
+            doing: doing(),
+            source,
+        },
+    }
+}
+
+pub(super) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+    beneath::folder(&share.root, path.parent())
+        .map_err(blocked(path, || format!("opening the folder above {path}")))
+}
+
+pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+    let doing = || format!("making the folders above {path}");
+    let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, doing))?;
+    for component in &path.components()[..path.components().len() - 1] {
+        let made = beneath::make_folder(&at, component, 0o755).map_err(blocked(path, doing))?;
+        let next = beneath::folder(&at, component).map_err(blocked(path, doing))?;
+        if made {
+            // The umask may have taken what other users need to get to the volume.
+            fs::fchmod(&next, Mode::from_raw_mode(0o755)).doing(doing)?;
+            beneath::sync(&at).doing(doing)?;
+        }
+        at = next;
+    }
+    Ok(at)
+}
+
+/// Whether a folder is at `path`.
+pub(super) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
+    match beneath::folder(&share.root, path.to_path()) {
+        Ok(_) => Ok(true),
+        // A mode that keeps this driver out says that the folder is there.
+        Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
+        Err(error) if beneath::is_gone(&error) => Ok(false),
+        Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
+    }
+}
