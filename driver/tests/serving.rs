@@ -6,7 +6,8 @@ mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
-    GetPluginInfoRequest, GetPluginInfoResponse, NodeGetInfoRequest, NodeGetInfoResponse,
+    CreateVolumeRequest, CreateVolumeResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    NodeGetInfoRequest, NodeGetInfoResponse,
 };
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, ProbeRequest, ProbeResponse};
 use rig::{Client, Driver, Rig, publish_request, run};
@@ -184,30 +185,27 @@ async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
     assert_eq!(rig.mounts("target").len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn of_drivers_that_start_at_once_one_serves() {
+/// Two that start at once both find the dead socket of a third. The slower one must not remove the faster one's.
+#[test]
+fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     let rig = Rig::new();
-    for _ in 0..3 {
-        // A dead socket, which each of them may replace.
-        drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
-        let mut commands: Vec<_> = (0..4)
-            .map(|number| {
-                let mut command = rig.driver_command();
-                command.arg(format!("--driver-name=driver-{number}"));
-                Driver::start(&mut command)
-            })
-            .collect();
-        let served = |driver: &mut Driver| driver.wait_for_any(&["serving", "another process"]);
-        let lines: Vec<_> = commands.iter_mut().map(served).collect();
-        let winners: Vec<_> = (0..4)
-            .filter(|&number| !lines[number].contains("another process"))
-            .collect();
-        assert_eq!(winners.len(), 1, "{lines:#?}");
-        let answer = name(&Client::connect(&rig).await).await;
-        assert_eq!(answer, format!("driver-{}", winners[0]));
-        commands.swap_remove(winners[0]).kill();
-        std::fs::remove_file(rig.path("csi.sock")).unwrap();
+    drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
+    let folder = rig.path("csi.sock").parent().unwrap().to_owned();
+    // In the place of the faster one.
+    let lock = std::fs::File::open(&folder).unwrap();
+    lock.lock().unwrap();
+    let mut slower = Driver::start(&mut rig.driver_command());
+    let end = std::time::Instant::now() + rig::LONG;
+    while !slower.has_open(&folder) {
+        assert!(std::time::Instant::now() < end, "{:#?}", slower.log());
+        std::thread::yield_now();
     }
+    std::fs::remove_file(rig.path("csi.sock")).unwrap();
+    let _faster = UnixListener::bind(rig.path("csi.sock")).unwrap();
+    drop(lock);
+    slower.wait_for("another process serves");
+    assert!(!slower.wait().success());
+    assert!(rig.path("csi.sock").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -309,6 +307,39 @@ async fn one_line_a_call_and_no_secret_in_it() {
     assert_eq!(value["request"]["volumeId"], "none\n\u{1b}[31m");
     assert!(value["ms"].as_f64().unwrap() > 0.0);
     assert!(!driver.log().join("\n").contains("hunter2"));
+}
+
+/// Mount options may come from a secret, and then are one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_refused_option_of_a_secret_is_named_without_its_value() {
+    let rig = Rig::new();
+    let mut driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    for (options, named) in [
+        ("password=hunter two", "password"),
+        ("vers=hunter3", "vers"),
+    ] {
+        let request = CreateVolumeRequest {
+            name: "v".to_owned(),
+            volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
+            parameters: [
+                ("server".to_owned(), "server".to_owned()),
+                ("share".to_owned(), "/".to_owned()),
+            ]
+            .into(),
+            secrets: [("mountOptions".to_owned(), options.to_owned())].into(),
+            ..Default::default()
+        };
+        let created: Result<CreateVolumeResponse, _> =
+            client.call("Controller/CreateVolume", request).await;
+        let error = created.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert!(error.message().contains(named), "{error}");
+        assert!(!error.message().contains("hunter"), "{error}");
+        driver.wait_for("CreateVolume");
+    }
+    assert!(!driver.log().join("\n").contains("hunter"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

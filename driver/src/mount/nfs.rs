@@ -186,7 +186,7 @@ fn mount_once(
         rustix::mount::fsconfig_create(&context)
     })();
     configured.map_err(|errno| {
-        let words = kernel_words(&context);
+        let words = without_values(&kernel_words(&context), &source.options);
         let mut failure = refusal(errno, what, &words);
         if is_about_an_option(errno, &words) {
             failure.kind = FailureKind::Option;
@@ -290,13 +290,29 @@ fn kernel_words(context: &OwnedFd) -> String {
     words.join("; ")
 }
 
+/// The kernel's words without values of options, which may come from a secret.
+fn without_values(words: &str, options: &MountOptions) -> String {
+    let mut out = words.to_owned();
+    for (name, value) in &options.nfs {
+        if let Some(value) = value {
+            out = out.replace(&format!("{name}={value}"), name);
+        }
+    }
+    out
+}
+
 /// Whether the kernel refuses an option or its value; its words are all that tells that from other refusals.
 fn is_about_an_option(errno: Errno, words: &str) -> bool {
-    let says = |text: &&str| words.contains(*text);
     matches!(errno, Errno::INVAL | Errno::RANGE)
-        && ["arameter", "Bad value", "out of range", "Value for"]
-            .iter()
-            .any(says)
+        && [
+            "arameter",
+            "Bad value",
+            "out of range",
+            "Value for",
+            "ecognized",
+        ]
+        .iter()
+        .any(|text| words.contains(text))
 }
 
 fn no_nfs_client() -> Failure {
@@ -414,9 +430,15 @@ mod tests {
             "nfs: Unknown parameter 'x'",
             "NFS: Value for 'nconnect' out of range",
             "nfs: Bad value for 'rsize'",
+            "NFS: sec=x option not recognized",
+            "NFS: Unrecognized transport protocol",
         ] {
             assert!(is_about_an_option(Errno::INVAL, words), "{words}");
         }
+        assert_eq!(
+            without_values("NFS: sec=x option not recognized", &options("sec=x")),
+            "NFS: sec option not recognized"
+        );
         assert!(!is_about_an_option(Errno::INVAL, ""));
         assert!(!is_about_an_option(Errno::IO, "Bad value for 'x'"));
     }

@@ -160,22 +160,24 @@ impl Driver {
 
     /// Waits for a log line that holds `text`.
     pub fn wait_for(&mut self, text: &str) -> String {
-        self.wait_for_any(&[text])
-    }
-
-    /// Waits for a log line that holds one of `texts`.
-    pub fn wait_for_any(&mut self, texts: &[&str]) -> String {
         loop {
             match self.lines.recv_timeout(LONG) {
-                Ok(line) if texts.iter().any(|text| line.contains(text)) => return line,
+                Ok(line) if line.contains(text) => return line,
                 Ok(_) => {}
-                Err(error) => panic!("no {texts:?} in the log ({error}): {:#?}", self.log()),
+                Err(error) => panic!("no {text:?} in the log ({error}): {:#?}", self.log()),
             }
         }
     }
 
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+
+    /// Whether the process has `path` open.
+    pub fn has_open(&self, path: &Path) -> bool {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let mut open = descriptors.into_iter().flatten().flatten();
+        open.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == path))
     }
 
     pub fn signal(&self, signal: Signal) {
