@@ -334,11 +334,20 @@ pub fn command(name: &'static str) -> Command {
     root.subcommand(
         Command::new("lifecycle")
             .about("Do what an orchestrator does with a volume, from create to delete")
+            .after_help(
+                "Honours what the driver advertises, and undoes everything in reverse, also after a failure or Ctrl-C.\n\n\
+                 Examples:\n  csi -e embedded: lifecycle\n  \
+                 csi -e unix:///csi/csi.sock lifecycle --cap 5,mount --params server=10.0.0.4,share=/export",
+            )
             .defer(described::<LifecycleFlags>),
     )
     .subcommand(
         Command::new("proxy")
             .about("Carry a connection between stdin and stdout and a driver's socket")
+            .after_help(
+                "Examples:\n  csi proxy --stdio /csi/csi.sock\n  \
+                 csi -e 'exec:kubectl exec -i csi-nfs-node-x7k2p -c nfs -- csi proxy --stdio /csi/csi.sock' node get-info",
+            )
             .defer(described::<RelayFlags>),
     )
     .subcommand(
@@ -349,6 +358,7 @@ pub fn command(name: &'static str) -> Command {
     .subcommand(
         Command::new("completions")
             .about("Print a completion script")
+            .after_help("Example:\n  source <(csi completions bash)")
             .defer(described::<CompletionFlags>),
     )
 }
