@@ -497,6 +497,13 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_word_that_would_mean_more_is_quoted() {
+        for text in ["=", "#", "!", "", "a b"] {
+            assert_eq!(words(&format!("x {}", quoted(text))), ["x", text]);
+        }
+    }
+
     proptest! {
         #[test]
         fn a_quoted_text_is_one_word(text in ".*", id in "[a-z#:/ '\"$;|>\\\\]{1,12}") {
