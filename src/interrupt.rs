@@ -45,6 +45,19 @@ pub fn second_signal_kills() -> io::Result<()> {
     Ok(())
 }
 
+/// Makes SIGTERM and SIGHUP end the process by their default action as long as the flag that is returned is set: while a
+/// line is being typed nobody waits for signals, also when an earlier task has.
+///
+/// # Errors
+/// When the system refuses.
+pub fn ends_while_set() -> io::Result<Arc<AtomicBool>> {
+    let set = Arc::new(AtomicBool::new(false));
+    for number in signals().into_iter().filter(|number| *number != SIGINT) {
+        register_conditional_default(number, Arc::clone(&set))?;
+    }
+    Ok(set)
+}
+
 /// Signals that ask to stop, from the moment on in which this is made: none is lost while nobody waits.
 pub struct Signals(Vec<Signal>);
 

@@ -23,6 +23,7 @@ mod watch;
 
 use crate::cli::Globals;
 use crate::error::{Error, Kind};
+use crate::interrupt;
 use crate::run;
 use clap::Args;
 use complete::Assistant;
@@ -36,6 +37,7 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 /// The flags of `csi shell`.
 #[derive(Args, Debug)]
@@ -121,9 +123,14 @@ fn interact(shell: Shell) -> Result<(), Error> {
     for line in shell.borrow().history.lines() {
         editor.history_mut().add(line).map_err(failed)?;
     }
+    let at_prompt = interrupt::ends_while_set()
+        .map_err(|error| Error::because("signals cannot be watched", &error))?;
     loop {
         let prompt = shell.borrow_mut().prompt();
-        let text = match editor.readline(&prompt) {
+        at_prompt.store(true, Ordering::Relaxed);
+        let line = editor.readline(&prompt);
+        at_prompt.store(false, Ordering::Relaxed);
+        let text = match line {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,

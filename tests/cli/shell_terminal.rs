@@ -390,3 +390,16 @@ fn long_ids_are_listed_in_a_narrow_terminal() {
     shell.expect(&format!("\n…{end}-a\n…{end}-b\n…{end}-c\n"));
     shell.expect("scripted.example.com> controller rm");
 }
+
+#[test]
+fn a_termination_at_the_prompt_ends_it_also_after_a_lifecycle() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let mut terminal = shell(&csi);
+    terminal.expect("> ");
+    terminal.press("lifecycle --params server=localhost,share=/share\r");
+    terminal.expect("controller delete-volume");
+    terminal.expect("> ");
+    terminal.signal(rustix::process::Signal::TERM);
+    assert!(!terminal.ends().success());
+}

@@ -120,6 +120,12 @@ impl Terminal {
         plain(&state.bytes)
     }
 
+    /// Sends a signal to the program.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
     /// Waits until the program ends by itself.
     #[track_caller]
     pub fn ends(&mut self) -> ExitStatus {
