@@ -1,0 +1,123 @@
+//! `csi` as a library: the whole program behind [`main`], so that tests of drivers can use its parts in their own process.
+//!
+//! Owns the order parse, run, exit code. Must not know what any command does.
+
+mod arguments;
+mod call;
+mod call_log;
+mod cli;
+mod completion;
+mod endpoint;
+mod error;
+mod interrupt;
+mod lifecycle;
+mod live_ids;
+mod output;
+mod proxy;
+mod rpc;
+mod run;
+mod session;
+mod shell;
+#[cfg(test)]
+mod shipped_files;
+mod state_folder;
+mod status_details;
+mod validation;
+mod wait;
+
+use error::{Error, Style};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Runs the program with this process's arguments; returns its exit code.
+pub fn main() -> ExitCode {
+    // The embedded driver mounts in a child that is this program again.
+    #[cfg(feature = "embedded")]
+    if let Some(code) = csi_driver_nfs::mount::helper::run_if_child() {
+        return code;
+    }
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let name = called_as(arguments.first());
+    if completion::answer(&arguments, name) {
+        return ExitCode::SUCCESS;
+    }
+    let matches = match cli::command(name).try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error, name, &arguments),
+    };
+    let (result, style) = run::run(&matches, name);
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error, style);
+            error.exit_code(style)
+        }
+    }
+}
+
+/// Called by another name, for example through a symlink, it is what that name promises.
+fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
+    let path = program.map(std::path::Path::new);
+    match path
+        .and_then(|path| path.file_name())
+        .and_then(|name| name.to_str())
+    {
+        Some("csc") => "csc",
+        Some("kubectl-csi") => "kubectl-csi",
+        _ => "csi",
+    }
+}
+
+/// Help and version go to stdout and are a success; everything else is an error of usage.
+fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> ExitCode {
+    if !error.use_stderr() {
+        let style = Style::Text;
+        return match output::print(error.render().to_string().as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let error = Error::because("stdout cannot be written", &error);
+                report(&error, style);
+                error.exit_code(style)
+            }
+        };
+    }
+    let style = match name {
+        "csc" => Style::Csc,
+        _ if wants_json(arguments) => Style::Json,
+        _ => Style::Text,
+    };
+    let wrapped = Error::usage(error.to_string().trim_start_matches("error: ").trim_end());
+    match style {
+        Style::Json | Style::Csc => report(&wrapped, style),
+        // clap's own words, with its colours and its usage line; when stderr is gone there is nobody to tell.
+        Style::Text => {
+            let _ = error.print();
+        }
+    }
+    wrapped.exit_code(style)
+}
+
+/// Whether the command line asks for JSON, as far as that can be told when it could not be parsed.
+fn wants_json(arguments: &[std::ffi::OsString]) -> bool {
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let flag = |word: &str| {
+        matches!(
+            word,
+            "-ojson" | "-ojsonl" | "-o=json" | "-o=jsonl" | "--output=json" | "--output=jsonl"
+        )
+    };
+    words.iter().any(|word| flag(word))
+        || words.windows(2).any(|pair| {
+            matches!(&*pair[0], "-o" | "--output") && matches!(&*pair[1], "json" | "jsonl")
+        })
+}
+
+fn report(error: &Error, style: Style) {
+    if !error.is_reported() {
+        // When stderr is gone too, the exit code is all that is left.
+        let _ = std::io::stderr().write_all(error.render(style).as_bytes());
+    }
+}
