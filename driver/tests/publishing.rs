@@ -209,6 +209,54 @@ async fn read_only_is_refused_to_writers() {
     }
 }
 
+/// The flags of the mount at `target`, as mountinfo has them.
+fn flags(rig: &Rig, target: &str) -> Vec<String> {
+    let mounts = rig.mounts(target);
+    assert_eq!(mounts.len(), 1, "{mounts:?}");
+    let words = mounts[0].split(' ').nth(5).unwrap().split(',');
+    words.map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn programs_and_devices_have_no_power_unless_asked_for() {
+    let rig = Rig::new();
+    // A disk of the share's own, which forbids nothing itself.
+    let mut command = rig.command("mount");
+    command
+        .args(["-t", "tmpfs", "none"])
+        .arg(rig.path("export"));
+    assert!(run(&mut command).0.success());
+    std::fs::create_dir(rig.inside("export/a")).unwrap();
+    let _driver = rig.driver_with(&["--deny-mount-option", "noatime"]);
+    let client = Client::connect(&rig).await;
+    let mode = Mode::MultiNodeMultiWriter;
+    for (number, (options, nosuid, nodev)) in [
+        ("", true, true),
+        ("suid", false, true),
+        ("dev", true, false),
+        ("suid,dev", false, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("t{number}");
+        let mut request = publish_request("a", &rig.path(&target), mode);
+        let context = &mut request.volume_context;
+        context.insert("mountOptions".into(), options.into());
+        for _ in 0..2 {
+            client.publish(request.clone()).await.unwrap();
+            let flags = flags(&rig, &target);
+            let has = |name: &str| flags.iter().any(|flag| flag == name);
+            assert_eq!((has("nosuid"), has("nodev")), (nosuid, nodev), "{flags:?}");
+        }
+    }
+    let mut request = publish_request("a", &rig.path("refused"), mode);
+    let context = &mut request.volume_context;
+    context.insert("mountOptions".into(), "noatime".into());
+    let refused = client.publish(request).await;
+    assert_eq!(code(refused), Code::InvalidArgument);
+}
+
 /// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_unfinished_bind_is_finished_by_a_repeat() {

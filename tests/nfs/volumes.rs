@@ -36,6 +36,7 @@ fn whole_life(version: Version) {
     let on_disk = scene.share.folder().join(&folders[0]).join("written.txt");
     assert_eq!(fs::read_to_string(on_disk).unwrap(), "through the mount");
     is_mounted_as(&scene, version);
+    flags_are(&scene, "first", "nosuid,nodev");
 
     // A second mount of it, read-only.
     scene
@@ -86,6 +87,42 @@ fn is_mounted_as(scene: &Scene, version: Version) {
         Version::V4_2 => "vers=4.2,",
     };
     assert!(line.contains(option), "{line}");
+}
+
+/// The flags of the mount itself, of which mountinfo has "rw" before and how access times are kept behind.
+fn flags_are(scene: &Scene, target: &str, flags: &str) {
+    let target = scene.driver.target(target);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut of_target = mounts
+        .lines()
+        .filter(|line| line.contains(target.to_str().unwrap()));
+    let words = of_target.next().unwrap().split(' ').nth(5).unwrap();
+    let own: Vec<_> = words
+        .split(',')
+        .filter(|word| !matches!(*word, "rw" | "relatime"))
+        .collect();
+    assert_eq!(own.join(","), flags);
+}
+
+#[test]
+fn programs_and_devices_get_their_power_by_options() {
+    for version in [Version::V3, Version::V4_2] {
+        let scene = Scene::new("suid-dev", version);
+        let volume = scene.create("pvc-1");
+        for (options, flags) in [("suid", "nodev"), ("dev", "nosuid"), ("suid,dev", "")] {
+            let target = scene.driver.target(options);
+            let cap = format!("mode=5,type=mount,flag=\"{options}\"");
+            let mut args = vec!["node", "publish", &volume.id, "--cap", &cap];
+            args.extend(["--target-path", target.to_str().unwrap()]);
+            for entry in &volume.context {
+                args.extend(["--vol-context", entry]);
+            }
+            scene.csi.run_args(args).succeeds();
+            flags_are(&scene, options, flags);
+            scene.try_unpublish(&volume, options).succeeds();
+        }
+        scene.has_no_mounts();
+    }
 }
 
 fn stats_are_right(scene: &Scene, id: &str) {

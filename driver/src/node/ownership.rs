@@ -92,6 +92,7 @@ fn is_kubelet_target(target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount::options::MountFlags;
     use crate::node::request::tests::config;
 
     const TOKENS: &str = "#00000000000000000000000000.0000000000000000.0000000000000000";
@@ -104,6 +105,7 @@ mod tests {
             root: root.into(),
             target: target.into(),
             read_only: false,
+            flags: MountFlags::default(),
             fs_type: fs_type.into(),
             source: source.into(),
         }

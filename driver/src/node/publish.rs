@@ -322,7 +322,7 @@ impl Volumes {
             flags: request.options.flags,
         };
         match self.helpers.run(&task, BIND_BOUND).await {
-            Ok(_) if request.options.flags == MountFlags::default() => Ok(None),
+            Ok(_) if request.options.flags == MountFlags::NONE => Ok(None),
             Ok(_) => {
                 let record = self.records.get(target).map_err(Self::record_error)?;
                 if let Some(record) = record {
@@ -388,7 +388,9 @@ fn is_what_was_asked_for(
     let read_only = request.options.flags.read_only;
     match source {
         Source::Nfs { whole, .. } => {
-            let same = record.is_some() || mount.source.to_string_lossy() == whole.to_string();
+            let same = record.is_some()
+                || (mount.source.to_string_lossy() == whole.to_string()
+                    && allows_no_more(mount.flags, request.options.flags));
             same && mount.is_nfs() && mount.read_only == read_only
         }
         // What is bound cannot be told from mountinfo alone. The local file system may be read-only itself.
@@ -398,9 +400,16 @@ fn is_what_was_asked_for(
     }
 }
 
+/// Whether a mount with the flags `here` forbids what one with the flags `wanted` does.
+fn allows_no_more(here: MountFlags, wanted: MountFlags) -> bool {
+    (here.nosuid || !wanted.nosuid)
+        && (here.nodev || !wanted.nodev)
+        && (here.noexec || !wanted.noexec)
+}
+
 /// Whether the flags of the mount are set by a second call, before which a crash may strike.
 fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
-    matches!(source, Source::Local { .. }) && request.options.flags != MountFlags::default()
+    matches!(source, Source::Local { .. }) && request.options.flags != MountFlags::NONE
 }
 
 fn read_only_words(read_only: bool) -> &'static str {

@@ -7,6 +7,7 @@ use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::node::error::NodeError;
+use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
 use csi_proto::v1::NodePublishVolumeRequest;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -145,8 +146,10 @@ pub fn publish(
         .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
-    let mut options =
-        MountOptions::parse(mount_options.iter().map(String::as_str), &config.policy)?;
+    // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
+    let secret = secret_options(&request.secrets);
+    let all = mount_options.iter().chain(&secret).map(String::as_str);
+    let mut options = MountOptions::parse(all, &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
     Ok(PublishRequest {
         volume_id: request.volume_id.clone(),
@@ -325,6 +328,47 @@ pub(crate) mod tests {
                 capability.access_mode = Some(AccessMode { mode: mode.into() });
             }));
         }
+    }
+
+    #[test]
+    fn nosuid_and_nodev_are_lifted_by_options_from_anywhere() {
+        let flags = |change: &dyn Fn(&mut NodePublishVolumeRequest)| {
+            let mut request = request();
+            change(&mut request);
+            let parsed = publish(&request, &config()).unwrap();
+            let flags = parsed.options.flags;
+            (flags.nosuid, flags.nodev, parsed.arguments.mount_options)
+        };
+        assert_eq!(flags(&|_| {}), (true, true, vec![]));
+        let by_context = flags(&|r| {
+            r.volume_context
+                .insert("mountOptions".into(), "suid".into());
+        });
+        assert_eq!(by_context, (false, true, vec!["suid".to_owned()]));
+        let by_capability = flags(&|r| {
+            let mount = MountVolume {
+                mount_flags: vec!["dev".into()],
+                ..Default::default()
+            };
+            r.volume_capability.as_mut().unwrap().access_type = Some(AccessType::Mount(mount));
+        });
+        assert_eq!(by_capability, (true, false, vec!["dev".to_owned()]));
+        // What a secret says is in no record.
+        let by_secret = flags(&|r| {
+            r.secrets.insert("mountOptions".into(), "suid,dev".into());
+        });
+        assert_eq!(by_secret, (false, false, vec![]));
+        let mut config = config();
+        config.policy.denied_options = vec!["suid".into()];
+        let mut denied = request();
+        denied
+            .secrets
+            .insert("mountOptions".into(), "suid=hunter2".into());
+        let error = publish(&denied, &config).unwrap_err().to_string();
+        assert!(
+            error.contains("suid") && !error.contains("hunter"),
+            "{error}"
+        );
     }
 
     #[test]
