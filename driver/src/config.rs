@@ -35,6 +35,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// Whether a publish makes a symlink where mounting is refused.
     pub symlink_fallback: bool,
+    /// Whether a volume is mounted once on a node, and bound from there for each pod.
+    pub stage: bool,
 }
 
 /// The services that an instance serves beside Identity.

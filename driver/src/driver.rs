@@ -90,6 +90,7 @@ impl Driver {
         if let Some(controller) = &self.controller {
             controller.start();
         }
+        self.volumes.release_stages().await;
         self.control.release_idle().await;
     }
 

@@ -75,6 +75,10 @@ pub struct Flags {
     )]
     work_dir: PathBuf,
 
+    /// Mount a volume once on a node and bind it from there for each pod: NodeStageVolume and NodeUnstageVolume
+    #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch, help_heading = "Serving")]
+    stage: bool,
+
     /// A share that volume ids call NAME and that is listed and recovered from the start; repeatable (in the variable:
     /// one a line)
     #[arg(
@@ -243,6 +247,7 @@ impl Flags {
                 drain: self.drain_timeout,
             },
             symlink_fallback: false,
+            stage: self.stage,
         };
         Ok((
             serving,

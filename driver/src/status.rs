@@ -48,6 +48,9 @@ fn node_code(error: &NodeError) -> Code {
         NodeError::NoParent(_)
         | NodeError::TargetTaken { .. }
         | NodeError::Exclusive { .. }
+        | NodeError::NoStagingPath
+        | NodeError::NotStaged { .. }
+        | NodeError::StillPublished { .. }
         | NodeError::InUse(_)
         | NodeError::Ephemeral
         | NodeError::NoReadOnly => Code::FailedPrecondition,

@@ -62,6 +62,16 @@ pub enum HelperError {
 }
 
 impl HelperError {
+    /// The kernel's error number, where the task itself failed by one.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Failed(failure) if failure.errno != 0 => {
+                Some(Errno::from_raw_os_error(failure.errno))
+            }
+            _ => None,
+        }
+    }
+
     /// The kind of failure, where the task itself failed.
     pub fn kind(&self) -> Option<FailureKind> {
         match self {

@@ -57,7 +57,7 @@ pub enum NodeError {
         problem: String,
     },
     /// Published there already, in another way.
-    #[error("{} is published already: {difference}", .target.display())]
+    #[error("{} is in use for a volume already: {difference}", .target.display())]
     Different {
         /// The target.
         target: PathBuf,
@@ -75,7 +75,7 @@ pub enum NodeError {
         mode: &'static str,
     },
     /// The volume is not at that path.
-    #[error("volume {volume} is not published at {}{detail}", .path.display())]
+    #[error("volume {volume} is not published or staged at {}{detail}", .path.display())]
     NotPublished {
         /// The volume.
         volume: String,
@@ -83,6 +83,29 @@ pub enum NodeError {
         path: PathBuf,
         /// What is there, if anything.
         detail: String,
+    },
+    /// The driver stages, and the publish does not say where.
+    #[error(
+        "staging_target_path is missing: this driver stages volumes (--stage), so give the path that NodeStageVolume was given"
+    )]
+    NoStagingPath,
+    /// Nothing to publish from.
+    #[error("volume {volume} is not staged at {}{detail}: call NodeStageVolume first", .path.display())]
+    NotStaged {
+        /// The volume.
+        volume: String,
+        /// The staging path.
+        path: PathBuf,
+        /// What is there instead, if anything.
+        detail: String,
+    },
+    /// Unstaged too early.
+    #[error("volume {volume} is still published at {}: call NodeUnpublishVolume first", .target.display())]
+    StillPublished {
+        /// The volume.
+        volume: String,
+        /// Where it is published.
+        target: PathBuf,
     },
     /// An operation runs on the target.
     #[error(transparent)]

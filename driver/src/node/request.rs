@@ -1,16 +1,17 @@
-//! From a NodePublishVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
+//! From a NodePublishVolume or NodeStageVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
 //! touch the file system.
 
 use crate::capability;
-use crate::config::Config;
+use crate::config::{Config, Policy};
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::node::error::NodeError;
+use crate::node::record::PublishRecord;
 use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
-use csi_proto::v1::NodePublishVolumeRequest;
 use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -33,6 +34,40 @@ pub struct PublishRequest {
     pub arguments: Arguments,
     /// The options of `arguments`, checked.
     pub options: MountOptions,
+    /// What the volume is mounted for.
+    pub purpose: Purpose,
+}
+
+impl PublishRequest {
+    /// The request that made a staged volume, without the options of its secrets, which nobody remembers.
+    ///
+    /// # Errors
+    /// When an option is not allowed any more.
+    pub fn of_stage(record: &PublishRecord, policy: &Policy) -> Result<Self, NodeError> {
+        let arguments = record.arguments.clone();
+        let words = arguments.mount_options.iter().map(String::as_str);
+        let mut options = MountOptions::parse(words, policy)?;
+        options.flags.read_only |= capability::is_reader_only(arguments.access_mode());
+        Ok(Self {
+            volume_id: record.volume_id.clone(),
+            target: record.target.clone(),
+            arguments,
+            options,
+            purpose: Purpose::Stage,
+        })
+    }
+}
+
+/// What a volume is mounted for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// For a pod, from the staging path if one was given.
+    Publish {
+        /// As given; the file system has not been asked.
+        staging: Option<PathBuf>,
+    },
+    /// For publishes that are bound from it: the target is the staging path.
+    Stage,
 }
 
 /// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
@@ -109,12 +144,69 @@ pub fn publish(
     request: &NodePublishVolumeRequest,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    limits::required("volume_id", &request.volume_id)?;
-    let target = absolute("target_path", &request.target_path)?;
-    limits::map("volume_context", &request.volume_context)?;
-    limits::map("publish_context", &request.publish_context)?;
-    limits::map("secrets", &request.secrets)?;
-    let access = capability::check(request.volume_capability.as_ref())?;
+    let staging = match request.staging_target_path.as_str() {
+        "" => None,
+        path => Some(absolute("staging_target_path", path)?),
+    };
+    let asked = Asked {
+        volume_id: &request.volume_id,
+        target: ("target_path", &request.target_path),
+        contexts: Context {
+            volume: &request.volume_context,
+            publish: &request.publish_context,
+        },
+        secrets: &request.secrets,
+        capability: request.volume_capability.as_ref(),
+        readonly: request.readonly,
+    };
+    check(asked, Purpose::Publish { staging }, config)
+}
+
+/// Checks a request to stage a volume, which is a publish at the staging path.
+///
+/// # Errors
+/// As [`publish`].
+pub fn stage(
+    request: &NodeStageVolumeRequest,
+    config: &Config,
+) -> Result<PublishRequest, NodeError> {
+    let asked = Asked {
+        volume_id: &request.volume_id,
+        target: ("staging_target_path", &request.staging_target_path),
+        contexts: Context {
+            volume: &request.volume_context,
+            publish: &request.publish_context,
+        },
+        secrets: &request.secrets,
+        capability: request.volume_capability.as_ref(),
+        readonly: false,
+    };
+    check(asked, Purpose::Stage, config)
+}
+
+/// What both requests have.
+struct Asked<'a> {
+    volume_id: &'a str,
+    /// The field's name and its value.
+    target: (&'static str, &'a str),
+    contexts: Context<'a>,
+    secrets: &'a BTreeMap<String, String>,
+    capability: Option<&'a VolumeCapability>,
+    readonly: bool,
+}
+
+fn check(
+    request: Asked<'_>,
+    purpose: Purpose,
+    config: &Config,
+) -> Result<PublishRequest, NodeError> {
+    let context = request.contexts;
+    limits::required("volume_id", request.volume_id)?;
+    let target = absolute(request.target.0, request.target.1)?;
+    limits::map("volume_context", context.volume)?;
+    limits::map("publish_context", context.publish)?;
+    limits::map("secrets", request.secrets)?;
+    let access = capability::check(request.capability)?;
     let (mode, mount) = (access.mode, access.mount);
     if !mount.volume_mount_group.is_empty() {
         return Err(NodeError::Invalid {
@@ -122,13 +214,9 @@ pub fn publish(
             problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
         });
     }
-    if request.volume_context.get(EPHEMERAL).map(String::as_str) == Some("true") {
+    if context.volume.get(EPHEMERAL).map(String::as_str) == Some("true") {
         return Err(NodeError::Ephemeral);
     }
-    let context = Context {
-        volume: &request.volume_context,
-        publish: &request.publish_context,
-    };
     let server = context.get("server").ok_or(NodeError::NoSource("server"))?;
     let share = context.get("share").ok_or(NodeError::NoSource("share"))?;
     let export = Export::parse(server, share)?;
@@ -147,13 +235,14 @@ pub fn publish(
         .filter(|word| !word.is_empty())
         .collect();
     // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
-    let secret = secret_options(&request.secrets);
+    let secret = secret_options(request.secrets);
     let all = mount_options.iter().chain(&secret).map(String::as_str);
     let mut options = MountOptions::parse(all, &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
     Ok(PublishRequest {
-        volume_id: request.volume_id.clone(),
+        volume_id: request.volume_id.to_owned(),
         target,
+        purpose,
         arguments: Arguments {
             server: export.server().to_owned(),
             share: export.path().to_owned(),
@@ -167,6 +256,7 @@ pub fn publish(
 }
 
 /// Both contexts, of which the volume's counts first.
+#[derive(Clone, Copy)]
 struct Context<'a> {
     volume: &'a BTreeMap<String, String>,
     publish: &'a BTreeMap<String, String>,
@@ -242,8 +332,7 @@ pub fn allows_many_targets(mode: Mode) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::config::{Bounds, Policy};
-    use csi_proto::v1::VolumeCapability;
+    use crate::config::Bounds;
     use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
     pub(crate) fn config() -> Config {
@@ -257,6 +346,7 @@ pub(crate) mod tests {
             policy: Policy::default(),
             bounds: Bounds::default(),
             symlink_fallback: false,
+            stage: false,
         }
     }
 
