@@ -115,6 +115,10 @@ pub struct Policy {
     pub allowed_options: Vec<String>,
     /// Names of mount options that are refused.
     pub denied_options: Vec<String>,
+    /// Folders that inline volumes may be, or lie in; empty refuses them all.
+    pub inline_shares: Vec<Export>,
+    /// Names of the mount options that inline volumes may have; empty refuses them all.
+    pub inline_options: Vec<String>,
 }
 
 impl Policy {
@@ -200,6 +204,9 @@ pub enum ConfigError {
     /// Not a local share.
     #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
     LocalShare(String),
+    /// Not a folder of a server.
+    #[error("{0:?} is no folder of a server: give SERVER:/PATH")]
+    Folder(String),
     /// Not an export.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -308,6 +315,15 @@ impl FromStr for LocalShare {
             path: PathBuf::from(&text[at + 1..]),
         })
     }
+}
+
+/// A folder of a server, `SERVER:/PATH`.
+///
+/// # Errors
+/// When the text is none.
+pub fn parse_export(text: &str) -> Result<Export, ConfigError> {
+    let (server, path) = split_export(text).ok_or_else(|| ConfigError::Folder(text.to_owned()))?;
+    Ok(Export::parse(server, path)?)
 }
 
 /// `SERVER:SHARE`, where the server may be an IPv6 address.

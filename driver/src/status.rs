@@ -38,10 +38,13 @@ fn node_code(error: &NodeError) -> Code {
         | NodeError::Capability(_)
         | NodeError::Invalid { .. }
         | NodeError::NoSource(_)
+        | NodeError::NoInlineSource(_)
         | NodeError::Export(_)
         | NodeError::SubDir(_)
         | NodeError::Option(_) => Code::InvalidArgument,
-        NodeError::ServerDenied(_) => Code::PermissionDenied,
+        NodeError::ServerDenied(_) | NodeError::InlineDenied(_) | NodeError::InlineOption(_) => {
+            Code::PermissionDenied
+        }
         NodeError::Different { .. } => Code::AlreadyExists,
         NodeError::Busy(_) => Code::Aborted,
         NodeError::NotPublished { .. } => Code::NotFound,
@@ -52,7 +55,7 @@ fn node_code(error: &NodeError) -> Code {
         | NodeError::NotStaged { .. }
         | NodeError::StillPublished { .. }
         | NodeError::InUse(_)
-        | NodeError::Ephemeral
+        | NodeError::InlineOff
         | NodeError::NoReadOnly => Code::FailedPrecondition,
         NodeError::Mount { cause, .. } => helper_code(cause),
         NodeError::NoAnswer { .. } => Code::Unavailable,

@@ -40,11 +40,24 @@ pub enum NodeError {
     /// The configuration does not allow the server.
     #[error("the server {0:?} is not allowed here (--allow-server)")]
     ServerDenied(String),
-    /// An inline volume, which has no life of its own.
+    /// An inline volume, and nothing is allowed for those.
     #[error(
-        "inline (ephemeral) volumes are not supported: whoever writes a pod would choose server and share; use a PersistentVolumeClaim"
+        "inline (ephemeral) volumes are off: whoever writes a pod would choose server and share; use a PersistentVolumeClaim, or allow folders for them (--inline-share)"
     )]
-    Ephemeral,
+    InlineOff,
+    /// An inline volume of a folder that is not on the list.
+    #[error("{0} is not allowed for inline (ephemeral) volumes (--inline-share)")]
+    InlineDenied(Export),
+    /// An inline volume with a mount option that is not on the list.
+    #[error(
+        "the mount option {0:?} is not allowed for inline (ephemeral) volumes (--inline-mount-option)"
+    )]
+    InlineOption(String),
+    /// An inline volume that does not say what it is.
+    #[error(
+        "the inline (ephemeral) volume has no volume attribute {0:?}: give server and share, and subDir for a folder below"
+    )]
+    NoInlineSource(&'static str),
     /// The folder above the target is missing.
     #[error("there is no folder {}: the caller makes the parent of the target path", .0.display())]
     NoParent(PathBuf),

@@ -2,6 +2,7 @@
 //! replies; nothing below knows gRPC but the codes of [`error`].
 
 pub mod error;
+pub mod inline;
 pub mod ownership;
 pub mod publish;
 pub mod record;

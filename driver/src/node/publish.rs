@@ -83,7 +83,7 @@ impl Volumes {
             request.volume_id, request.arguments, request.purpose
         );
         let rpc = match request.purpose {
-            Purpose::Publish { .. } => "NodePublishVolume",
+            Purpose::Publish { .. } | Purpose::Inline => "NodePublishVolume",
             Purpose::Stage => "NodeStageVolume",
         };
         let this = self.clone();
@@ -152,7 +152,7 @@ impl Volumes {
     /// The records that a request belongs to.
     fn records_for(&self, request: &PublishRequest) -> &PublishRecords {
         match request.purpose {
-            Purpose::Publish { .. } => &self.records,
+            Purpose::Publish { .. } | Purpose::Inline => &self.records,
             Purpose::Stage => &self.stages,
         }
     }

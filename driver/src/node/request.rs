@@ -7,6 +7,7 @@ use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::node::error::NodeError;
+use crate::node::inline;
 use crate::node::record::PublishRecord;
 use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
@@ -15,9 +16,6 @@ use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapa
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-
-/// By which the kubelet says that a volume is written into a pod's specification.
-const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 
 /// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
 const MAX_PATH: usize = 4095;
@@ -66,6 +64,8 @@ pub enum Purpose {
         /// As given; the file system has not been asked.
         staging: Option<PathBuf>,
     },
+    /// For a pod that names the folder itself: there is nothing to stage.
+    Inline,
     /// For publishes that are bound from it: the target is the staging path.
     Stage,
 }
@@ -91,13 +91,7 @@ pub struct Arguments {
 impl Arguments {
     /// The export that is mounted: the share, or the volume's folder in it.
     pub fn export(&self) -> Result<Export, NodeError> {
-        Ok(match &self.sub_dir {
-            Some(sub_dir) => {
-                let share = self.share.trim_end_matches('/');
-                Export::parse(&self.server, &format!("{share}/{sub_dir}"))?
-            }
-            None => Export::parse(&self.server, &self.share)?,
-        })
+        export_of(&self.server, &self.share, self.sub_dir.as_ref())
     }
 
     /// The share.
@@ -136,6 +130,17 @@ impl Arguments {
     }
 }
 
+/// A folder of a share as an export of its own.
+fn export_of(server: &str, share: &str, sub_dir: Option<&SubPath>) -> Result<Export, NodeError> {
+    Ok(match sub_dir {
+        Some(sub_dir) => {
+            let share = share.trim_end_matches('/');
+            Export::parse(server, &format!("{share}/{sub_dir}"))?
+        }
+        None => Export::parse(server, share)?,
+    })
+}
+
 /// Checks a request.
 ///
 /// # Errors
@@ -148,17 +153,27 @@ pub fn publish(
         "" => None,
         path => Some(absolute("staging_target_path", path)?),
     };
+    let is_inline = inline::is_inline(&request.volume_id, &request.volume_context);
+    let nothing = BTreeMap::new();
     let asked = Asked {
         volume_id: &request.volume_id,
         target: ("target_path", &request.target_path),
         contexts: Context {
             volume: &request.volume_context,
-            publish: &request.publish_context,
+            // No controller has a say in an inline volume.
+            publish: if is_inline {
+                &nothing
+            } else {
+                &request.publish_context
+            },
         },
         secrets: &request.secrets,
         capability: request.volume_capability.as_ref(),
         readonly: request.readonly,
     };
+    if is_inline {
+        return check(asked, Purpose::Inline, config);
+    }
     check(asked, Purpose::Publish { staging }, config)
 }
 
@@ -214,19 +229,29 @@ fn check(
             problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
         });
     }
-    if context.volume.get(EPHEMERAL).map(String::as_str) == Some("true") {
-        return Err(NodeError::Ephemeral);
+    let is_inline = purpose == Purpose::Inline;
+    if is_inline && config.policy.inline_shares.is_empty() {
+        return Err(NodeError::InlineOff);
     }
-    let server = context.get("server").ok_or(NodeError::NoSource("server"))?;
-    let share = context.get("share").ok_or(NodeError::NoSource("share"))?;
-    let export = Export::parse(server, share)?;
+    let required = |key: &'static str| {
+        context.get(key).ok_or(if is_inline {
+            NodeError::NoInlineSource(key)
+        } else {
+            NodeError::NoSource(key)
+        })
+    };
+    let mut export = Export::parse(required("server")?, required("share")?)?;
     if !config.may_use_server(export.server()) {
         return Err(NodeError::ServerDenied(export.server().to_owned()));
     }
     let sub_dir = context
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
-    let sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    let mut sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    if is_inline {
+        let whole = export_of(export.server(), export.path(), sub_dir.as_ref())?;
+        (export, sub_dir) = inline::source(&whole, &config.policy)?;
+    }
     let from_context = context.get("mountOptions").into_iter();
     let given = from_context.chain(mount.mount_flags.iter().map(String::as_str));
     let mount_options: Vec<String> = given
@@ -237,6 +262,9 @@ fn check(
     // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
     let secret = secret_options(request.secrets);
     let all = mount_options.iter().chain(&secret).map(String::as_str);
+    if is_inline {
+        inline::check_options(all.clone(), &config.policy)?;
+    }
     let mut options = MountOptions::parse(all, &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
     Ok(PublishRequest {
@@ -474,7 +502,8 @@ pub(crate) mod tests {
             ("4095", |r| r.target_path = "/abc".repeat(1500)),
             ("255", |r| r.target_path = format!("/{}", "x".repeat(256))),
             ("inline", |r| {
-                r.volume_context.insert(EPHEMERAL.into(), "true".into());
+                let key = "csi.storage.k8s.io/ephemeral".to_owned();
+                r.volume_context.insert(key, "true".into());
             }),
             ("volume_capability", |r| r.volume_capability = None),
             ("access mode 99", |r| {
