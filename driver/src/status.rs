@@ -79,6 +79,7 @@ fn helper_code(error: &HelperError) -> Code {
             FailureKind::Refused => Code::PermissionDenied,
             FailureKind::Option => Code::InvalidArgument,
             FailureKind::Version
+            | FailureKind::Kerberos
             | FailureKind::NoNfsClient
             | FailureKind::NotPermitted
             | FailureKind::Symlink => Code::FailedPrecondition,

@@ -3,6 +3,7 @@
 
 use crate::mount::address;
 use crate::mount::below;
+use crate::mount::gssd;
 use crate::mount::kernel::{Say, old_flags, open_target, through};
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::task::{Failure, FailureKind, NfsSource};
@@ -32,6 +33,9 @@ pub(super) fn mount_nfs(
         && failure.kind == FailureKind::NoNfsClient
     {
         return Err(failure);
+    }
+    if gssd::is_needed(&source.options) {
+        gssd::preflight()?;
     }
     say(format!("resolving {}", source.server));
     let addresses = address::resolve(&source.server).map_err(|error| Failure {
@@ -70,6 +74,7 @@ fn mount_from(
             Err(failure) if failure.kind == FailureKind::Version => {
                 refused.push(version.as_str());
             }
+            Err(failure) if gssd::is_needed(&source.options) => return Err(gssd::explain(failure)),
             Err(failure) => return Err(failure),
         }
     }
