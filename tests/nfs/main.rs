@@ -10,6 +10,7 @@ mod support;
 mod controllers;
 mod failures;
 mod lifecycle;
+mod privileges;
 mod relay;
 mod restarts;
 mod scene;

@@ -249,6 +249,7 @@ fn serve(parent: Option<OsString>) -> io::Result<()> {
     if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
         return Err(io::Error::other("not to be started by hand"));
     }
+    crate::privileges::keep_for_mounting()?;
     let socket = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut task = Vec::new();
     BufReader::new(&socket).read_until(b'\n', &mut task)?;

@@ -172,7 +172,9 @@ fn mount_once(
     let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
         Ok(context) => context,
         // Linux before 5.2, and filters that know only the old call.
-        Err(Errno::NOSYS | Errno::PERM) => return mount_old_way(source, options, place, what),
+        Err(errno @ (Errno::NOSYS | Errno::PERM)) => {
+            return mount_old_way(source, options, place, what, errno);
+        }
         Err(Errno::NODEV) => return Err(no_nfs_client()),
         Err(errno) => return Err(mount_failure(errno, what.to_owned())),
     };
@@ -214,17 +216,24 @@ fn mount_old_way(
     options: &[(String, Option<String>)],
     place: &Place<'_>,
     what: &str,
+    why: Errno,
 ) -> Result<Option<OwnedFd>, Failure> {
+    let may_not = |errno| {
+        let detail = format!("{what}: this process needs CAP_SYS_ADMIN");
+        Failure::new(FailureKind::NotPermitted, errno, detail)
+    };
     let target = match place {
         Place::At { below, .. } if !below.as_os_str().is_empty() => {
-            return Err(below::refused(Errno::NOSYS, "fsopen"));
+            return Err(below::refused(why, "fsopen"));
         }
         Place::At { target, .. } => target,
         Place::Nowhere { scratch } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
-            crate::namespace::detach_mounts()
-                .map_err(|errno| mount_failure(errno, what.to_owned()))?;
+            crate::namespace::detach_mounts().map_err(|errno| match errno {
+                Errno::PERM => may_not(errno),
+                errno => mount_failure(errno, what.to_owned()),
+            })?;
             scratch
         }
     };
@@ -247,11 +256,7 @@ fn mount_old_way(
     );
     mounted.map_err(|errno| match errno {
         Errno::NODEV => no_nfs_client(),
-        Errno::PERM => Failure::new(
-            FailureKind::NotPermitted,
-            errno,
-            format!("{what}: this process needs CAP_SYS_ADMIN"),
-        ),
+        Errno::PERM => may_not(errno),
         errno => refusal(errno, what, ""),
     })?;
     match place {
