@@ -35,7 +35,7 @@ fn whole_life(version: Version) {
     assert_eq!(folders.len(), 1, "{folders:?}");
     let on_disk = scene.share.folder().join(&folders[0]).join("written.txt");
     assert_eq!(fs::read_to_string(on_disk).unwrap(), "through the mount");
-    is_mounted_as(&scene, version);
+    is_mounted_as(&scene, "first", version);
     flags_are(&scene, "first", "nosuid,nodev");
 
     // A second mount of it, read-only.
@@ -74,8 +74,8 @@ fn whole_life(version: Version) {
 }
 
 /// The kernel's own word on the version that is in use.
-fn is_mounted_as(scene: &Scene, version: Version) {
-    let target = scene.driver.target("first");
+fn is_mounted_as(scene: &Scene, target: &str, version: Version) {
+    let target = scene.driver.target(target);
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut of_target = mounts
         .lines()
@@ -234,4 +234,36 @@ fn names_that_no_path_can_hold() {
         scene.try_delete(volume).succeeds();
     }
     scene.share.wait_until_empty("none");
+}
+
+/// The address with and without brackets, as parameter and in the name of a share.
+#[test]
+fn a_server_by_its_ipv6_address() {
+    if std::net::TcpStream::connect("[::1]:2049").is_err() {
+        // The guest always has it; the server of this machine (tests/nfs-host) may be without.
+        assert!(std::env::var_os("NFS_GUEST").is_none(), "no NFS at [::1]");
+        eprintln!("not tested, because no NFS server answers at [::1]");
+        return;
+    }
+    for version in [Version::V3, Version::V4_2] {
+        for server in ["::1", "[::1]"] {
+            let name = format!("ipv6-{}", server.len());
+            let scene = Scene::new(&name, version);
+            let params = scene.share.params().replace("127.0.0.1", server);
+            let mut args = vec!["controller", "create-volume", "pvc-1", "--cap", "5,mount"];
+            args.extend(["-o", "json", "--params", &params]);
+            let volume = crate::scene::volume(&scene.csi.run_args(&args).succeeds());
+            let mount = scene.publish(&volume, "target");
+            fs::write(mount.join("written.txt"), "").unwrap();
+            is_mounted_as(&scene, "target", version);
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+            let source = format!("[::1]:{}/", scene.share.path());
+            let mut of_share = mounts.lines().filter(|line| line.starts_with(&source));
+            assert!(of_share.next().is_some(), "{source}: {mounts}");
+            scene.try_unpublish(&volume, "target").succeeds();
+            scene.has_no_mounts();
+            scene.try_delete(&volume).succeeds();
+            scene.share.wait_until_empty("written.txt");
+        }
+    }
 }

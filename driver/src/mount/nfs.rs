@@ -151,6 +151,17 @@ fn kernel_options(
         out.push(("clientaddr".to_owned(), Some(local.to_string())));
     }
     out.extend(options.nfs.iter().cloned());
+    if address.is_ipv6() {
+        // To the kernel `tcp` means the older family of addresses; whoever writes it means the protocol.
+        for (_, value) in out
+            .iter_mut()
+            .filter(|(name, _)| matches!(name.as_str(), "proto" | "mountproto"))
+        {
+            if let Some(protocol @ ("tcp" | "udp" | "rdma")) = value.as_deref() {
+                *value = Some(format!("{protocol}6"));
+            }
+        }
+    }
     out
 }
 
@@ -415,6 +426,17 @@ mod tests {
             text(Version::V3),
             "addr=127.0.0.1,vers=3,mountaddr=127.0.0.1,mountproto=tcp,proto=tcp,nolock,hard"
         );
+        let six = "[::1]:2049".parse().unwrap();
+        let all = kernel_options(&options("mountproto=udp"), Version::V3, &six);
+        let value = |name: &str| {
+            let mut given = all.iter().filter(|(given, _)| given == name);
+            given.next().and_then(|(_, value)| value.clone()).unwrap()
+        };
+        assert_eq!(value("addr"), "::1");
+        assert_eq!(value("proto"), "tcp6");
+        assert_eq!(value("mountproto"), "udp6");
+        let all = kernel_options(&options("proto=tcp"), Version::V4_2, &six);
+        assert!(all.contains(&("proto".to_owned(), Some("tcp6".to_owned()))));
         let locked = kernel_options(&options("lock"), Version::V3, &address);
         assert!(!locked.iter().any(|(name, _)| name == "nolock"));
     }
