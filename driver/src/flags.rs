@@ -84,7 +84,7 @@ pub struct Flags {
     #[arg(
         long = "share",
         env = "CSI_NFS_SHARES",
-        value_name = "NAME=SERVER:/PATH[,OPTION...]",
+        value_name = "NAME=SERVER:/PATH[,uuid=UUID][,OPTION...]",
         value_delimiter = '\n',
         help_heading = "Shares"
     )]

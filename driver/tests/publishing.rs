@@ -563,6 +563,10 @@ async fn a_created_volume_is_published_and_deleted() {
 }
 
 async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
+    try_create(client, name).await.unwrap()
+}
+
+async fn try_create(client: &Client, name: &str) -> Result<csi_proto::v1::Volume, Status> {
     let publish = publish_request("", std::path::Path::new("/"), Mode::SingleNodeWriter);
     let create = CreateVolumeRequest {
         name: name.to_owned(),
@@ -574,11 +578,35 @@ async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
         .into(),
         ..Default::default()
     };
-    let created: CreateVolumeResponse = client
-        .call("Controller/CreateVolume", create)
-        .await
-        .unwrap();
-    created.volume.unwrap()
+    let created: CreateVolumeResponse = client.call("Controller/CreateVolume", create).await?;
+    Ok(created.volume.unwrap())
+}
+
+/// The disk that the share is on is not mounted when the driver starts: an empty folder is in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_share_whose_uuid_is_told_is_never_made_anew() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let uuid = volume.volume_id.split(['#', '.']).nth(1).unwrap();
+    driver.kill();
+    std::fs::rename(rig.path("export"), rig.path("disk")).unwrap();
+    std::fs::create_dir(rig.path("export")).unwrap();
+    let share = format!("home=server:/,uuid={uuid}");
+    let _driver = rig.driver_with(&["--share", &share]);
+    let client = Client::connect(&rig).await;
+    let error = try_create(&client, "pvc-2").await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    assert!(error.message().contains(uuid), "{error}");
+    let list: Result<ListVolumesResponse, _> = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await;
+    assert_eq!(list.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(std::fs::read_dir(rig.path("export")).unwrap().count(), 0);
+    std::fs::remove_dir(rig.path("export")).unwrap();
+    std::fs::rename(rig.path("disk"), rig.path("export")).unwrap();
+    assert_eq!(create(&client, "pvc-1").await, volume);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
