@@ -55,11 +55,13 @@ pub struct MountAccess<'a> {
 impl MountAccess<'_> {
     /// Whether the mode allows reading only.
     pub fn is_reader_only(&self) -> bool {
-        matches!(
-            self.mode,
-            Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly
-        )
+        is_reader_only(self.mode)
     }
+}
+
+/// Whether `mode` allows reading only.
+pub fn is_reader_only(mode: Mode) -> bool {
+    matches!(mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
 }
 
 /// Checks the one capability of a call.

@@ -2,6 +2,7 @@
 
 use crate::export::{Export, ExportError};
 use crate::mount::options::{MountOptions, canonical_name, is_option_name};
+use crate::share::token::ShareUuid;
 use crate::volume_id::is_share_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,6 +36,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// Whether a publish makes a symlink where mounting is refused.
     pub symlink_fallback: bool,
+    /// Whether a volume is mounted once on a node, and bound from there for each pod.
+    pub stage: bool,
 }
 
 /// The services that an instance serves beside Identity.
@@ -69,6 +72,8 @@ pub struct NamedShare {
     pub export: Export,
     /// Options for the controller's own mount of it.
     pub mount_options: Vec<String>,
+    /// The share that has to be there; any, also one without records yet, when absent.
+    pub uuid: Option<ShareUuid>,
 }
 
 /// An export that is a folder of this machine.
@@ -113,6 +118,10 @@ pub struct Policy {
     pub allowed_options: Vec<String>,
     /// Names of mount options that are refused.
     pub denied_options: Vec<String>,
+    /// Folders that inline volumes may be, or lie in; empty refuses them all.
+    pub inline_shares: Vec<Export>,
+    /// Names of the mount options that inline volumes may have; empty refuses them all.
+    pub inline_options: Vec<String>,
 }
 
 impl Policy {
@@ -195,9 +204,17 @@ pub enum ConfigError {
     /// A named share's mount option cannot be used.
     #[error("the share {0}: {1}")]
     ShareOption(String, String),
+    /// A named share's UUID is none.
+    #[error(
+        "the share {0}: uuid= takes the 26 characters that stand as \"uuid\" in .csi-nfs/share.json on the share, and between '#' and the first '.' behind it in the ids of its volumes"
+    )]
+    ShareUuid(String),
     /// Not a local share.
     #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
     LocalShare(String),
+    /// Not a folder of a server.
+    #[error("{0:?} is no folder of a server: give SERVER:/PATH")]
+    Folder(String),
     /// Not an export.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -280,16 +297,23 @@ impl FromStr for NamedShare {
         }
         let (export, options) = export.split_once(',').unwrap_or((export, ""));
         let (server, share) = split_export(export).ok_or_else(wrong)?;
-        MountOptions::parse([options], &Policy::default())
+        let mut uuid = None;
+        let mut mount_options = Vec::new();
+        for option in options.split(',').map(str::trim) {
+            if let Some(text) = option.strip_prefix("uuid=") {
+                let parsed = text.parse::<ShareUuid>();
+                uuid = Some(parsed.map_err(|_| ConfigError::ShareUuid(name.to_owned()))?);
+            } else if !option.is_empty() {
+                mount_options.push(option.to_owned());
+            }
+        }
+        MountOptions::parse(mount_options.iter().map(String::as_str), &Policy::default())
             .map_err(|error| ConfigError::ShareOption(name.to_owned(), error.to_string()))?;
-        let options = options.split(',').map(str::trim);
         Ok(Self {
             name: name.to_owned(),
             export: Export::parse(server, share)?,
-            mount_options: options
-                .filter(|option| !option.is_empty())
-                .map(str::to_owned)
-                .collect(),
+            mount_options,
+            uuid,
         })
     }
 }
@@ -306,6 +330,15 @@ impl FromStr for LocalShare {
             path: PathBuf::from(&text[at + 1..]),
         })
     }
+}
+
+/// A folder of a server, `SERVER:/PATH`.
+///
+/// # Errors
+/// When the text is none.
+pub fn parse_export(text: &str) -> Result<Export, ConfigError> {
+    let (server, path) = split_export(text).ok_or_else(|| ConfigError::Folder(text.to_owned()))?;
+    Ok(Export::parse(server, path)?)
 }
 
 /// `SERVER:SHARE`, where the server may be an IPv6 address.
@@ -484,6 +517,13 @@ mod tests {
         let share: NamedShare = "home=nas:/srv,vers=3, nolock".parse().unwrap();
         assert_eq!(share.export.to_string(), "nas:/srv");
         assert_eq!(share.mount_options, ["vers=3", "nolock"]);
+        assert_eq!(share.uuid, None);
+        let uuid = "4g2v0".to_owned() + &"0".repeat(21);
+        let share: NamedShare = format!("home=nas:/srv,hard,uuid={uuid}").parse().unwrap();
+        assert_eq!(share.uuid.unwrap().to_string(), uuid);
+        assert_eq!(share.mount_options, ["hard"]);
+        let wrong = "home=nas:/srv,uuid=4g2v0".parse::<NamedShare>();
+        assert_eq!(wrong, Err(ConfigError::ShareUuid("home".into())));
         let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
         assert!(wrong.unwrap_err().to_string().contains("addr"));
         let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();

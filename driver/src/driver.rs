@@ -90,6 +90,7 @@ impl Driver {
         if let Some(controller) = &self.controller {
             controller.start();
         }
+        self.volumes.release_stages().await;
         self.control.release_idle().await;
     }
 
@@ -117,6 +118,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
         name: share.name.clone(),
         export: share.export.clone(),
         mount_options: share.mount_options.clone(),
+        uuid: share.uuid,
     });
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));

@@ -68,7 +68,18 @@ impl Embedded {
     /// # Errors
     /// When the folder cannot be used.
     pub fn with_log(folder: impl AsRef<Path>, log: Log) -> Result<Self, EmbeddedError> {
-        let folder = folder.as_ref();
+        Self::configured(folder.as_ref(), log, false)
+    }
+
+    /// The same as [`Embedded::open`] for a driver that stages volumes.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn staging(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
+        Self::configured(folder.as_ref(), Log::off(), true)
+    }
+
+    fn configured(folder: &Path, log: Log, stage: bool) -> Result<Self, EmbeddedError> {
         let failed = |source| EmbeddedError::Folder {
             folder: folder.to_owned(),
             source,
@@ -100,6 +111,7 @@ impl Embedded {
             policy: Policy::default(),
             bounds: Bounds::default(),
             symlink_fallback: true,
+            stage,
         };
         let driver = Driver::new(config, log)?;
         Ok(Self {

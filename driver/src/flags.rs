@@ -75,12 +75,16 @@ pub struct Flags {
     )]
     work_dir: PathBuf,
 
+    /// Mount a volume once on a node and bind it from there for each pod: NodeStageVolume and NodeUnstageVolume
+    #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch, help_heading = "Serving")]
+    stage: bool,
+
     /// A share that volume ids call NAME and that is listed and recovered from the start; repeatable (in the variable:
     /// one a line)
     #[arg(
         long = "share",
         env = "CSI_NFS_SHARES",
-        value_name = "NAME=SERVER:/PATH[,OPTION...]",
+        value_name = "NAME=SERVER:/PATH[,uuid=UUID][,OPTION...]",
         value_delimiter = '\n',
         help_heading = "Shares"
     )]
@@ -130,6 +134,29 @@ pub struct Flags {
         help_heading = "Limits on requests"
     )]
     deny_mount_options: Vec<String>,
+
+    /// A folder that inline (ephemeral) volumes may be, or lie in; repeatable (in the variable: one a line)
+    /// [default: no inline volumes]
+    #[arg(
+        long = "inline-share",
+        env = "CSI_NFS_INLINE_SHARES",
+        value_name = "SERVER:/PATH",
+        value_delimiter = '\n',
+        help_heading = "Limits on requests"
+    )]
+    inline_shares: Vec<String>,
+
+    /// Mount options that inline volumes may have, without their values; repeatable, or separated by commas
+    /// [default: none]
+    #[arg(
+        long = "inline-mount-option",
+        visible_alias = "inline-mount-options",
+        env = "CSI_NFS_INLINE_MOUNT_OPTIONS",
+        value_name = "OPTION",
+        value_delimiter = ',',
+        help_heading = "Limits on requests"
+    )]
+    inline_mount_options: Vec<String>,
 
     /// How long a mount may take
     #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
@@ -235,6 +262,11 @@ impl Flags {
                     self.allow_mount_options,
                 )?)?,
                 denied_options: option_names(named(self.deny_mount_options))?,
+                inline_shares: named(self.inline_shares)
+                    .iter()
+                    .map(|word| config::parse_export(word))
+                    .collect::<Result<_, _>>()?,
+                inline_options: option_names(named(self.inline_mount_options))?,
             },
             bounds: Bounds {
                 mount: self.mount_timeout,
@@ -243,6 +275,7 @@ impl Flags {
                 drain: self.drain_timeout,
             },
             symlink_fallback: false,
+            stage: self.stage,
         };
         Ok((
             serving,
@@ -326,7 +359,15 @@ mod tests {
                 assert_eq!(error(flag, empty), ConfigError::EmptyList(flag));
             }
         }
-        for flag in ["--allow-mount-option", "--deny-mount-option"] {
+        assert!(matches!(
+            error("--inline-share", "nas"),
+            ConfigError::Folder(_)
+        ));
+        for flag in [
+            "--allow-mount-option",
+            "--deny-mount-option",
+            "--inline-mount-option",
+        ] {
             assert!(matches!(error(flag, "vers=3"), ConfigError::OptionName(_)));
         }
     }

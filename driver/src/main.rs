@@ -7,6 +7,7 @@ use csi_driver_nfs::driver::Driver;
 use csi_driver_nfs::flags::{Flags, Serving};
 use csi_driver_nfs::log::{Level, Log};
 use csi_driver_nfs::mount::helper;
+use csi_driver_nfs::privileges::{self, Needs};
 use csi_driver_nfs::server::{self, Ended, Listener, StopSignals};
 use std::error::Error;
 use std::process::ExitCode;
@@ -32,6 +33,13 @@ fn main() -> ExitCode {
 }
 
 fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
+    let missing = privileges::keep_only(Needs::of(&config))
+        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
+    if !missing.is_empty() {
+        // No reason not to start: a driver may never be asked for what takes them, as one of a user's own local share.
+        let fields = [("missing", missing.join(", ").into())];
+        log.event(Level::Warn, "capabilities are missing", &fields);
+    }
     // One thread serves: the work is waiting for the kernel, and helpers must be started by a thread that stays.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -38,18 +38,24 @@ fn node_code(error: &NodeError) -> Code {
         | NodeError::Capability(_)
         | NodeError::Invalid { .. }
         | NodeError::NoSource(_)
+        | NodeError::NoInlineSource(_)
         | NodeError::Export(_)
         | NodeError::SubDir(_)
         | NodeError::Option(_) => Code::InvalidArgument,
-        NodeError::ServerDenied(_) => Code::PermissionDenied,
+        NodeError::ServerDenied(_) | NodeError::InlineDenied(_) | NodeError::InlineOption(_) => {
+            Code::PermissionDenied
+        }
         NodeError::Different { .. } => Code::AlreadyExists,
         NodeError::Busy(_) => Code::Aborted,
         NodeError::NotPublished { .. } => Code::NotFound,
         NodeError::NoParent(_)
         | NodeError::TargetTaken { .. }
         | NodeError::Exclusive { .. }
+        | NodeError::NoStagingPath
+        | NodeError::NotStaged { .. }
+        | NodeError::StillPublished { .. }
         | NodeError::InUse(_)
-        | NodeError::Ephemeral
+        | NodeError::InlineOff
         | NodeError::NoReadOnly => Code::FailedPrecondition,
         NodeError::Mount { cause, .. } => helper_code(cause),
         NodeError::NoAnswer { .. } => Code::Unavailable,
@@ -73,6 +79,7 @@ fn helper_code(error: &HelperError) -> Code {
             FailureKind::Refused => Code::PermissionDenied,
             FailureKind::Option => Code::InvalidArgument,
             FailureKind::Version
+            | FailureKind::Kerberos
             | FailureKind::NoNfsClient
             | FailureKind::NotPermitted
             | FailureKind::Symlink => Code::FailedPrecondition,

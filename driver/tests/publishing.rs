@@ -10,6 +10,7 @@ use csi_proto::v1::{
 };
 use csi_proto::v1::{
     ListVolumesRequest, ListVolumesResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest,
 };
 use rig::{Client, Rig, publish_request, run};
 use tonic::{Code, Status};
@@ -209,6 +210,53 @@ async fn read_only_is_refused_to_writers() {
     }
 }
 
+/// The flags of the mount at `target`, as mountinfo has them.
+fn flags_of(rig: &Rig, target: &str) -> String {
+    let mounts = rig.mounts(target);
+    assert_eq!(mounts.len(), 1, "{mounts:?}");
+    mounts[0].split(' ').nth(5).unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn programs_and_devices_have_no_power_unless_asked_for() {
+    let rig = Rig::new();
+    // A disk of the share's own, which forbids nothing itself.
+    let mut command = rig.command("mount");
+    command
+        .args(["-t", "tmpfs", "none"])
+        .arg(rig.path("export"));
+    assert!(run(&mut command).0.success());
+    std::fs::create_dir(rig.inside("export/a")).unwrap();
+    let _driver = rig.driver_with(&["--deny-mount-option", "noatime"]);
+    let client = Client::connect(&rig).await;
+    let mode = Mode::MultiNodeMultiWriter;
+    for (number, (options, nosuid, nodev)) in [
+        ("", true, true),
+        ("suid", false, true),
+        ("dev", true, false),
+        ("suid,dev", false, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("t{number}");
+        let mut request = publish_request("a", &rig.path(&target), mode);
+        let context = &mut request.volume_context;
+        context.insert("mountOptions".into(), options.into());
+        for _ in 0..2 {
+            client.publish(request.clone()).await.unwrap();
+            let flags = flags_of(&rig, &target);
+            let has = |name: &str| flags.split(',').any(|flag| flag == name);
+            assert_eq!((has("nosuid"), has("nodev")), (nosuid, nodev), "{flags:?}");
+        }
+    }
+    let mut request = publish_request("a", &rig.path("refused"), mode);
+    let context = &mut request.volume_context;
+    context.insert("mountOptions".into(), "noatime".into());
+    let refused = client.publish(request).await;
+    assert_eq!(code(refused), Code::InvalidArgument);
+}
+
 /// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_unfinished_bind_is_finished_by_a_repeat() {
@@ -292,6 +340,133 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
     assert_eq!(
         code(client.unpublish("a", &long).await),
         Code::InvalidArgument
+    );
+}
+
+/// What a kubelet sends for a volume that is written into a pod.
+fn inline_request(rig: &Rig, attributes: &[(&str, &str)]) -> NodePublishVolumeRequest {
+    let id = format!("csi-{}", "0123456789abcdef".repeat(4));
+    let mut request = publish_request(&id, &rig.path("target"), Mode::SingleNodeWriter);
+    let told = [
+        ("csi.storage.k8s.io/ephemeral", "true"),
+        ("csi.storage.k8s.io/pod.name", "p"),
+    ];
+    request.volume_context = attributes
+        .iter()
+        .chain(&told)
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    request
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn inline_volumes_show_what_is_allowed_and_leave_it() {
+    let rig = Rig::new();
+    for folder in ["pub/a", "public", "private"] {
+        std::fs::create_dir_all(rig.path("export").join(folder)).unwrap();
+    }
+    std::fs::write(rig.path("export/pub/a/file"), "x").unwrap();
+    std::os::unix::fs::symlink("../private", rig.path("export/pub/link")).unwrap();
+    let flags = [
+        "--stage",
+        "--inline-share",
+        "server:/pub",
+        "--inline-mount-option",
+        "noexec",
+    ];
+    let driver = rig.driver_with(&flags);
+    let client = Client::connect(&rig).await;
+    let server = ("server", "server");
+    for (attributes, expected, says) in [
+        (&[server, ("share", "/pub/b")][..], Code::NotFound, "pub"),
+        (
+            &[server, ("share", "/pub/link")],
+            Code::FailedPrecondition,
+            "symlink",
+        ),
+        (
+            &[server, ("share", "/public")],
+            Code::PermissionDenied,
+            "server:/public",
+        ),
+        (
+            &[server, ("share", "/")],
+            Code::PermissionDenied,
+            "--inline-share",
+        ),
+        (
+            &[server, ("share", "/pub"), ("subDir", "../private")],
+            Code::InvalidArgument,
+            "subDir",
+        ),
+        (
+            &[("server", "other"), ("share", "/pub")],
+            Code::PermissionDenied,
+            "other:/pub",
+        ),
+        (&[("share", "/pub")], Code::InvalidArgument, "\"server\""),
+        (&[server], Code::InvalidArgument, "\"share\""),
+        (
+            &[server, ("share", "/pub/a"), ("mountOptions", "suid")],
+            Code::PermissionDenied,
+            "suid",
+        ),
+    ] {
+        let mut request = inline_request(&rig, attributes);
+        // Only the pod's own attributes count.
+        let context = &mut request.publish_context;
+        context.insert("server".into(), "server".into());
+        context.insert("share".into(), "/pub/a".into());
+        let error = client.publish(request).await.unwrap_err();
+        assert_eq!(error.code(), expected, "{attributes:?}: {error}");
+        assert!(error.message().contains(says), "{attributes:?}: {error}");
+        assert!(!rig.path("target").exists());
+    }
+    let mut secret = inline_request(&rig, &[server, ("share", "/pub/a")]);
+    let options = "password=hunter2".to_owned();
+    secret.secrets.insert("mountOptions".into(), options);
+    let error = client.publish(secret).await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied, "{error}");
+    assert!(!error.message().contains("hunter2"), "{error}");
+    assert!(!driver.log().iter().any(|line| line.contains("hunter2")));
+
+    let sub_dir = [
+        server,
+        ("share", "pub"),
+        ("subDir", "a"),
+        ("mountOptions", "noexec"),
+    ];
+    let mut request = inline_request(&rig, &sub_dir);
+    client.publish(request.clone()).await.unwrap();
+    assert_eq!(std::fs::read(rig.inside("target/file")).unwrap(), b"x");
+    assert_eq!(flags_of(&rig, "target"), "rw,nosuid,nodev,noexec,relatime");
+    // Without podInfoOnMount, the id alone tells.
+    request
+        .volume_context
+        .remove("csi.storage.k8s.io/ephemeral");
+    client.publish(request.clone()).await.unwrap();
+    request
+        .volume_context
+        .insert("share".into(), "/private".into());
+    request.volume_context.remove("subDir");
+    request.target_path = rig.path("other").display().to_string();
+    assert_eq!(
+        code(client.publish(request.clone()).await),
+        Code::PermissionDenied
+    );
+
+    driver.kill();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    client
+        .unpublish(&request.volume_id, &rig.path("target"))
+        .await
+        .unwrap();
+    assert!(!rig.path("target").exists());
+    assert!(rig.path("export/pub/a/file").exists());
+    assert_eq!(
+        code(client.publish(request).await),
+        Code::FailedPrecondition
     );
 }
 
@@ -388,6 +563,10 @@ async fn a_created_volume_is_published_and_deleted() {
 }
 
 async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
+    try_create(client, name).await.unwrap()
+}
+
+async fn try_create(client: &Client, name: &str) -> Result<csi_proto::v1::Volume, Status> {
     let publish = publish_request("", std::path::Path::new("/"), Mode::SingleNodeWriter);
     let create = CreateVolumeRequest {
         name: name.to_owned(),
@@ -399,11 +578,35 @@ async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
         .into(),
         ..Default::default()
     };
-    let created: CreateVolumeResponse = client
-        .call("Controller/CreateVolume", create)
-        .await
-        .unwrap();
-    created.volume.unwrap()
+    let created: CreateVolumeResponse = client.call("Controller/CreateVolume", create).await?;
+    Ok(created.volume.unwrap())
+}
+
+/// The disk that the share is on is not mounted when the driver starts: an empty folder is in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_share_whose_uuid_is_told_is_never_made_anew() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let uuid = volume.volume_id.split(['#', '.']).nth(1).unwrap();
+    driver.kill();
+    std::fs::rename(rig.path("export"), rig.path("disk")).unwrap();
+    std::fs::create_dir(rig.path("export")).unwrap();
+    let share = format!("home=server:/,uuid={uuid}");
+    let _driver = rig.driver_with(&["--share", &share]);
+    let client = Client::connect(&rig).await;
+    let error = try_create(&client, "pvc-2").await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    assert!(error.message().contains(uuid), "{error}");
+    let list: Result<ListVolumesResponse, _> = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await;
+    assert_eq!(list.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(std::fs::read_dir(rig.path("export")).unwrap().count(), 0);
+    std::fs::remove_dir(rig.path("export")).unwrap();
+    std::fs::rename(rig.path("disk"), rig.path("export")).unwrap();
+    assert_eq!(create(&client, "pvc-1").await, volume);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

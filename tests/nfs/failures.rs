@@ -124,3 +124,81 @@ fn an_export_whose_folder_was_made_anew() {
     failed.says("missing on the share");
     assert!(scene.share.entries().is_empty());
 }
+
+/// Kerberos without its daemon, and with one that has no key. One test, because all see the same daemon.
+#[test]
+fn kerberos_that_does_not_work_here() {
+    let refused = |scene: &Scene, option: &str, says: &[&str]| {
+        let options = format!("vers=4.2,sec={option}");
+        let volume = Volume {
+            id: "by-hand".into(),
+            context: vec![
+                format!("server=127.0.0.1,share={}", scene.share.path()),
+                format!("\"mountOptions={options}\""),
+            ],
+        };
+        let started = Instant::now();
+        let output = scene.try_publish(&volume, "target", &[]).exits(64 + 9);
+        assert!(started.elapsed() < BOUND, "{output}");
+        says.iter().fold(output, |output, word| output.says(word));
+        scene.has_no_mounts();
+        let params = format!("server=127.0.0.1,share={}", scene.share.path());
+        let params = format!("{params},\"mountOptions={options}\"");
+        let mut create = vec!["controller", "create-volume", "pvc-1", "--cap", "5,mount"];
+        create.extend(["--params", params.as_str()]);
+        scene.csi.run_args(create).exits(64 + 9).says(says[0]);
+    };
+    let scene = scene("kerberos");
+    for option in ["krb5", "krb5i", "krb5p"] {
+        refused(
+            &scene,
+            option,
+            &["rpc.gssd, which does not run", "nfs-common"],
+        );
+    }
+    let daemon = Daemon::start();
+    refused(&scene, "krb5", &["rpc.gssd", "/etc/krb5.keytab"]);
+    drop(daemon);
+    refused(&scene, "krb5", &["rpc.gssd, which does not run"]);
+}
+
+/// A running rpc.gssd.
+struct Daemon(std::process::Child);
+
+const PIPES: &str = "/run/rpc_pipefs";
+
+impl Daemon {
+    fn start() -> Self {
+        fs::create_dir_all(PIPES).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("rpc_pipefs", PIPES, "rpc_pipefs", flags, None).unwrap();
+        let daemon = std::process::Command::new("rpc.gssd")
+            .args(["-f", "-p", PIPES])
+            .stdin(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let daemon = Self(daemon);
+        // It listens when it has the kernel's pipe open.
+        let listens = || {
+            let open = fs::read_dir(format!("/proc/{}/fd", daemon.0.id())).unwrap();
+            open.flatten().any(|entry| {
+                fs::read_link(entry.path()).is_ok_and(|to| to.ends_with("gssd/clntXX/gssd"))
+            })
+        };
+        let end = Instant::now() + BOUND;
+        while !listens() {
+            assert!(Instant::now() < end, "rpc.gssd does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        daemon
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = rustix::mount::unmount(PIPES, rustix::mount::UnmountFlags::DETACH);
+    }
+}

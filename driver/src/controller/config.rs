@@ -2,6 +2,7 @@
 
 use crate::export::Export;
 use crate::share::roots::ShareRoots;
+use crate::share::token::ShareUuid;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub struct NamedShare {
     pub export: Export,
     /// Options for mounting it to keep its records.
     pub mount_options: Vec<String>,
+    /// The share that has to be there. Without one, a first use initialises whatever is.
+    pub uuid: Option<ShareUuid>,
 }
 
 /// Whether a server may be used.

@@ -333,10 +333,10 @@ impl Shares {
 
     /// What to expect of a share that no id names.
     pub(super) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
-        match lock(&self.known).get(export).and_then(|share| share.uuid) {
-            Some(uuid) => Expect::Known(uuid),
-            None => unknown,
-        }
+        let mut named = self.config.named_shares.iter();
+        let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
+        let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);
+        told.or_else(seen).map_or(unknown, Expect::Known)
     }
 
     /// The root folder of a share, and the options that it was opened with.

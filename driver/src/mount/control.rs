@@ -287,7 +287,7 @@ fn root_error(export: &Export, error: HelperError) -> RootError {
         FailureKind::NoNfsClient => return RootError::NoNfsClient,
         FailureKind::NotPermitted => return RootError::MayNotMount { export },
         FailureKind::Option => io::ErrorKind::InvalidInput,
-        FailureKind::Version => io::ErrorKind::Unsupported,
+        FailureKind::Version | FailureKind::Kerberos => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
     };
     let source = io::Error::new(kind, failure.to_string());

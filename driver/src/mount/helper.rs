@@ -62,6 +62,16 @@ pub enum HelperError {
 }
 
 impl HelperError {
+    /// The kernel's error number, where the task itself failed by one.
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Failed(failure) if failure.errno != 0 => {
+                Some(Errno::from_raw_os_error(failure.errno))
+            }
+            _ => None,
+        }
+    }
+
     /// The kind of failure, where the task itself failed.
     pub fn kind(&self) -> Option<FailureKind> {
         match self {
@@ -239,6 +249,7 @@ fn serve(parent: Option<OsString>) -> io::Result<()> {
     if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
         return Err(io::Error::other("not to be started by hand"));
     }
+    crate::privileges::keep_for_mounting()?;
     let socket = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut task = Vec::new();
     BufReader::new(&socket).read_until(b'\n', &mut task)?;

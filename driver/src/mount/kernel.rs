@@ -131,7 +131,7 @@ fn bind(root: &Path, below: &Path, target: &Path, flags: MountFlags) -> Result<(
         );
         Failure::new(kind, errno, detail)
     })?;
-    if flags == MountFlags::default() {
+    if flags == MountFlags::NONE {
         return Ok(());
     }
     // The flags of a bind mount are set by a second call. What the source's mount forbids must be forbidden again: in a

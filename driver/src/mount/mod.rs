@@ -6,6 +6,7 @@
 pub mod address;
 mod below;
 pub mod control;
+mod gssd;
 pub mod helper;
 mod kernel;
 pub mod mountinfo;

@@ -1,6 +1,7 @@
 //! What is mounted, from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount, because
 //! it touches no file system. Owns the file's syntax.
 
+use crate::mount::options::MountFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::io;
@@ -20,6 +21,8 @@ pub struct Mount {
     pub target: PathBuf,
     /// Whether this mount is read-only, or the whole file system is.
     pub read_only: bool,
+    /// The flags of this mount alone.
+    pub flags: MountFlags,
     /// The type of the file system, such as `nfs4`.
     pub fs_type: String,
     /// What was mounted, such as `server:/path`.
@@ -69,6 +72,10 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let root = PathBuf::from(unescape(fields.next()?));
     let target = PathBuf::from(unescape(fields.next()?));
     let options = fields.next()?;
+    let mut flags = MountFlags::NONE;
+    for word in options.split(|byte| *byte == b',') {
+        flags.set(std::str::from_utf8(word).unwrap_or_default());
+    }
     // Any number of optional fields, ended by a dash.
     fields.by_ref().find(|field| *field == b"-")?;
     let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
@@ -85,6 +92,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
         root,
         target,
         read_only: read_only(options) || read_only(super_options),
+        flags,
         fs_type,
         source,
     })
@@ -126,6 +134,7 @@ mod tests {
         assert_eq!(mount.device, "0:42");
         assert_eq!(mount.target, Path::new("/mnt/a b\\c"));
         assert!(mount.read_only && mount.is_nfs());
+        assert!(mount.flags.nosuid && !mount.flags.nodev && !mount.flags.read_only);
         assert_eq!(mount.source, "127.0.0.1:/x");
         let line = b"1 2 8:1 /sub /data rw - ext4 /dev/sda1 rw,errors=remount-ro";
         let mount = parse(line).unwrap();

@@ -3,6 +3,7 @@
 
 use crate::mount::address;
 use crate::mount::below;
+use crate::mount::gssd;
 use crate::mount::kernel::{Say, old_flags, open_target, through};
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::task::{Failure, FailureKind, NfsSource};
@@ -32,6 +33,9 @@ pub(super) fn mount_nfs(
         && failure.kind == FailureKind::NoNfsClient
     {
         return Err(failure);
+    }
+    if gssd::is_needed(&source.options) {
+        gssd::preflight()?;
     }
     say(format!("resolving {}", source.server));
     let addresses = address::resolve(&source.server).map_err(|error| Failure {
@@ -70,6 +74,7 @@ fn mount_from(
             Err(failure) if failure.kind == FailureKind::Version => {
                 refused.push(version.as_str());
             }
+            Err(failure) if gssd::is_needed(&source.options) => return Err(gssd::explain(failure)),
             Err(failure) => return Err(failure),
         }
     }
@@ -146,6 +151,17 @@ fn kernel_options(
         out.push(("clientaddr".to_owned(), Some(local.to_string())));
     }
     out.extend(options.nfs.iter().cloned());
+    if address.is_ipv6() {
+        // To the kernel `tcp` means the older family of addresses; whoever writes it means the protocol.
+        for (_, value) in out
+            .iter_mut()
+            .filter(|(name, _)| matches!(name.as_str(), "proto" | "mountproto"))
+        {
+            if let Some(protocol @ ("tcp" | "udp" | "rdma")) = value.as_deref() {
+                *value = Some(format!("{protocol}6"));
+            }
+        }
+    }
     out
 }
 
@@ -167,7 +183,9 @@ fn mount_once(
     let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
         Ok(context) => context,
         // Linux before 5.2, and filters that know only the old call.
-        Err(Errno::NOSYS | Errno::PERM) => return mount_old_way(source, options, place, what),
+        Err(errno @ (Errno::NOSYS | Errno::PERM)) => {
+            return mount_old_way(source, options, place, what, errno);
+        }
         Err(Errno::NODEV) => return Err(no_nfs_client()),
         Err(errno) => return Err(mount_failure(errno, what.to_owned())),
     };
@@ -209,17 +227,24 @@ fn mount_old_way(
     options: &[(String, Option<String>)],
     place: &Place<'_>,
     what: &str,
+    why: Errno,
 ) -> Result<Option<OwnedFd>, Failure> {
+    let may_not = |errno| {
+        let detail = format!("{what}: this process needs CAP_SYS_ADMIN");
+        Failure::new(FailureKind::NotPermitted, errno, detail)
+    };
     let target = match place {
         Place::At { below, .. } if !below.as_os_str().is_empty() => {
-            return Err(below::refused(Errno::NOSYS, "fsopen"));
+            return Err(below::refused(why, "fsopen"));
         }
         Place::At { target, .. } => target,
         Place::Nowhere { scratch } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
-            crate::namespace::detach_mounts()
-                .map_err(|errno| mount_failure(errno, what.to_owned()))?;
+            crate::namespace::detach_mounts().map_err(|errno| match errno {
+                Errno::PERM => may_not(errno),
+                errno => mount_failure(errno, what.to_owned()),
+            })?;
             scratch
         }
     };
@@ -242,11 +267,7 @@ fn mount_old_way(
     );
     mounted.map_err(|errno| match errno {
         Errno::NODEV => no_nfs_client(),
-        Errno::PERM => Failure::new(
-            FailureKind::NotPermitted,
-            errno,
-            format!("{what}: this process needs CAP_SYS_ADMIN"),
-        ),
+        Errno::PERM => may_not(errno),
         errno => refusal(errno, what, ""),
     })?;
     match place {
@@ -405,6 +426,17 @@ mod tests {
             text(Version::V3),
             "addr=127.0.0.1,vers=3,mountaddr=127.0.0.1,mountproto=tcp,proto=tcp,nolock,hard"
         );
+        let six = "[::1]:2049".parse().unwrap();
+        let all = kernel_options(&options("mountproto=udp"), Version::V3, &six);
+        let value = |name: &str| {
+            let mut given = all.iter().filter(|(given, _)| given == name);
+            given.next().and_then(|(_, value)| value.clone()).unwrap()
+        };
+        assert_eq!(value("addr"), "::1");
+        assert_eq!(value("proto"), "tcp6");
+        assert_eq!(value("mountproto"), "udp6");
+        let all = kernel_options(&options("proto=tcp"), Version::V4_2, &six);
+        assert!(all.contains(&("proto".to_owned(), Some("tcp6".to_owned()))));
         let locked = kernel_options(&options("lock"), Version::V3, &address);
         assert!(!locked.iter().any(|(name, _)| name == "nolock"));
     }

@@ -16,8 +16,8 @@ pub struct MountOptions {
     pub flags: MountFlags,
 }
 
-/// Flags that every file system has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Flags that every file system has. The default is what a mount for pods gets when nobody says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools)] // Independent flags of the kernel's interface.
 pub struct MountFlags {
     /// No writing.
@@ -178,9 +178,31 @@ impl MountOptions {
     }
 }
 
+impl Default for MountFlags {
+    /// `nosuid,nodev`: whoever can write to the share from elsewhere could else plant a program or a device on it that
+    /// gives away the node.
+    fn default() -> Self {
+        Self {
+            nosuid: true,
+            nodev: true,
+            ..Self::NONE
+        }
+    }
+}
+
 impl MountFlags {
+    /// No flag at all: the mount allows what the file system allows.
+    pub const NONE: Self = Self {
+        read_only: false,
+        nosuid: false,
+        nodev: false,
+        noexec: false,
+        noatime: false,
+        nodiratime: false,
+    };
+
     /// Sets or clears the flag that `name` stands for; `false` when it stands for none.
-    fn set(&mut self, name: &str) -> bool {
+    pub fn set(&mut self, name: &str) -> bool {
         match name {
             "ro" => self.read_only = true,
             "nosuid" => self.nosuid = true,
@@ -250,7 +272,7 @@ mod tests {
             "hard,nconnect=4",
             "ro",
             "_netdev",
-            "nosuid,x-a.b=1",
+            "noexec,x-a.b=1",
             "nfsvers=4.1",
         ])
         .unwrap();
@@ -260,8 +282,29 @@ mod tests {
             ("nconnect".to_owned(), Some("4".to_owned())),
         ];
         assert_eq!(options.nfs, nfs);
-        assert!(options.flags.read_only && options.flags.nosuid && !options.flags.nodev);
+        assert!(options.flags.read_only && options.flags.noexec && !options.flags.noatime);
         assert_eq!(options.value("nconnect"), Some("4"));
+    }
+
+    #[test]
+    fn programs_and_devices_have_no_power_unless_asked_for() {
+        let flags = |text: &str| {
+            let flags = parse(&[text]).unwrap().flags;
+            (flags.nosuid, flags.nodev)
+        };
+        assert_eq!(flags(""), (true, true));
+        assert_eq!(flags("hard"), (true, true));
+        assert_eq!(flags("suid"), (false, true));
+        assert_eq!(flags("dev"), (true, false));
+        assert_eq!(flags("suid,dev"), (false, false));
+        // The last one counts, as with mount(8).
+        assert_eq!(flags("suid,nosuid"), (true, true));
+        let policy = Policy {
+            denied_options: vec!["suid".into()],
+            ..Policy::default()
+        };
+        let denied = MountOptions::parse(["dev,suid"], &policy);
+        assert_eq!(denied, Err(OptionError::Denied("suid".into())));
     }
 
     #[test]

@@ -126,6 +126,8 @@ pub enum FailureKind {
     Symlink,
     /// The server refuses this client.
     Refused,
+    /// Kerberos was asked for and does not work on this node.
+    Kerberos,
     /// None of the versions is spoken by both sides.
     Version,
     /// The kernel does not take an option.

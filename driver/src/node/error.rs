@@ -40,11 +40,24 @@ pub enum NodeError {
     /// The configuration does not allow the server.
     #[error("the server {0:?} is not allowed here (--allow-server)")]
     ServerDenied(String),
-    /// An inline volume, which has no life of its own.
+    /// An inline volume, and nothing is allowed for those.
     #[error(
-        "inline (ephemeral) volumes are not supported: whoever writes a pod would choose server and share; use a PersistentVolumeClaim"
+        "inline (ephemeral) volumes are off: whoever writes a pod would choose server and share; use a PersistentVolumeClaim, or allow folders for them (--inline-share)"
     )]
-    Ephemeral,
+    InlineOff,
+    /// An inline volume of a folder that is not on the list.
+    #[error("{0} is not allowed for inline (ephemeral) volumes (--inline-share)")]
+    InlineDenied(Export),
+    /// An inline volume with a mount option that is not on the list.
+    #[error(
+        "the mount option {0:?} is not allowed for inline (ephemeral) volumes (--inline-mount-option)"
+    )]
+    InlineOption(String),
+    /// An inline volume that does not say what it is.
+    #[error(
+        "the inline (ephemeral) volume has no volume attribute {0:?}: give server and share, and subDir for a folder below"
+    )]
+    NoInlineSource(&'static str),
     /// The folder above the target is missing.
     #[error("there is no folder {}: the caller makes the parent of the target path", .0.display())]
     NoParent(PathBuf),
@@ -57,7 +70,7 @@ pub enum NodeError {
         problem: String,
     },
     /// Published there already, in another way.
-    #[error("{} is published already: {difference}", .target.display())]
+    #[error("{} is in use for a volume already: {difference}", .target.display())]
     Different {
         /// The target.
         target: PathBuf,
@@ -75,7 +88,7 @@ pub enum NodeError {
         mode: &'static str,
     },
     /// The volume is not at that path.
-    #[error("volume {volume} is not published at {}{detail}", .path.display())]
+    #[error("volume {volume} is not published or staged at {}{detail}", .path.display())]
     NotPublished {
         /// The volume.
         volume: String,
@@ -83,6 +96,29 @@ pub enum NodeError {
         path: PathBuf,
         /// What is there, if anything.
         detail: String,
+    },
+    /// The driver stages, and the publish does not say where.
+    #[error(
+        "staging_target_path is missing: this driver stages volumes (--stage), so give the path that NodeStageVolume was given"
+    )]
+    NoStagingPath,
+    /// Nothing to publish from.
+    #[error("volume {volume} is not staged at {}{detail}: call NodeStageVolume first", .path.display())]
+    NotStaged {
+        /// The volume.
+        volume: String,
+        /// The staging path.
+        path: PathBuf,
+        /// What is there instead, if anything.
+        detail: String,
+    },
+    /// Unstaged too early.
+    #[error("volume {volume} is still published at {}: call NodeUnpublishVolume first", .target.display())]
+    StillPublished {
+        /// The volume.
+        volume: String,
+        /// Where it is published.
+        target: PathBuf,
     },
     /// An operation runs on the target.
     #[error(transparent)]

@@ -2,10 +2,12 @@
 //! replies; nothing below knows gRPC but the codes of [`error`].
 
 pub mod error;
+pub mod inline;
 pub mod ownership;
 pub mod publish;
 pub mod record;
 pub mod request;
+pub mod stage;
 pub mod stats;
 pub mod target;
 pub mod unpublish;
@@ -37,7 +39,7 @@ use volumes::Volumes;
 /// The metadata key of a reply that carries a note for the user.
 pub const NOTE_KEY: &str = "csi-nfs-note";
 
-/// What the service advertises, and all of it works.
+/// What the service advertises always; staging comes to it where the configuration says so. All of it works.
 const CAPABILITIES: [Capability; 3] = [
     Capability::GetVolumeStats,
     Capability::VolumeCondition,
@@ -73,24 +75,7 @@ impl Node for NodeService {
         let patience = self.patience(request.metadata());
         let request = request::publish(request.get_ref(), &self.config)?;
         let note = self.volumes.publish(request, patience).await?;
-        let mut reply = Response::new(NodePublishVolumeResponse {});
-        if let Some(note) = note {
-            // Header values are ASCII.
-            let ascii: String = note
-                .chars()
-                .map(|c| {
-                    if c == ' ' || c.is_ascii_graphic() {
-                        c
-                    } else {
-                        '?'
-                    }
-                })
-                .collect();
-            if let Ok(value) = MetadataValue::try_from(ascii) {
-                reply.metadata_mut().insert(NOTE_KEY, value);
-            }
-        }
-        Ok(reply)
+        Ok(with_note(NodePublishVolumeResponse {}, note))
     }
 
     async fn node_unpublish_volume(
@@ -133,13 +118,16 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let capabilities = CAPABILITIES
-            .into_iter()
-            .map(|capability| NodeServiceCapability {
-                r#type: Some(Type::Rpc(Rpc {
-                    r#type: capability.into(),
-                })),
-            });
+        let staging = self.config.stage.then_some(Capability::StageUnstageVolume);
+        let capabilities =
+            CAPABILITIES
+                .into_iter()
+                .chain(staging)
+                .map(|capability| NodeServiceCapability {
+                    r#type: Some(Type::Rpc(Rpc {
+                        r#type: capability.into(),
+                    })),
+                });
         Ok(Response::new(NodeGetCapabilitiesResponse {
             capabilities: capabilities.collect(),
         }))
@@ -147,20 +135,36 @@ impl Node for NodeService {
 
     async fn node_stage_volume(
         &self,
-        _: Request<NodeStageVolumeRequest>,
+        request: Request<NodeStageVolumeRequest>,
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
-        Err(Status::unimplemented(
-            "NodeStageVolume: NFS volumes are published without staging",
-        ))
+        if !self.config.stage {
+            return Err(Status::unimplemented(
+                "NodeStageVolume: this driver publishes without staging (--stage is off)",
+            ));
+        }
+        let patience = self.patience(request.metadata());
+        let request = request::stage(request.get_ref(), &self.config)?;
+        let note = self.volumes.publish(request, patience).await?;
+        Ok(with_note(NodeStageVolumeResponse {}, note))
     }
 
     async fn node_unstage_volume(
         &self,
-        _: Request<NodeUnstageVolumeRequest>,
+        request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        Err(Status::unimplemented(
-            "NodeUnstageVolume: NFS volumes are published without staging",
-        ))
+        let patience = self.patience(request.metadata());
+        let request = request.get_ref();
+        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
+        let staging = request::absolute("staging_target_path", &request.staging_target_path)?;
+        if !self.config.stage && !self.volumes.has_stage(&staging).await? {
+            return Err(Status::unimplemented(
+                "NodeUnstageVolume: this driver publishes without staging (--stage is off), and nothing is staged there",
+            ));
+        }
+        self.volumes
+            .unstage(request.volume_id.clone(), &staging, patience)
+            .await?;
+        Ok(Response::new(NodeUnstageVolumeResponse {}))
     }
 
     async fn node_expand_volume(
@@ -171,6 +175,20 @@ impl Node for NodeService {
             "NodeExpandVolume: an expanded NFS volume needs nothing done on its nodes",
         ))
     }
+}
+
+/// A reply with a note in its metadata.
+fn with_note<R>(reply: R, note: Option<String>) -> Response<R> {
+    let mut reply = Response::new(reply);
+    // Header values are ASCII.
+    let ascii = note.map(|note| {
+        let shown = |c: char| c == ' ' || c.is_ascii_graphic();
+        note.replace(|c| !shown(c), "?")
+    });
+    if let Some(Ok(value)) = ascii.map(MetadataValue::try_from) {
+        reply.metadata_mut().insert(NOTE_KEY, value);
+    }
+    reply
 }
 
 fn stats_reply(condition: Condition) -> NodeGetVolumeStatsResponse {

@@ -78,8 +78,22 @@ fn is_bind_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> bool {
     mount.device == disk.device && mount.root.starts_with(root)
 }
 
-/// Whether the kubelet chooses such targets: `…/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount`.
+/// Whether the kubelet chooses such targets: `…/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount`, and for staging
+/// `…/plugins/kubernetes.io/csi/DRIVER/HASH/globalmount` (`…/csi/pv/VOLUME/globalmount` in old ones).
 fn is_kubelet_target(target: &Path) -> bool {
+    is_pods_target(target) || {
+        let above = ["globalmount", "", "", "csi", "kubernetes.io", "plugins"];
+        let mut from_below = target.iter().rev();
+        above.iter().all(|name| {
+            from_below
+                .next()
+                .is_some_and(|part| name.is_empty() || part == OsStr::new(name))
+        })
+    }
+}
+
+/// Whether the kubelet chooses such targets for pods.
+pub fn is_pods_target(target: &Path) -> bool {
     let mut from_below = target.iter().rev();
     from_below.next() == Some(OsStr::new("mount"))
         && from_below.next().is_some()
@@ -92,6 +106,7 @@ fn is_kubelet_target(target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount::options::MountFlags;
     use crate::node::request::tests::config;
 
     const TOKENS: &str = "#00000000000000000000000000.0000000000000000.0000000000000000";
@@ -104,6 +119,7 @@ mod tests {
             root: root.into(),
             target: target.into(),
             read_only: false,
+            flags: MountFlags::default(),
             fs_type: fs_type.into(),
             source: source.into(),
         }
@@ -132,6 +148,14 @@ mod tests {
         assert!(!is(&id("unknown"), "/t", "nas:/srv/a"));
         assert!(!is("v", "/mnt", "nas:/srv"));
         assert!(is("v", KUBELETS, "nas:/srv"));
+        let staging =
+            "/var/lib/kubelet/plugins/kubernetes.io/csi/nfs.csi.internal/6ad2/globalmount";
+        assert!(is("v", staging, "nas:/srv"));
+        assert!(!is(
+            "v",
+            "/plugins/kubernetes.io/csi/globalmount",
+            "nas:/srv"
+        ));
         assert!(!is("v", "/mnt/kubernetes.io~csi/x/mount", "nas:/srv"));
     }
 

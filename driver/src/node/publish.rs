@@ -1,4 +1,4 @@
-//! Publishing: a volume appears at a target. Owns the order of steps, each of which can be repeated after a crash, and
+//! Publishing: a volume appears at a target, or at the staging path for later publishes. Owns the order of steps, each of which can be repeated after a crash, and
 //! the specification's rules for a second publish.
 
 use crate::export::Export;
@@ -9,8 +9,9 @@ use crate::mount::mountinfo::Mount;
 use crate::mount::options::MountFlags;
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
-use crate::node::record::PublishRecord;
-use crate::node::request::{PublishRequest, allows_many_targets};
+use crate::node::record::{PublishRecord, PublishRecords};
+use crate::node::request::{PublishRequest, Purpose, allows_many_targets};
+use crate::node::stage::{Staged, shows};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
 use std::path::{Path, PathBuf};
@@ -31,12 +32,14 @@ enum Source {
     /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
     /// when memory is short.
     Local { root: PathBuf, below: PathBuf },
+    /// What is mounted at the staging path.
+    Staged(Mount),
 }
 
 /// Whether a mount has to be made.
 enum Found {
     Published(Note),
-    Nothing { made_folder: bool },
+    Nothing { made_folder: bool, source: Source },
 }
 
 /// How the helper that was to mount has ended.
@@ -75,23 +78,54 @@ impl Volumes {
             let parent = request.target.parent().unwrap_or(Path::new("/"));
             return Err(NodeError::NoParent(parent.to_owned()));
         };
-        let fingerprint = format!("{}\0{:?}", request.volume_id, request.arguments);
+        let fingerprint = format!(
+            "{}\0{:?}\0{:?}",
+            request.volume_id, request.arguments, request.purpose
+        );
+        let rpc = match request.purpose {
+            Purpose::Publish { .. } | Purpose::Inline => "NodePublishVolume",
+            Purpose::Stage => "NodeStageVolume",
+        };
         let this = self.clone();
         let work = {
             let target = target.clone();
             async move { this.publish_at(&request, &target).await }
         };
-        self.run(&target, "NodePublishVolume", fingerprint, patience, work)
-            .await
+        self.run(&target, rpc, fingerprint, patience, work).await
     }
 
-    async fn publish_at(&self, request: &PublishRequest, target: &Path) -> Result<Note, NodeError> {
+    pub(super) async fn publish_at(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<Note, NodeError> {
         let fields = [("target", target.display().to_string().into())];
         self.log.event(Level::Detail, "publishing", &fields);
-        let source = self.source(request)?;
-        let made_folder = match self.compare_and_record(request, &source, target).await? {
+        let staging = self.staging_of(request, target).await?;
+        if let Some(staging) = &staging {
+            self.renew_stale(staging, self.config.bounds.mount).await?;
+        }
+        let mut found = self.compare_and_record(request, &staging, target).await?;
+        if request.purpose == Purpose::Stage
+            && matches!(found, Found::Published(_))
+            && self.is_stale(target).await?
+        {
+            let fields = [("staging", target.display().to_string().into())];
+            self.log
+                .event(Level::Warn, "replacing a stale mount", &fields);
+            let bound = self.config.bounds.unmount;
+            self.take_away(target, true, bound).await?;
+            found = Found::Nothing {
+                made_folder: false,
+                source: self.source(request)?,
+            };
+        }
+        let (made_folder, source) = match found {
             Found::Published(note) => return Ok(note),
-            Found::Nothing { made_folder } => made_folder,
+            Found::Nothing {
+                made_folder,
+                source,
+            } => (made_folder, source),
         };
         let error = match self.mount(request, &source, target).await {
             Ok(note) => return Ok(note),
@@ -111,8 +145,16 @@ impl Volumes {
         if made_folder {
             let _ = target::remove_folder(target);
         }
-        let _ = self.records.remove(target);
+        let _ = self.records_for(request).remove(target);
         Err(error)
+    }
+
+    /// The records that a request belongs to.
+    fn records_for(&self, request: &PublishRequest) -> &PublishRecords {
+        match request.purpose {
+            Purpose::Publish { .. } | Purpose::Inline => &self.records,
+            Purpose::Stage => &self.stages,
+        }
     }
 
     fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
@@ -140,25 +182,42 @@ impl Volumes {
     async fn compare_and_record(
         &self,
         request: &PublishRequest,
-        source: &Source,
+        staging: &Option<PathBuf>,
         target: &Path,
     ) -> Result<Found, NodeError> {
         let _comparing = self.comparing.lock().await;
         let _lock = self.records.lock().await.map_err(Self::record_error)?;
-        self.check_other_targets(request, target)?;
-        let record = self.records.get(target).map_err(Self::record_error)?;
+        let records = self.records_for(request);
+        let is_stage = request.purpose == Purpose::Stage;
+        if !is_stage {
+            self.check_other_targets(request, target)?;
+        }
+        let source = match staging {
+            None => self.source(request)?,
+            Some(staging) => match self.staged(request, staging)? {
+                Staged::Mounted(mount) => Source::Staged(mount),
+                Staged::OnPaper => self.source(request)?,
+            },
+        };
+        let record = records.get(target).map_err(Self::record_error)?;
         let mounted = target::mounted(target)?;
         let bare = match mounted {
             Some(_) => Bare::Nothing,
             None => target::look(target)?,
         };
-        let here = mounted.is_some() || matches!(bare, Bare::Symlink(_));
+        let on_paper = is_stage
+            && mounted.is_none()
+            && record
+                .as_ref()
+                .is_some_and(|record| record.symlink.is_some());
+        let here = mounted.is_some() || on_paper || matches!(bare, Bare::Symlink(_));
         let new = PublishRecord {
             volume_id: request.volume_id.clone(),
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: None,
-            unfinished: needs_second_step(request, source),
+            unfinished: needs_second_step(request, &source),
+            staging: staging.clone(),
         };
         if let Some(record) = &record
             && here
@@ -178,14 +237,26 @@ impl Volumes {
         }
         let mut made_folder = false;
         match (mounted, bare) {
-            (Some(mount), _) if is_what_was_asked_for(&mount, record.as_ref(), request, source) => {
+            (None, Bare::Nothing | Bare::EmptyFolder) if on_paper => {
+                let to = record.and_then(|record| record.symlink).unwrap_or_default();
+                return Ok(Found::Published(Some(symlink_note(&to))));
+            }
+            (Some(mount), _)
+                if is_what_was_asked_for(&mount, record.as_ref(), request, &source) =>
+            {
                 let finished = PublishRecord {
                     unfinished: false,
+                    // Also where a driver that staged has published it.
+                    staging: record.map_or(new.staging, |record| record.staging),
                     ..new
                 };
-                self.records.put(&finished).map_err(Self::record_error)?;
+                records.put(&finished).map_err(Self::record_error)?;
                 return Ok(Found::Published(None));
             }
+            // Bound from a staged mount that has been replaced since.
+            (Some(mount), _)
+                if record.is_some()
+                    && matches!(&source, Source::Staged(staged) if !shows(&mount, staged)) => {}
             // A driver that was killed between the two steps of a bind.
             (Some(_), _) if record.as_ref().is_some_and(|record| record.unfinished) => {}
             (Some(mount), _) if record.is_some() || mount.is_nfs() => {
@@ -222,12 +293,15 @@ impl Volumes {
             (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
         }
         // First the record: only a folder that a record names is removed again.
-        self.records.put(&new).map_err(Self::record_error)?;
+        records.put(&new).map_err(Self::record_error)?;
         if made_folder && let Err(error) = target::make_folder(target) {
-            let _ = self.records.remove(target);
+            let _ = records.remove(target);
             return Err(error);
         }
-        Ok(Found::Nothing { made_folder })
+        Ok(Found::Nothing {
+            made_folder,
+            source,
+        })
     }
 
     /// The columns T1≠T2 of the specification's table: some modes allow one target on a node.
@@ -301,6 +375,10 @@ impl Volumes {
                 Ok(None)
             }
             Source::Local { root, below } => self.bind(request, root, below, target).await,
+            Source::Staged(mount) => {
+                let nothing = Path::new("");
+                self.bind(request, &mount.target, nothing, target).await
+            }
         }
     }
 
@@ -322,15 +400,16 @@ impl Volumes {
             flags: request.options.flags,
         };
         match self.helpers.run(&task, BIND_BOUND).await {
-            Ok(_) if request.options.flags == MountFlags::default() => Ok(None),
+            Ok(_) if request.options.flags == MountFlags::NONE => Ok(None),
             Ok(_) => {
-                let record = self.records.get(target).map_err(Self::record_error)?;
+                let records = self.records_for(request);
+                let record = records.get(target).map_err(Self::record_error)?;
                 if let Some(record) = record {
                     let finished = PublishRecord {
                         unfinished: false,
                         ..record
                     };
-                    self.records.put(&finished).map_err(Self::record_error)?;
+                    records.put(&finished).map_err(Self::record_error)?;
                 }
                 Ok(None)
             }
@@ -354,14 +433,21 @@ impl Volumes {
         if request.options.flags.read_only {
             return Err(NodeError::NoReadOnly);
         }
+        let records = self.records_for(request);
+        let before = records.get(target).map_err(Self::record_error)?;
         let record = PublishRecord {
             volume_id: request.volume_id.clone(),
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: Some(folder.to_owned()),
             unfinished: false,
+            staging: before.and_then(|record| record.staging),
         };
-        self.records.put(&record).map_err(Self::record_error)?;
+        records.put(&record).map_err(Self::record_error)?;
+        if request.purpose == Purpose::Stage {
+            // The folder is the caller's; what is published from it is a symlink too.
+            return Ok(Some(symlink_note(folder)));
+        }
         target::remove_folder(target)?;
         std::os::unix::fs::symlink(folder, target).map_err(|error| {
             NodeError::io(format!("making the symlink {}", target.display()), error)
@@ -388,19 +474,35 @@ fn is_what_was_asked_for(
     let read_only = request.options.flags.read_only;
     match source {
         Source::Nfs { whole, .. } => {
-            let same = record.is_some() || mount.source.to_string_lossy() == whole.to_string();
+            let same = record.is_some()
+                || (mount.source.to_string_lossy() == whole.to_string()
+                    && allows_no_more(mount.flags, request.options.flags));
             same && mount.is_nfs() && mount.read_only == read_only
         }
         // What is bound cannot be told from mountinfo alone. The local file system may be read-only itself.
         Source::Local { .. } => record.is_some_and(|record| {
             !record.unfinished && record.symlink.is_none() && (mount.read_only || !read_only)
         }),
+        Source::Staged(staged) => {
+            let whole = record.map_or(
+                allows_no_more(mount.flags, request.options.flags),
+                |record| !record.unfinished && record.symlink.is_none(),
+            );
+            whole && shows(mount, staged) && (mount.read_only || !read_only)
+        }
     }
+}
+
+/// Whether a mount with the flags `here` forbids what one with the flags `wanted` does.
+fn allows_no_more(here: MountFlags, wanted: MountFlags) -> bool {
+    (here.nosuid || !wanted.nosuid)
+        && (here.nodev || !wanted.nodev)
+        && (here.noexec || !wanted.noexec)
 }
 
 /// Whether the flags of the mount are set by a second call, before which a crash may strike.
 fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
-    matches!(source, Source::Local { .. }) && request.options.flags != MountFlags::default()
+    !matches!(source, Source::Nfs { .. }) && request.options.flags != MountFlags::NONE
 }
 
 fn read_only_words(read_only: bool) -> &'static str {

@@ -26,9 +26,12 @@ pub struct PublishRecord {
     pub symlink: Option<PathBuf>,
     /// Whether the mount may be there without its flags yet.
     pub unfinished: bool,
+    /// The staging path that the volume was bound from, where the driver stages.
+    #[serde(default)]
+    pub staging: Option<PathBuf>,
 }
 
-/// The records of this node.
+/// The records of one kind on this node: of publishes, or of stages, which are publishes at the staging path.
 #[derive(Clone, Debug)]
 pub struct PublishRecords {
     folder: PathBuf,
@@ -43,12 +46,23 @@ const LOCK_BOUND: Duration = Duration::from_secs(30);
 pub struct RecordsLock(#[allow(dead_code)] File);
 
 impl PublishRecords {
-    /// The records in `work_dir`, whose folder is made when it is missing.
+    /// The records of publishes in `work_dir`, whose folder is made when it is missing.
     ///
     /// # Errors
     /// When the folder cannot be made.
     pub fn open(work_dir: &Path, log: Log) -> io::Result<Self> {
-        let folder = work_dir.join("publishes");
+        Self::in_folder(work_dir.join("publishes"), log)
+    }
+
+    /// The same of stages.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn of_stages(work_dir: &Path, log: Log) -> io::Result<Self> {
+        Self::in_folder(work_dir.join("stages"), log)
+    }
+
+    fn in_folder(folder: PathBuf, log: Log) -> io::Result<Self> {
         private_folder(&folder)?;
         Ok(Self { folder, log })
     }
@@ -91,7 +105,10 @@ impl PublishRecords {
     }
 
     /// All records. A damaged one is logged and skipped.
-    fn all(&self) -> io::Result<Vec<PublishRecord>> {
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn all(&self) -> io::Result<Vec<PublishRecord>> {
         let mut records = Vec::new();
         for entry in self.folder.read_dir()? {
             let path = entry?.path();
@@ -256,6 +273,7 @@ mod tests {
             },
             symlink: None,
             unfinished: false,
+            staging: None,
         }
     }
 

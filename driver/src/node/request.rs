@@ -1,21 +1,21 @@
-//! From a NodePublishVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
+//! From a NodePublishVolume or NodeStageVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
 //! touch the file system.
 
 use crate::capability;
-use crate::config::Config;
+use crate::config::{Config, Policy};
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::node::error::NodeError;
+use crate::node::inline;
+use crate::node::record::PublishRecord;
+use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
-use csi_proto::v1::NodePublishVolumeRequest;
 use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-
-/// By which the kubelet says that a volume is written into a pod's specification.
-const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 
 /// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
 const MAX_PATH: usize = 4095;
@@ -32,6 +32,42 @@ pub struct PublishRequest {
     pub arguments: Arguments,
     /// The options of `arguments`, checked.
     pub options: MountOptions,
+    /// What the volume is mounted for.
+    pub purpose: Purpose,
+}
+
+impl PublishRequest {
+    /// The request that made a staged volume, without the options of its secrets, which nobody remembers.
+    ///
+    /// # Errors
+    /// When an option is not allowed any more.
+    pub fn of_stage(record: &PublishRecord, policy: &Policy) -> Result<Self, NodeError> {
+        let arguments = record.arguments.clone();
+        let words = arguments.mount_options.iter().map(String::as_str);
+        let mut options = MountOptions::parse(words, policy)?;
+        options.flags.read_only |= capability::is_reader_only(arguments.access_mode());
+        Ok(Self {
+            volume_id: record.volume_id.clone(),
+            target: record.target.clone(),
+            arguments,
+            options,
+            purpose: Purpose::Stage,
+        })
+    }
+}
+
+/// What a volume is mounted for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// For a pod, from the staging path if one was given.
+    Publish {
+        /// As given; the file system has not been asked.
+        staging: Option<PathBuf>,
+    },
+    /// For a pod that names the folder itself: there is nothing to stage.
+    Inline,
+    /// For publishes that are bound from it: the target is the staging path.
+    Stage,
 }
 
 /// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
@@ -55,13 +91,7 @@ pub struct Arguments {
 impl Arguments {
     /// The export that is mounted: the share, or the volume's folder in it.
     pub fn export(&self) -> Result<Export, NodeError> {
-        Ok(match &self.sub_dir {
-            Some(sub_dir) => {
-                let share = self.share.trim_end_matches('/');
-                Export::parse(&self.server, &format!("{share}/{sub_dir}"))?
-            }
-            None => Export::parse(&self.server, &self.share)?,
-        })
+        export_of(&self.server, &self.share, self.sub_dir.as_ref())
     }
 
     /// The share.
@@ -100,6 +130,17 @@ impl Arguments {
     }
 }
 
+/// A folder of a share as an export of its own.
+fn export_of(server: &str, share: &str, sub_dir: Option<&SubPath>) -> Result<Export, NodeError> {
+    Ok(match sub_dir {
+        Some(sub_dir) => {
+            let share = share.trim_end_matches('/');
+            Export::parse(server, &format!("{share}/{sub_dir}"))?
+        }
+        None => Export::parse(server, share)?,
+    })
+}
+
 /// Checks a request.
 ///
 /// # Errors
@@ -108,12 +149,79 @@ pub fn publish(
     request: &NodePublishVolumeRequest,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    limits::required("volume_id", &request.volume_id)?;
-    let target = absolute("target_path", &request.target_path)?;
-    limits::map("volume_context", &request.volume_context)?;
-    limits::map("publish_context", &request.publish_context)?;
-    limits::map("secrets", &request.secrets)?;
-    let access = capability::check(request.volume_capability.as_ref())?;
+    let staging = match request.staging_target_path.as_str() {
+        "" => None,
+        path => Some(absolute("staging_target_path", path)?),
+    };
+    let is_inline = inline::is_inline(&request.volume_id, &request.volume_context);
+    let nothing = BTreeMap::new();
+    let asked = Asked {
+        volume_id: &request.volume_id,
+        target: ("target_path", &request.target_path),
+        contexts: Context {
+            volume: &request.volume_context,
+            // No controller has a say in an inline volume.
+            publish: if is_inline {
+                &nothing
+            } else {
+                &request.publish_context
+            },
+        },
+        secrets: &request.secrets,
+        capability: request.volume_capability.as_ref(),
+        readonly: request.readonly,
+    };
+    if is_inline {
+        return check(asked, Purpose::Inline, config);
+    }
+    check(asked, Purpose::Publish { staging }, config)
+}
+
+/// Checks a request to stage a volume, which is a publish at the staging path.
+///
+/// # Errors
+/// As [`publish`].
+pub fn stage(
+    request: &NodeStageVolumeRequest,
+    config: &Config,
+) -> Result<PublishRequest, NodeError> {
+    let asked = Asked {
+        volume_id: &request.volume_id,
+        target: ("staging_target_path", &request.staging_target_path),
+        contexts: Context {
+            volume: &request.volume_context,
+            publish: &request.publish_context,
+        },
+        secrets: &request.secrets,
+        capability: request.volume_capability.as_ref(),
+        readonly: false,
+    };
+    check(asked, Purpose::Stage, config)
+}
+
+/// What both requests have.
+struct Asked<'a> {
+    volume_id: &'a str,
+    /// The field's name and its value.
+    target: (&'static str, &'a str),
+    contexts: Context<'a>,
+    secrets: &'a BTreeMap<String, String>,
+    capability: Option<&'a VolumeCapability>,
+    readonly: bool,
+}
+
+fn check(
+    request: Asked<'_>,
+    purpose: Purpose,
+    config: &Config,
+) -> Result<PublishRequest, NodeError> {
+    let context = request.contexts;
+    limits::required("volume_id", request.volume_id)?;
+    let target = absolute(request.target.0, request.target.1)?;
+    limits::map("volume_context", context.volume)?;
+    limits::map("publish_context", context.publish)?;
+    limits::map("secrets", request.secrets)?;
+    let access = capability::check(request.capability)?;
     let (mode, mount) = (access.mode, access.mount);
     if !mount.volume_mount_group.is_empty() {
         return Err(NodeError::Invalid {
@@ -121,23 +229,29 @@ pub fn publish(
             problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
         });
     }
-    if request.volume_context.get(EPHEMERAL).map(String::as_str) == Some("true") {
-        return Err(NodeError::Ephemeral);
+    let is_inline = purpose == Purpose::Inline;
+    if is_inline && config.policy.inline_shares.is_empty() {
+        return Err(NodeError::InlineOff);
     }
-    let context = Context {
-        volume: &request.volume_context,
-        publish: &request.publish_context,
+    let required = |key: &'static str| {
+        context.get(key).ok_or(if is_inline {
+            NodeError::NoInlineSource(key)
+        } else {
+            NodeError::NoSource(key)
+        })
     };
-    let server = context.get("server").ok_or(NodeError::NoSource("server"))?;
-    let share = context.get("share").ok_or(NodeError::NoSource("share"))?;
-    let export = Export::parse(server, share)?;
+    let mut export = Export::parse(required("server")?, required("share")?)?;
     if !config.may_use_server(export.server()) {
         return Err(NodeError::ServerDenied(export.server().to_owned()));
     }
     let sub_dir = context
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
-    let sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    let mut sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    if is_inline {
+        let whole = export_of(export.server(), export.path(), sub_dir.as_ref())?;
+        (export, sub_dir) = inline::source(&whole, &config.policy)?;
+    }
     let from_context = context.get("mountOptions").into_iter();
     let given = from_context.chain(mount.mount_flags.iter().map(String::as_str));
     let mount_options: Vec<String> = given
@@ -145,12 +259,18 @@ pub fn publish(
         .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
-    let mut options =
-        MountOptions::parse(mount_options.iter().map(String::as_str), &config.policy)?;
+    // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
+    let secret = secret_options(request.secrets);
+    let all = mount_options.iter().chain(&secret).map(String::as_str);
+    if is_inline {
+        inline::check_options(all.clone(), &config.policy)?;
+    }
+    let mut options = MountOptions::parse(all, &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
     Ok(PublishRequest {
-        volume_id: request.volume_id.clone(),
+        volume_id: request.volume_id.to_owned(),
         target,
+        purpose,
         arguments: Arguments {
             server: export.server().to_owned(),
             share: export.path().to_owned(),
@@ -164,6 +284,7 @@ pub fn publish(
 }
 
 /// Both contexts, of which the volume's counts first.
+#[derive(Clone, Copy)]
 struct Context<'a> {
     volume: &'a BTreeMap<String, String>,
     publish: &'a BTreeMap<String, String>,
@@ -239,8 +360,7 @@ pub fn allows_many_targets(mode: Mode) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::config::{Bounds, Policy};
-    use csi_proto::v1::VolumeCapability;
+    use crate::config::Bounds;
     use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
     pub(crate) fn config() -> Config {
@@ -254,6 +374,7 @@ pub(crate) mod tests {
             policy: Policy::default(),
             bounds: Bounds::default(),
             symlink_fallback: false,
+            stage: false,
         }
     }
 
@@ -328,6 +449,47 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn nosuid_and_nodev_are_lifted_by_options_from_anywhere() {
+        let flags = |change: &dyn Fn(&mut NodePublishVolumeRequest)| {
+            let mut request = request();
+            change(&mut request);
+            let parsed = publish(&request, &config()).unwrap();
+            let flags = parsed.options.flags;
+            (flags.nosuid, flags.nodev, parsed.arguments.mount_options)
+        };
+        assert_eq!(flags(&|_| {}), (true, true, vec![]));
+        let by_context = flags(&|r| {
+            r.volume_context
+                .insert("mountOptions".into(), "suid".into());
+        });
+        assert_eq!(by_context, (false, true, vec!["suid".to_owned()]));
+        let by_capability = flags(&|r| {
+            let mount = MountVolume {
+                mount_flags: vec!["dev".into()],
+                ..Default::default()
+            };
+            r.volume_capability.as_mut().unwrap().access_type = Some(AccessType::Mount(mount));
+        });
+        assert_eq!(by_capability, (true, false, vec!["dev".to_owned()]));
+        // What a secret says is in no record.
+        let by_secret = flags(&|r| {
+            r.secrets.insert("mountOptions".into(), "suid,dev".into());
+        });
+        assert_eq!(by_secret, (false, false, vec![]));
+        let mut config = config();
+        config.policy.denied_options = vec!["suid".into()];
+        let mut denied = request();
+        denied
+            .secrets
+            .insert("mountOptions".into(), "suid=hunter2".into());
+        let error = publish(&denied, &config).unwrap_err().to_string();
+        assert!(
+            error.contains("suid") && !error.contains("hunter"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut NodePublishVolumeRequest);
         let cases: [(&str, Change); 15] = [
@@ -340,7 +502,8 @@ pub(crate) mod tests {
             ("4095", |r| r.target_path = "/abc".repeat(1500)),
             ("255", |r| r.target_path = format!("/{}", "x".repeat(256))),
             ("inline", |r| {
-                r.volume_context.insert(EPHEMERAL.into(), "true".into());
+                let key = "csi.storage.k8s.io/ephemeral".to_owned();
+                r.volume_context.insert(key, "true".into());
             }),
             ("volume_capability", |r| r.volume_capability = None),
             ("access mode 99", |r| {

@@ -34,7 +34,10 @@ impl Volumes {
         let Some(path) = target::locate(path).await? else {
             return Err(not_published(": the folder above it does not exist"));
         };
-        let record = self.records.get(&path).map_err(Self::record_error)?;
+        let record = match self.records.get(&path).map_err(Self::record_error)? {
+            None => self.stages.get(&path).map_err(Self::record_error)?,
+            published => published,
+        };
         if let Some(record) = &record
             && record.volume_id != volume_id
         {

@@ -103,11 +103,10 @@ impl Volumes {
             Bare::Other => return Err(taken(target, "is not a folder; remove it")),
         }
         self.records.remove(target).map_err(Self::record_error)?;
-        let mut usage = self
-            .usage
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        usage.remove(&(volume_id.to_owned(), target.to_owned()));
+        self.forget_usage(volume_id, target);
+        if record.is_some_and(|record| record.staging.is_some()) {
+            self.release_stages().await;
+        }
         Ok(())
     }
 
@@ -125,7 +124,7 @@ impl Volumes {
         }
     }
 
-    async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
+    pub(super) async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
         for _ in 0..MAX_STACK {
             let mounts = target::mounts()?;
             let Some(mount) = mountinfo::at(&mounts, target).last().copied() else {

@@ -10,7 +10,7 @@ use crate::operations::{Operation, Operations};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The volumes of this node. Cheap to copy.
@@ -19,6 +19,7 @@ pub struct Volumes {
     pub(super) config: Arc<Config>,
     pub(super) helpers: Helpers,
     pub(super) records: PublishRecords,
+    pub(super) stages: PublishRecords,
     /// What runs, by target.
     pub(super) operations: Arc<Operations<PathBuf, Result<Note, NodeError>>>,
     /// The last known usage, by volume and path.
@@ -39,10 +40,13 @@ impl Volumes {
     pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
         let records = PublishRecords::open(&config.work_dir, log)?;
         records.forget_gone()?;
+        let stages = PublishRecords::of_stages(&config.work_dir, log)?;
+        stages.forget_gone()?;
         Ok(Self {
             config,
             helpers,
             records,
+            stages,
             operations: Arc::default(),
             usage: Arc::default(),
             comparing: Arc::default(),
@@ -75,6 +79,12 @@ impl Volumes {
         self.operations
             .run(target.to_owned(), operation, patience, || work)
             .await?
+    }
+
+    /// Forgets the last known usage of what is gone.
+    pub(super) fn forget_usage(&self, volume_id: &str, path: &Path) {
+        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        usage.remove(&(volume_id.to_owned(), path.to_owned()));
     }
 
     pub(super) fn record_error(error: io::Error) -> NodeError {

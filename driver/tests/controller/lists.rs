@@ -71,6 +71,7 @@ fn two_shares(fast: &Host, slow: &Host) -> ControllerConfig {
         name: name.to_owned(),
         export: export(name),
         mount_options: Vec::new(),
+        uuid: None,
     });
     config.named_shares = named.to_vec();
     config

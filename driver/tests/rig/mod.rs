@@ -5,7 +5,10 @@
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
-use csi_proto::v1::{NodePublishVolumeRequest, NodeUnpublishVolumeRequest, VolumeCapability};
+use csi_proto::v1::{
+    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
+    NodeUnstageVolumeRequest, VolumeCapability,
+};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -169,6 +172,10 @@ impl Driver {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
@@ -283,6 +290,24 @@ impl Client {
         grpc.unary(request, path, codec).await.map(drop)
     }
 
+    pub async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
+        let method = "Node/NodeStageVolume";
+        let reply: Result<csi_proto::v1::NodeStageVolumeResponse, _> =
+            self.call(method, request).await;
+        reply.map(drop)
+    }
+
+    pub async fn unstage(&self, volume: &str, staging: &Path) -> Result<(), Status> {
+        let request = NodeUnstageVolumeRequest {
+            volume_id: volume.to_owned(),
+            staging_target_path: staging.display().to_string(),
+        };
+        let method = "Node/NodeUnstageVolume";
+        let reply: Result<csi_proto::v1::NodeUnstageVolumeResponse, _> =
+            self.call(method, request).await;
+        reply.map(drop)
+    }
+
     pub async fn unpublish(&self, volume: &str, target: &Path) -> Result<(), Status> {
         let request = NodeUnpublishVolumeRequest {
             volume_id: volume.to_owned(),
@@ -311,6 +336,21 @@ pub fn publish_request(volume: &str, target: &Path, mode: Mode) -> NodePublishVo
             pair("subDir", volume),
         ]
         .into(),
+        ..Default::default()
+    }
+}
+
+/// What stages the volume of `publish` at `staging`; `publish` is from there then.
+pub fn stage_request(
+    publish: &mut NodePublishVolumeRequest,
+    staging: &Path,
+) -> NodeStageVolumeRequest {
+    publish.staging_target_path = staging.display().to_string();
+    NodeStageVolumeRequest {
+        volume_id: publish.volume_id.clone(),
+        staging_target_path: publish.staging_target_path.clone(),
+        volume_capability: publish.volume_capability.clone(),
+        volume_context: publish.volume_context.clone(),
         ..Default::default()
     }
 }

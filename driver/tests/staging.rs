@@ -1,0 +1,349 @@
+//! NodeStageVolume and NodeUnstageVolume, and publishes from what they staged, on a local share.
+
+#![allow(clippy::unwrap_used)]
+
+mod rig;
+
+use csi_proto::v1::node_service_capability::{Type, rpc::Type as Capability};
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetVolumeStatsRequest,
+    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest,
+};
+use rig::{Client, Rig, publish_request, run, stage_request};
+use std::path::Path;
+use tonic::{Code, Status};
+
+const MODE: Mode = Mode::MultiNodeMultiWriter;
+
+fn code(result: Result<(), Status>) -> Code {
+    result.map_or_else(|status| status.code(), |()| Code::Ok)
+}
+
+/// A folder for volume `name`, and the folder that an orchestrator makes to stage it at.
+fn make_volume(rig: &Rig, name: &str) {
+    std::fs::create_dir(rig.path("export").join(name)).unwrap();
+    std::fs::write(rig.path("export").join(name).join("file"), name).unwrap();
+    std::fs::create_dir(rig.path(&format!("{name}-staging"))).unwrap();
+}
+
+/// How volume `name` is staged, and published at `target`.
+fn requests(
+    rig: &Rig,
+    name: &str,
+    target: &str,
+) -> (NodeStageVolumeRequest, NodePublishVolumeRequest) {
+    let mut publish = publish_request(name, &rig.path(target), MODE);
+    let staging = rig.path(&format!("{name}-staging"));
+    (stage_request(&mut publish, &staging), publish)
+}
+
+fn records(rig: &Rig, kind: &str) -> usize {
+    let entries = std::fs::read_dir(rig.path("work").join(kind)).unwrap();
+    let files = entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some());
+    files.count()
+}
+
+async fn stats(client: &Client, volume: &str, path: &Path) -> Result<(), Status> {
+    let request = NodeGetVolumeStatsRequest {
+        volume_id: volume.to_owned(),
+        volume_path: path.display().to_string(),
+        ..Default::default()
+    };
+    let reply: Result<NodeGetVolumeStatsResponse, _> =
+        client.call("Node/NodeGetVolumeStats", request).await;
+    reply.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn staging_is_there_when_it_is_asked_for() {
+    for on in [false, true] {
+        let rig = Rig::new();
+        make_volume(&rig, "a");
+        let _driver = rig.driver_with(if on { &["--stage"] } else { &[] });
+        let client = Client::connect(&rig).await;
+        let reply: NodeGetCapabilitiesResponse = client
+            .call(
+                "Node/NodeGetCapabilities",
+                NodeGetCapabilitiesRequest::default(),
+            )
+            .await
+            .unwrap();
+        let advertised = reply.capabilities.iter().any(|one| {
+            matches!(&one.r#type, Some(Type::Rpc(rpc)) if rpc.r#type() == Capability::StageUnstageVolume)
+        });
+        assert_eq!(advertised, on);
+        let (stage, publish) = requests(&rig, "a", "target");
+        let expected = if on { Code::Ok } else { Code::Unimplemented };
+        assert_eq!(code(client.stage(stage).await), expected);
+        // What an orchestrator says of staging means nothing to a driver that does not stage.
+        assert_eq!(code(client.publish(publish).await), Code::Ok);
+        assert_eq!(rig.mounts("a-staging").len(), usize::from(on));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_volume_is_mounted_once_and_bound_for_each_pod() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let staging = rig.path("a-staging");
+    let (stage, first) = requests(&rig, "a", "first");
+    for _ in 0..2 {
+        client.stage(stage.clone()).await.unwrap();
+        assert_eq!(rig.mounts("a-staging").len(), 1);
+    }
+    let (_, mut second) = requests(&rig, "a", "second");
+    second.readonly = true;
+    for request in [&first, &second, &first, &second] {
+        client.publish(request.clone()).await.unwrap();
+    }
+    for (target, flags) in [("first", "rw,nosuid,nodev"), ("second", "ro,nosuid,nodev")] {
+        let mounts = rig.mounts(target);
+        assert_eq!(mounts.len(), 1);
+        assert!(mounts[0].contains(flags), "{mounts:?}");
+    }
+    std::fs::write(rig.inside("first/new"), "x").unwrap();
+    assert_eq!(std::fs::read(rig.inside("second/new")).unwrap(), b"x");
+    assert!(std::fs::write(rig.inside("second/more"), "x").is_err());
+
+    for path in [&staging, &rig.path("first")] {
+        stats(&client, "a", path).await.unwrap();
+        assert_eq!(code(stats(&client, "b", path).await), Code::NotFound);
+    }
+    for target in ["first", "second"] {
+        let refused = client.unstage("a", &staging).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        assert!(refused.message().contains(target), "{refused}");
+        client.unpublish("a", &rig.path(target)).await.unwrap();
+    }
+    assert_eq!(rig.mounts("a-staging").len(), 1);
+    for _ in 0..2 {
+        client.unstage("a", &staging).await.unwrap();
+        assert!(rig.mounts("a-staging").is_empty());
+        // The folder is the orchestrator's.
+        assert!(staging.exists());
+    }
+    assert_eq!(
+        (records(&rig, "stages"), records(&rig, "publishes")),
+        (0, 0)
+    );
+    assert_eq!(code(stats(&client, "a", &staging).await), Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_does_not_fit_is_refused() {
+    let rig = Rig::new();
+    for name in ["a", "b"] {
+        make_volume(&rig, name);
+    }
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (stage, publish) = requests(&rig, "a", "target");
+    // Not staged yet, no path, a path that is not there, and another volume's.
+    assert_eq!(
+        code(client.publish(publish.clone()).await),
+        Code::FailedPrecondition
+    );
+    client.stage(stage.clone()).await.unwrap();
+    let with_staging = |path: &str| {
+        let mut request = publish.clone();
+        request.staging_target_path = path.to_owned();
+        request
+    };
+    let elsewhere = rig.path("b-staging").display().to_string();
+    for (path, expected) in [
+        ("", Code::FailedPrecondition),
+        ("relative", Code::InvalidArgument),
+        ("/nonexistent/staging", Code::FailedPrecondition),
+        (elsewhere.as_str(), Code::FailedPrecondition),
+    ] {
+        let refused = client.publish(with_staging(path)).await;
+        assert_eq!(code(refused), expected, "{path:?}");
+    }
+    let mut other = requests(&rig, "b", "target").1;
+    other
+        .staging_target_path
+        .clone_from(&stage.staging_target_path);
+    assert_eq!(code(client.publish(other).await), Code::FailedPrecondition);
+    let mut moved = publish.clone();
+    moved.volume_context.insert("subDir".into(), "b".into());
+    assert_eq!(code(client.publish(moved).await), Code::AlreadyExists);
+    assert!(!rig.path("target").exists());
+    assert_eq!(records(&rig, "publishes"), 0);
+
+    // Staged there in another way.
+    let mut mode = stage.clone();
+    mode.volume_capability =
+        publish_request("a", Path::new("/"), Mode::SingleNodeWriter).volume_capability;
+    assert_eq!(code(client.stage(mode).await), Code::AlreadyExists);
+    let mut foreign = stage.clone();
+    foreign.volume_id = "b".into();
+    assert_eq!(code(client.stage(foreign).await), Code::AlreadyExists);
+    let staging = rig.path("a-staging");
+    assert_eq!(code(client.unstage("b", &staging).await), Code::NotFound);
+
+    // Read-only for all.
+    let (mut stage, publish) = requests(&rig, "b", "target");
+    let context = &mut stage.volume_context;
+    context.insert("mountOptions".into(), "ro".into());
+    client.stage(stage).await.unwrap();
+    assert_eq!(code(client.publish(publish).await), Code::AlreadyExists);
+
+    let mut missing = requests(&rig, "a", "x").0;
+    missing.volume_context.insert("subDir".into(), "c".into());
+    missing.staging_target_path = rig.path("c-staging").display().to_string();
+    assert_eq!(code(client.stage(missing).await), Code::NotFound);
+    assert!(!rig.path("c-staging").exists());
+    assert_eq!(
+        code(client.unstage("a", Path::new("/proc")).await),
+        Code::FailedPrecondition
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_driver_may_be_killed_at_any_step() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let restart = |driver: rig::Driver| {
+        driver.kill();
+        rig.driver_with(&["--stage"])
+    };
+    let (stage, publish) = requests(&rig, "a", "target");
+    let staging = rig.path("a-staging");
+    let mut driver = rig.driver_with(&["--stage"]);
+    Client::connect(&rig)
+        .await
+        .stage(stage.clone())
+        .await
+        .unwrap();
+    driver = restart(driver);
+    let client = Client::connect(&rig).await;
+    client.stage(stage.clone()).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    driver = restart(driver);
+    let client = Client::connect(&rig).await;
+    assert_eq!(
+        code(client.unstage("a", &staging).await),
+        Code::FailedPrecondition
+    );
+    client.publish(publish.clone()).await.unwrap();
+    client.unpublish("a", &rig.path("target")).await.unwrap();
+    driver.kill();
+
+    // Between the two steps of staging, and of the end of it: what is mounted may lack its flags, so nothing is
+    // published from it.
+    for entry in std::fs::read_dir(rig.path("work/stages")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let changed = text.replace("\"unfinished\":false", "\"unfinished\":true");
+            assert_ne!(changed, text);
+            std::fs::write(&path, changed).unwrap();
+        }
+    }
+    let remount = format!("bind,remount,suid {}", staging.display());
+    let mut command = rig.command("mount");
+    assert!(run(command.arg("-o").args(remount.split(' '))).0.success());
+    let driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    assert_eq!(
+        code(client.publish(publish.clone()).await),
+        Code::FailedPrecondition
+    );
+    client.stage(stage).await.unwrap();
+    let mounts = rig.mounts("a-staging");
+    assert!(
+        mounts.len() == 1 && mounts[0].contains("nosuid"),
+        "{mounts:?}"
+    );
+    client.publish(publish.clone()).await.unwrap();
+    driver.kill();
+
+    // With the work folder lost, it is the volume's own id that tells, which this one has not.
+    std::fs::remove_dir_all(rig.path("work")).unwrap();
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    assert_eq!(
+        code(client.unstage("a", &staging).await),
+        Code::FailedPrecondition
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn staging_may_be_switched_while_volumes_are_published() {
+    let rig = Rig::new();
+    for name in ["a", "b", "c"] {
+        make_volume(&rig, name);
+    }
+    let driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (stage_a, publish_a) = requests(&rig, "a", "target-a");
+    let (stage_b, _) = requests(&rig, "b", "target-b");
+    client.stage(stage_a).await.unwrap();
+    client.stage(stage_b).await.unwrap();
+    client.publish(publish_a.clone()).await.unwrap();
+    driver.kill();
+
+    // Off: what nothing is published from goes at once, the rest with its last publish.
+    let mut driver = rig.driver();
+    driver.wait_for("unstaged what was left");
+    assert!(rig.mounts("b-staging").is_empty());
+    assert_eq!(rig.mounts("a-staging").len(), 1);
+    let client = Client::connect(&rig).await;
+    client.publish(publish_a.clone()).await.unwrap();
+    assert_eq!(
+        code(client.unstage("a", &rig.path("a-staging")).await),
+        Code::FailedPrecondition
+    );
+    stats(&client, "a", &rig.path("target-a")).await.unwrap();
+    client.unpublish("a", &rig.path("target-a")).await.unwrap();
+    assert!(rig.mounts("a-staging").is_empty());
+    assert_eq!(
+        code(client.unstage("a", &rig.path("a-staging")).await),
+        Code::Unimplemented
+    );
+    let (_, mut publish_c) = requests(&rig, "c", "target-c");
+    client.publish(publish_c.clone()).await.unwrap();
+    driver.kill();
+
+    // On: what was published by itself stays so.
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    client.publish(publish_c.clone()).await.unwrap();
+    publish_c.staging_target_path.clear();
+    client.publish(publish_c).await.unwrap();
+    client.unstage("c", &rig.path("c-staging")).await.unwrap();
+    client.unpublish("c", &rig.path("target-c")).await.unwrap();
+    assert!(rig.mounts("target-c").is_empty());
+}
+
+/// Publishes and the end of staging at once: never is something published from what is not staged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publish_and_an_unstage_do_not_both_win() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (stage, publish) = requests(&rig, "a", "target");
+    for _ in 0..8 {
+        client.stage(stage.clone()).await.unwrap();
+        let publishing = {
+            let (client, publish) = (client.clone(), publish.clone());
+            tokio::spawn(async move { client.publish(publish).await })
+        };
+        let unstaged = client.unstage("a", &rig.path("a-staging")).await;
+        let published = publishing.await.unwrap();
+        assert_ne!(
+            published.is_ok(),
+            unstaged.is_ok(),
+            "{published:?} {unstaged:?}"
+        );
+        assert_eq!(rig.mounts("target").len(), usize::from(published.is_ok()));
+        for error in [published.err(), unstaged.err()].into_iter().flatten() {
+            assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+        }
+        client.unpublish("a", &rig.path("target")).await.unwrap();
+    }
+}

@@ -1,0 +1,158 @@
+//! Staging over NFS: one mount a volume and node, bind mounts for pods, also when the server forgets the volume or is gone.
+
+use crate::relay::Relay;
+use crate::scene::{Scene, Version, Volume};
+use crate::support::program::Output;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+fn scene(name: &str, version: Version) -> Scene {
+    Scene::with_driver(name, version, &["--stage", "--unmount-timeout", "6s"])
+}
+
+/// `csi node stage` in a folder that is made for it; `VOLUME-staging` is its name.
+fn stage(scene: &Scene, volume: &Volume) -> String {
+    let staging = scene.driver.target("staging");
+    fs::create_dir_all(&staging).unwrap();
+    let staging = staging.to_str().unwrap().to_owned();
+    let mut args = vec![
+        "node",
+        "stage",
+        &volume.id,
+        "--staging-target-path",
+        &staging,
+    ];
+    args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
+    for entry in &volume.context {
+        args.extend(["--vol-context", entry]);
+    }
+    scene.csi.run_args(args).succeeds();
+    staging
+}
+
+fn unstage(scene: &Scene, volume: &Volume, staging: &str) -> Output {
+    let path = ["--staging-target-path", staging];
+    scene
+        .csi
+        .run_args(["node", "unstage", &volume.id, path[0], path[1]])
+}
+
+/// The device of the mount at a path, which tells one mount of the server from another.
+fn device(path: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut of_path = mounts
+        .lines()
+        .filter(|line| line.split(' ').nth(4) == path.to_str());
+    let line = of_path.next().unwrap();
+    assert_eq!(of_path.next(), None);
+    line.split(' ').nth(2).unwrap().to_owned()
+}
+
+#[test]
+fn whole_life_of_a_staged_volume() {
+    for version in [Version::V3, Version::V4_2] {
+        let mut scene = scene("staged", version);
+        let volume = scene.create("pvc-1");
+        let staging = stage(&scene, &volume);
+        let from = ["--staging-target-path", staging.as_str()];
+        scene.try_publish(&volume, "first", &from).succeeds();
+        let read_only = [from[0], from[1], "--read-only"];
+        scene.try_publish(&volume, "second", &read_only).succeeds();
+        let (first, second) = (scene.driver.target("first"), scene.driver.target("second"));
+        fs::write(first.join("written.txt"), "x").unwrap();
+        assert_eq!(fs::read(second.join("written.txt")).unwrap(), b"x");
+        assert!(fs::write(second.join("more.txt"), "x").is_err());
+        assert_eq!(device(&first), device(Path::new(&staging)));
+        assert_eq!(device(&second), device(&first));
+
+        scene.driver.kill();
+        scene.driver.restart();
+        scene.try_publish(&volume, "first", &from).succeeds();
+        assert_eq!(stage(&scene, &volume), staging);
+        assert_eq!(scene.driver.mounts().len(), 3);
+        let stats = format!("{}:{staging}", volume.id);
+        scene.csi.run_args(["node", "stats", &stats]).succeeds();
+        scene.try_publish(&volume, "third", &[]).exits(64 + 9);
+
+        unstage(&scene, &volume, &staging).exits(64 + 9);
+        for target in ["first", "second"] {
+            scene.try_unpublish(&volume, target).succeeds();
+        }
+        for _ in 0..2 {
+            unstage(&scene, &volume, &staging).succeeds();
+        }
+        scene.has_no_mounts();
+        scene.try_delete(&volume).succeeds();
+    }
+}
+
+#[test]
+fn csi_lifecycle_stages() {
+    for version in [Version::V3, Version::V4_2] {
+        let scene = scene("staged-lifecycle", version);
+        let params = scene.share.params();
+        let ended = scene.csi.run_args(["lifecycle", "--params", &params]);
+        let ended = ended.succeeds();
+        let staged = ended
+            .stdout
+            .lines()
+            .find(|line| line.contains("node stage"));
+        assert!(!staged.unwrap().contains("skip"), "{ended}");
+        scene.has_no_mounts();
+        scene.share.wait_until_empty("none");
+    }
+}
+
+/// A folder that was removed and made anew on the server is another one to NFS, and the orchestrator stages once.
+#[test]
+fn a_stale_staged_volume_is_mounted_anew() {
+    for again in ["stage", "publish"] {
+        let scene = scene(&format!("stale-{again}"), Version::V4_2);
+        let volume = scene.create("pvc-1");
+        let staging = stage(&scene, &volume);
+        let from = ["--staging-target-path", staging.as_str()];
+        scene.try_publish(&volume, "old", &from).succeeds();
+        let folder = scene.share.folder().join(&scene.share.entries()[0]);
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("new.txt"), "new").unwrap();
+        if again == "stage" {
+            stage(&scene, &volume);
+            assert_eq!(fs::read_dir(&staging).unwrap().count(), 1);
+        }
+        scene.try_publish(&volume, "new", &from).succeeds();
+        let new = scene.driver.target("new");
+        assert_eq!(fs::read_to_string(new.join("new.txt")).unwrap(), "new");
+        for target in ["old", "new"] {
+            scene.try_unpublish(&volume, target).succeeds();
+        }
+        unstage(&scene, &volume, &staging).succeeds();
+        scene.has_no_mounts();
+    }
+}
+
+#[test]
+fn a_staged_volume_goes_when_its_server_is_gone() {
+    let scene = scene("staged-dead", Version::V4_2);
+    let relay = Relay::new();
+    let volume = Volume {
+        id: "by-hand".to_owned(),
+        context: vec![
+            "server=127.0.0.1".to_owned(),
+            format!("share={}", scene.share.path()),
+            format!("\"mountOptions=vers=4.2,{}\"", relay.option()),
+        ],
+    };
+    let staging = stage(&scene, &volume);
+    let from = ["--staging-target-path", staging.as_str()];
+    scene.try_publish(&volume, "target", &from).succeeds();
+    relay.fall_silent();
+    let started = Instant::now();
+    scene.try_unpublish(&volume, "target").succeeds();
+    unstage(&scene, &volume, &staging).succeeds();
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    scene.has_no_mounts();
+    assert!(!scene.driver.target("target").exists());
+}
