@@ -184,9 +184,7 @@ impl Parameters {
             },
             on_delete: match value("onDelete") {
                 None => None,
-                Some(text) => [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive]
-                    .into_iter()
-                    .find(|policy| policy.to_string().eq_ignore_ascii_case(text))
+                Some(text) => OnDelete::parse(text)
                     .map(Some)
                     .ok_or_else(|| ParameterError::OnDelete(text.to_owned()))?,
             },
