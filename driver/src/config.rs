@@ -2,6 +2,7 @@
 
 use crate::export::{Export, ExportError};
 use crate::mount::options::{MountOptions, canonical_name, is_option_name};
+use crate::share::record::OnDelete;
 use crate::volume_id::is_share_name;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,6 +36,15 @@ pub struct Config {
     pub bounds: Bounds,
     /// Whether a publish makes a symlink where mounting is refused.
     pub symlink_fallback: bool,
+    /// Whether ids, attributes and snapshots of csi-driver-nfs are understood.
+    pub migration: Option<Migration>,
+}
+
+/// What is taken over from csi-driver-nfs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// What becomes of its volumes whose ids do not say.
+    pub on_delete: OnDelete,
 }
 
 /// The services that an instance serves beside Identity.
@@ -113,6 +123,8 @@ pub struct Policy {
     pub allowed_options: Vec<String>,
     /// Names of mount options that are refused.
     pub denied_options: Vec<String>,
+    /// Whether volumes are mounted as csi-driver-nfs mounts them, without flags that nobody asked for.
+    pub peer_mounts: bool,
 }
 
 impl Policy {
@@ -215,6 +227,9 @@ pub enum ConfigError {
     /// Neither on nor off.
     #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
     Switch(String),
+    /// Not a policy.
+    #[error("{0:?} is no policy: give delete, retain or archive")]
+    OnDelete(String),
     /// Not permission bits.
     #[error(
         "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
@@ -377,6 +392,14 @@ pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
         Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
         _ => Err(ConfigError::SocketMode(text.to_owned())),
     }
+}
+
+/// What becomes of a volume that is deleted.
+///
+/// # Errors
+/// When the text is none of the policies.
+pub fn parse_on_delete(text: &str) -> Result<OnDelete, ConfigError> {
+    OnDelete::parse(text).ok_or_else(|| ConfigError::OnDelete(text.to_owned()))
 }
 
 /// A switch in a variable; an empty one is off.

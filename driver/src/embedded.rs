@@ -100,6 +100,7 @@ impl Embedded {
             policy: Policy::default(),
             bounds: Bounds::default(),
             symlink_fallback: true,
+            migration: None,
         };
         let driver = Driver::new(config, log)?;
         Ok(Self {

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
 
 /// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
-pub const MAX_LENGTH: usize = 2048;
+pub const MAX_LENGTH: usize = crate::share::foreign::MAX_ID;
 
 const SEPARATOR: char = '#';
 
@@ -37,8 +37,10 @@ pub struct PeerSnapshotId {
     pub export: Export,
     /// The snapshot's folder, a child of the share's root.
     pub folder: SubPath,
-    /// The name of the volume that was archived. The archive's name is this with `.tar.gz` or `.tar` after it.
+    /// The name of the volume that was archived.
     pub source: String,
+    /// The archive, without `.tar.gz` or `.tar` after it.
+    pub archive: SubPath,
 }
 
 /// Text that is no id of csi-driver-nfs, or one that is not safe to follow: INVALID_ARGUMENT.
@@ -156,11 +158,15 @@ impl PeerSnapshotId {
         }
         let export = export(&shown, server, share)?;
         component(&shown, source)?;
+        let folder = component(&shown, name)?;
+        let archive = SubPath::parse(&format!("{folder}/{source}"))
+            .map_err(|error| PeerIdError::Path(shown, error))?;
         Ok(Self {
             text: text.to_owned(),
             export,
-            folder: component(&shown, name)?,
+            folder,
             source: source.to_owned(),
+            archive,
         })
     }
 
