@@ -254,6 +254,7 @@ pub(crate) mod tests {
             policy: Policy::default(),
             bounds: Bounds::default(),
             symlink_fallback: false,
+            migration: None,
         }
     }
 

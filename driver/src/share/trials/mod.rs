@@ -5,6 +5,7 @@
 
 mod copies;
 mod crashes;
+mod foreign;
 mod hazards;
 mod races;
 
