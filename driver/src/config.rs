@@ -1,7 +1,9 @@
 //! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
 
 use crate::export::{Export, ExportError};
+use crate::limits::{self, LimitError};
 use crate::mount::options::{MountOptions, canonical_name, is_option_name};
+use crate::peer_id;
 use crate::share::record::OnDelete;
 use crate::volume_id::is_share_name;
 use std::collections::BTreeSet;
@@ -161,6 +163,18 @@ impl Config {
         let local = self.local_shares.iter().map(|share| &share.export);
         named.chain(local).any(|export| export.server() == server)
             || self.policy.allows_server(server)
+    }
+
+    /// Checks the length of a volume's id: those of csi-driver-nfs keep to no limit, and those of its static volumes are
+    /// whatever somebody has made up.
+    ///
+    /// # Errors
+    /// When it is missing or too long.
+    pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
+        match self.migration {
+            Some(_) if (1..=peer_id::MAX_LENGTH).contains(&id.len()) => Ok(()),
+            _ => limits::required("volume_id", id),
+        }
     }
 
     /// The local share that `export` is or lies in, and where in it.

@@ -90,11 +90,18 @@ impl Volumes {
         self.log.event(Level::Detail, "publishing", &fields);
         let source = self.source(request)?;
         let made_folder = match self.compare_and_record(request, &source, target).await? {
-            Found::Published(note) => return Ok(note),
+            Found::Published(note) => {
+                self.give_ownership(request, target).await?;
+                return Ok(note);
+            }
             Found::Nothing { made_folder } => made_folder,
         };
         let error = match self.mount(request, &source, target).await {
-            Ok(note) => return Ok(note),
+            Ok(note) => {
+                // What this cannot do a repeat tries again; the mount stays.
+                self.give_ownership(request, target).await?;
+                return Ok(note);
+            }
             Err(error) => error,
         };
         let ended = Ended::of(&error);

@@ -6,7 +6,9 @@ use crate::config::Config;
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
+use crate::mount::task::Ownership;
 use crate::node::error::NodeError;
+use crate::node::migration;
 use crate::share::sub_path::SubPath;
 use csi_proto::v1::NodePublishVolumeRequest;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -32,6 +34,8 @@ pub struct PublishRequest {
     pub arguments: Arguments,
     /// The options of `arguments`, checked.
     pub options: MountOptions,
+    /// What the volume's folder is given when it is mounted; only volumes of csi-driver-nfs ask for that.
+    pub ownership: Option<Ownership>,
 }
 
 /// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
@@ -108,7 +112,7 @@ pub fn publish(
     request: &NodePublishVolumeRequest,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    limits::required("volume_id", &request.volume_id)?;
+    config.check_volume_id(&request.volume_id)?;
     let target = absolute("target_path", &request.target_path)?;
     limits::map("volume_context", &request.volume_context)?;
     limits::map("publish_context", &request.publish_context)?;
@@ -137,7 +141,10 @@ pub fn publish(
     let sub_dir = context
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
-    let sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    let sub_dir = match (sub_dir, config.migration) {
+        (Some(text), Some(_)) => Some(migration::sub_dir(text, &request.volume_context)?),
+        (text, _) => text.map(SubPath::parse).transpose()?,
+    };
     let from_context = context.get("mountOptions").into_iter();
     let given = from_context.chain(mount.mount_flags.iter().map(String::as_str));
     let mount_options: Vec<String> = given
@@ -148,6 +155,12 @@ pub fn publish(
     let mut options =
         MountOptions::parse(mount_options.iter().map(String::as_str), &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
+    let ownership = match config.migration {
+        Some(_) if sub_dir.is_some() && !options.flags.read_only => {
+            Ownership::of_peer(&request.volume_context)?
+        }
+        _ => None,
+    };
     Ok(PublishRequest {
         volume_id: request.volume_id.clone(),
         target,
@@ -160,6 +173,7 @@ pub fn publish(
             mount_options,
         },
         options,
+        ownership,
     })
 }
 
