@@ -86,10 +86,13 @@ impl Opened {
             #[cfg(feature = "migration")]
             Self::Archive(from) => copy::unpack(from, target, progress),
             #[cfg(not(feature = "migration"))]
-            Self::Archive(_) => Err(CopyError::Archive {
-                path: ".".to_owned(),
-                problem: "this build of the driver does not unpack archives".to_owned(),
-            }),
+            Self::Archive(from) => {
+                drop(from);
+                Err(CopyError::Archive {
+                    path: ".".to_owned(),
+                    problem: "this build of the driver does not unpack archives".to_owned(),
+                })
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::foreign;
 use super::*;
+#[cfg(feature = "migration")]
 use crate::share::source::{Origin, Source};
 
 const ID: &str = "s#a#team/v##";
