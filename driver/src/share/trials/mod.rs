@@ -6,6 +6,7 @@
 mod copies;
 mod crashes;
 mod foreign;
+mod forged;
 mod hazards;
 mod races;
 
