@@ -15,6 +15,10 @@ pub const MAX_LENGTH: usize = crate::share::foreign::MAX_ID;
 
 const SEPARATOR: char = '#';
 
+/// Without the feature `migration` there are no such ids, and the compiler leaves out what would come of them.
+#[cfg(not(feature = "migration"))]
+type Never = std::convert::Infallible;
+
 /// A volume that csi-driver-nfs has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerVolumeId {
@@ -26,6 +30,8 @@ pub struct PeerVolumeId {
     pub path: SubPath,
     /// What becomes of the folder; nothing when the id does not say.
     pub on_delete: Option<OnDelete>,
+    #[cfg(not(feature = "migration"))]
+    never: Never,
 }
 
 /// A snapshot that csi-driver-nfs has made: the folder `name` on the share, and in it an archive named after its source.
@@ -41,6 +47,8 @@ pub struct PeerSnapshotId {
     pub source: String,
     /// The archive, without `.tar.gz` or `.tar` after it.
     pub archive: SubPath,
+    #[cfg(not(feature = "migration"))]
+    never: Never,
 }
 
 /// Text that is no id of csi-driver-nfs, or one that is not safe to follow: INVALID_ARGUMENT.
@@ -82,8 +90,10 @@ pub enum PeerIdError {
     OnDelete(String, String),
 }
 
+#[cfg(feature = "migration")]
 const OF_VOLUMES: &str =
     "SERVER#SHARE#SUBDIR, with #UUID and #ONDELETE after it or not, or SERVER/SHARE/SUBDIR";
+#[cfg(feature = "migration")]
 const OF_SNAPSHOTS: &str = "SERVER#SHARE#NAME#NAME#SOURCE";
 
 /// Whether `id` may be one of csi-driver-nfs, good or bad: it finds no server in any other.
@@ -96,6 +106,7 @@ pub fn may_be_snapshot(id: &str) -> bool {
     id.contains(SEPARATOR)
 }
 
+#[cfg(feature = "migration")]
 impl PeerVolumeId {
     /// Reads an id.
     ///
@@ -142,6 +153,7 @@ impl PeerVolumeId {
     }
 }
 
+#[cfg(feature = "migration")]
 impl PeerSnapshotId {
     /// Reads an id.
     ///
@@ -169,7 +181,9 @@ impl PeerSnapshotId {
             archive,
         })
     }
+}
 
+impl PeerSnapshotId {
     /// The names that the archive may have in its folder, the likelier one first.
     pub fn archives(&self) -> [String; 2] {
         ["tar.gz", "tar"].map(|kind| format!("{}.{kind}", self.source))
@@ -177,6 +191,7 @@ impl PeerSnapshotId {
 }
 
 /// The id as errors show it: all of it, unless it is longer than any that can be used.
+#[cfg(feature = "migration")]
 fn shown(text: &str) -> Result<String, PeerIdError> {
     match text.len() {
         length if length > MAX_LENGTH => Err(PeerIdError::TooLong(length)),
@@ -184,6 +199,7 @@ fn shown(text: &str) -> Result<String, PeerIdError> {
     }
 }
 
+#[cfg(feature = "migration")]
 fn export(id: &str, server: &str, share: &str) -> Result<Export, PeerIdError> {
     let odd = |part: &str| matches!(part, "" | "." | "..");
     // Without slashes at its ends, so the root of a server's exports is nothing at all.
@@ -194,6 +210,7 @@ fn export(id: &str, server: &str, share: &str) -> Result<Export, PeerIdError> {
         .map_err(|error| PeerIdError::Export(id.to_owned(), error))
 }
 
+#[cfg(feature = "migration")]
 fn folder(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
     let path = SubPath::parse(text).map_err(|error| PeerIdError::Path(id.to_owned(), error))?;
     if path.to_string() != text {
@@ -207,6 +224,7 @@ fn folder(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
 }
 
 /// One component, which is a name.
+#[cfg(feature = "migration")]
 fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
     let wrong = || PeerIdError::Name(id.to_owned(), text.to_owned());
     // The archive's name has an ending.
@@ -221,7 +239,7 @@ fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "migration"))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -9,6 +9,7 @@ use csi_driver_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
 use csi_driver_nfs::export::Export;
 use csi_driver_nfs::mount::options::MountOptions;
 use csi_driver_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
+#[cfg(feature = "migration")]
 use csi_driver_nfs::peer_id::{PeerSnapshotId, PeerVolumeId};
 use csi_driver_nfs::share::sub_path::{SubPath, encode_name};
 use csi_driver_nfs::share::token::{NameKey, Nonce, ShareUuid};
@@ -137,12 +138,14 @@ fn try_id(text: &str) {
         assert_eq!(id.to_string(), text);
         assert!(text.len() <= 128);
     }
+    #[cfg(feature = "migration")]
     if let Some(id) = bounded(text, PeerVolumeId::parse(text)) {
         safe_export(&id.export);
         safe(&id.path);
         assert_eq!(id.text, text);
         assert!(!text.contains("..") || !text.split(['#', '/']).any(|part| part == ".."));
     }
+    #[cfg(feature = "migration")]
     if let Some(id) = bounded(text, PeerSnapshotId::parse(text)) {
         safe_export(&id.export);
         safe(&id.folder);

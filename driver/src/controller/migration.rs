@@ -14,7 +14,7 @@ use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::foreign;
 use crate::share::record::OnDelete;
-use crate::share::roots::Root;
+use crate::share::roots::{Root, RootError};
 use crate::share::source::Origin;
 use crate::share::sub_path::SubPath;
 use crate::share::token::{NameKey, ShareUuid};
@@ -41,10 +41,13 @@ impl Shares {
         if !peer_id::may_be_volume(id) || id.parse::<VolumeId>().is_ok() {
             return Ok(None);
         }
-        match self.expects_peer(id)? {
-            true => Ok(Some(PeerVolumeId::parse(id)?)),
-            false => Ok(None),
+        let expected = self.expects_peer(id)?;
+        #[cfg(feature = "migration")]
+        if expected {
+            return Ok(Some(PeerVolumeId::parse(id)?));
         }
+        let _ = expected;
+        Ok(None)
     }
 
     /// As [`Shares::peer_volume`], for a snapshot.
@@ -55,10 +58,13 @@ impl Shares {
         if !peer_id::may_be_snapshot(id) || id.parse::<SnapshotId>().is_ok() {
             return Ok(None);
         }
-        match self.expects_peer(id)? {
-            true => Ok(Some(PeerSnapshotId::parse(id)?)),
-            false => Ok(None),
+        let expected = self.expects_peer(id)?;
+        #[cfg(feature = "migration")]
+        if expected {
+            return Ok(Some(PeerSnapshotId::parse(id)?));
         }
+        let _ = expected;
+        Ok(None)
     }
 
     fn expects_peer(&self, id: &str) -> Result<bool, ControllerError> {
@@ -107,6 +113,34 @@ pub(super) async fn uuid_of_other(
     })
 }
 
+/// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
+/// no such path, as mount.nfs does and so csi-driver-nfs did.
+async fn reach(
+    shares: &Arc<Shares>,
+    export: &Export,
+    given: &[String],
+) -> Result<Vec<String>, ControllerError> {
+    shares.locate(&Location::Export(export.clone()))?;
+    let opens = |options: Vec<String>| async move {
+        let opened = shares.with_root(export, &options, |_| Ok(())).await;
+        opened.map(|()| options)
+    };
+    match opens(given.to_vec()).await {
+        Err(ControllerError::Root(error))
+            if given.is_empty() && matches!(*error, RootError::NotExported { .. }) =>
+        {
+            let older = vec!["vers=3".to_owned()];
+            if (shares.config.check_mount_options)(&older).is_ok()
+                && let Ok(older) = opens(older).await
+            {
+                return Ok(older);
+            }
+            Err(ControllerError::Root(error))
+        }
+        other => other,
+    }
+}
+
 /// Looks at a share through its root alone: it may have no records yet.
 async fn look<T: Send + 'static>(
     shares: &Arc<Shares>,
@@ -114,7 +148,7 @@ async fn look<T: Send + 'static>(
     options: &[String],
     work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
 ) -> Result<Option<T>, ControllerError> {
-    shares.locate(&Location::Export(export.clone()))?;
+    let options = &reach(shares, export, options).await?;
     let once = || {
         let work = work.clone();
         let found = move |root: Root| match work(&root)? {
@@ -323,7 +357,7 @@ async fn take_away(
     path: SubPath,
     work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
 ) -> Result<(), ControllerError> {
-    shares.locate(&Location::Export(export.clone()))?;
+    let options = reach(&shares, &export, &options).await?;
     let expect = shares.expect_or(&export, Expect::Initialised);
     let done = shares
         .with_share(&export, &options, expect, work.clone())
