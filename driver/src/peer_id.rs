@@ -239,7 +239,8 @@ fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
     }
 }
 
-#[cfg(all(test, feature = "migration"))]
+#[cfg(test)]
+#[cfg(feature = "migration")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -113,7 +113,7 @@ pub fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareErro
 /// As for [`archive`].
 pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
     let archive = archive(root, path)?;
-    let stat = archive.map(|archive| fs::fstat(archive)).transpose();
+    let stat = archive.map(fs::fstat).transpose();
     Ok(stat
         .doing(|| format!("looking at the archive {path}"))?
         .map(|stat| stat.st_mtime))
@@ -272,7 +272,7 @@ fn delete(
 /// controller, before it had the claim has taken nothing away. Something newer at the path is not what was deleted.
 fn is_still(share: &Share, path: &SubPath, inode: u64) -> Result<bool, ShareError> {
     let folder = open(&share.root, path)?;
-    let stat = folder.map(|folder| fs::fstat(folder)).transpose();
+    let stat = folder.map(fs::fstat).transpose();
     Ok(stat
         .doing(|| format!("looking at {path}"))?
         .is_some_and(|stat| stat.st_ino == inode))

@@ -368,7 +368,10 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         source_volume_id: PEER.to_owned(),
         ..Default::default()
     };
-    assert_eq!(listed(c, of_volume).await.0, [taken.snapshot_id.clone()]);
+    assert_eq!(
+        listed(c, of_volume).await.0,
+        std::slice::from_ref(&taken.snapshot_id)
+    );
     let other = "10.0.0.4#nfs_share#pvc-2##";
     made(&host, "pvc-2");
     let answer = c
@@ -412,7 +415,7 @@ async fn its_snapshots_are_restored_shown_and_deleted() {
             snapshot_id: id.clone(),
             ..Default::default()
         };
-        assert_eq!(listed(c, by_id.clone()).await.0, [id.clone()]);
+        assert_eq!(listed(c, by_id.clone()).await.0, std::slice::from_ref(id));
         let volume = format!("of-{name}");
         let restored = create(c, from_snapshot(&volume, id)).await.unwrap();
         assert_eq!(

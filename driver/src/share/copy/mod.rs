@@ -20,7 +20,8 @@ mod tests;
 mod tree;
 #[cfg(feature = "migration")]
 mod unpack;
-#[cfg(all(test, feature = "migration"))]
+#[cfg(test)]
+#[cfg(feature = "migration")]
 mod unpack_tests;
 
 #[cfg(feature = "migration")]
