@@ -1,7 +1,10 @@
 //! What a driver instance is told: plain values, checked. Owns their syntax; must not know flags, files or sockets.
 
 use crate::export::{Export, ExportError};
+use crate::limits::{self, LimitError};
 use crate::mount::options::{MountOptions, canonical_name, is_option_name};
+use crate::peer_id;
+use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::volume_id::is_share_name;
 use std::collections::BTreeSet;
@@ -38,6 +41,18 @@ pub struct Config {
     pub symlink_fallback: bool,
     /// Whether a volume is mounted once on a node, and bound from there for each pod.
     pub stage: bool,
+    /// Whether ids, attributes and snapshots of csi-driver-nfs are understood.
+    pub migration: Option<Migration>,
+}
+
+/// What is taken over from csi-driver-nfs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// What becomes of its volumes whose ids do not say.
+    pub on_delete: OnDelete,
+    /// Without the feature there is none, and the compiler leaves out what would come of it.
+    #[cfg(not(feature = "migration"))]
+    pub never: std::convert::Infallible,
 }
 
 /// The services that an instance serves beside Identity.
@@ -122,6 +137,8 @@ pub struct Policy {
     pub inline_shares: Vec<Export>,
     /// Names of the mount options that inline volumes may have; empty refuses them all.
     pub inline_options: Vec<String>,
+    /// Whether volumes are mounted as csi-driver-nfs mounts them, without flags that nobody asked for.
+    pub peer_mounts: bool,
 }
 
 impl Policy {
@@ -158,6 +175,18 @@ impl Config {
         let local = self.local_shares.iter().map(|share| &share.export);
         named.chain(local).any(|export| export.server() == server)
             || self.policy.allows_server(server)
+    }
+
+    /// Checks the length of a volume's id: those of csi-driver-nfs keep to no limit, and those of its static volumes are
+    /// whatever somebody has made up.
+    ///
+    /// # Errors
+    /// When it is missing or too long.
+    pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
+        match self.migration {
+            Some(_) if (1..=peer_id::MAX_LENGTH).contains(&id.len()) => Ok(()),
+            _ => limits::required("volume_id", id),
+        }
     }
 
     /// The local share that `export` is or lies in, and where in it.
@@ -232,6 +261,9 @@ pub enum ConfigError {
     /// Neither on nor off.
     #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
     Switch(String),
+    /// Not a policy.
+    #[error("{0:?} is no policy: give delete, retain or archive")]
+    OnDelete(String),
     /// Not permission bits.
     #[error(
         "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
@@ -410,6 +442,14 @@ pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
         Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
         _ => Err(ConfigError::SocketMode(text.to_owned())),
     }
+}
+
+/// What becomes of a volume that is deleted.
+///
+/// # Errors
+/// When the text is none of the policies.
+pub fn parse_on_delete(text: &str) -> Result<OnDelete, ConfigError> {
+    OnDelete::parse(text).ok_or_else(|| ConfigError::OnDelete(text.to_owned()))
 }
 
 /// A switch in a variable; an empty one is off.

@@ -19,9 +19,6 @@ use std::sync::Arc;
 use thiserror::Error;
 use tonic::service::Routes;
 
-/// The name of csi-driver-nfs, which a migration from it takes over.
-const PEER_NAME: &str = "nfs.csi.k8s.io";
-
 /// One instance of the driver.
 #[derive(Clone)]
 pub struct Driver {
@@ -133,7 +130,8 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         patience: config.bounds.mount,
-        has_peer_name: config.driver_name == PEER_NAME,
+        migration: config.migration,
+        has_peer_name: config.driver_name == crate::peer_id::DRIVER_NAME,
         remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])

@@ -5,6 +5,8 @@ use crate::config::{
     self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
 };
 use crate::log::{Format, Log};
+#[cfg(feature = "migration")]
+use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,7 +30,10 @@ Examples:
   csi-driver-nfs --mode node --endpoint unix:///csi/csi.sock --node-id \"$NODE_NAME\" --log-format json
 
   # The controller on the NFS server itself, where the export is a local folder:
-  csi-driver-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv"
+  csi-driver-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv
+
+  # In the place of csi-driver-nfs, for its volumes and snapshots too:
+  csi-driver-nfs --endpoint unix:///csi/csi.sock --driver-name nfs.csi.k8s.io --migrate-from csi-driver-nfs"
 )]
 pub struct Flags {
     /// Where to serve: unix:///PATH, or tcp://127.0.0.1:PORT
@@ -157,6 +162,22 @@ pub struct Flags {
         help_heading = "Limits on requests"
     )]
     inline_mount_options: Vec<String>,
+    /// Take over from another driver: its ids, volume attributes and snapshots are understood, and its mount defaults
+    /// kept. Usually with --driver-name nfs.csi.k8s.io
+    #[cfg(feature = "migration")]
+    #[arg(
+        long,
+        env = "CSI_NFS_MIGRATE_FROM",
+        value_name = "DRIVER",
+        help_heading = "Migration"
+    )]
+    migrate_from: Option<PeerFlag>,
+
+    /// What becomes of that driver's volumes whose ids do not say: what its --default-ondelete-policy was
+    #[cfg(feature = "migration")]
+    #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY", default_value = "delete",
+          value_parser = config::parse_on_delete, help_heading = "Migration")]
+    migrate_on_delete: OnDelete,
 
     /// How long a mount may take
     #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
@@ -203,6 +224,13 @@ enum ModeFlag {
     Node,
 }
 
+#[cfg(feature = "migration")]
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PeerFlag {
+    /// The driver of kubernetes-csi, which is registered as nfs.csi.k8s.io
+    CsiDriverNfs,
+}
+
 /// What `--version` says after the name.
 fn version_text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -234,6 +262,14 @@ impl Flags {
             Some(id) => id,
             None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
         };
+        #[cfg(feature = "migration")]
+        let migration = self
+            .migrate_from
+            .map(|PeerFlag::CsiDriverNfs| config::Migration {
+                on_delete: self.migrate_on_delete,
+            });
+        #[cfg(not(feature = "migration"))]
+        let migration = None;
         let serving = Serving {
             endpoint: self.endpoint,
             socket_mode: self.socket_mode,
@@ -267,6 +303,7 @@ impl Flags {
                     .map(|word| config::parse_export(word))
                     .collect::<Result<_, _>>()?,
                 inline_options: option_names(named(self.inline_mount_options))?,
+                peer_mounts: migration.is_some(),
             },
             bounds: Bounds {
                 mount: self.mount_timeout,
@@ -276,6 +313,7 @@ impl Flags {
             },
             symlink_fallback: false,
             stage: self.stage,
+            migration,
         };
         Ok((
             serving,

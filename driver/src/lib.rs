@@ -16,6 +16,7 @@ pub mod namespace;
 pub mod node;
 pub mod operations;
 pub mod parameters;
+pub mod peer_id;
 pub mod privileges;
 pub mod server;
 pub mod share;

@@ -184,9 +184,7 @@ impl Parameters {
             },
             on_delete: match value("onDelete") {
                 None => None,
-                Some(text) => [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive]
-                    .into_iter()
-                    .find(|policy| policy.to_string().eq_ignore_ascii_case(text))
+                Some(text) => OnDelete::parse(text)
                     .map(Some)
                     .ok_or_else(|| ParameterError::OnDelete(text.to_owned()))?,
             },
@@ -261,7 +259,7 @@ pub fn split_options(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn mode(text: &str) -> Result<u32, ParameterError> {
+pub(crate) fn mode(text: &str) -> Result<u32, ParameterError> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     // from_str_radix takes a sign.
     let octal = !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
@@ -271,7 +269,7 @@ fn mode(text: &str) -> Result<u32, ParameterError> {
         .ok_or_else(|| ParameterError::Mode(text.to_owned()))
 }
 
-fn number(parameter: &'static str, text: &str) -> Result<u32, ParameterError> {
+pub(crate) fn number(parameter: &'static str, text: &str) -> Result<u32, ParameterError> {
     let decimal = text.bytes().all(|b| b.is_ascii_digit());
     text.parse()
         .ok()
@@ -284,7 +282,10 @@ fn number(parameter: &'static str, text: &str) -> Result<u32, ParameterError> {
 }
 
 /// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.
-fn expand(template: &str, given: &BTreeMap<String, String>) -> Result<String, ParameterError> {
+pub(crate) fn expand(
+    template: &str,
+    given: &BTreeMap<String, String>,
+) -> Result<String, ParameterError> {
     let mut expanded = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("${") {

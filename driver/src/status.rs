@@ -7,7 +7,7 @@
 //! - The id of another driver is OK for DeleteVolume, since such a volume does not exist here and the specification wants
 //!   repeated deletes to be OK (the controller says so before it comes here), and NOT_FOUND for every other call. An id of
 //!   our own syntax for a share that is unknown, missing or another one is FAILED_PRECONDITION for all calls: that volume
-//!   may well exist.
+//!   may well exist. So does a driver that has taken over the name of csi-driver-nfs, and not its volumes, for that one's ids.
 
 use crate::controller::error::ControllerError;
 use crate::mount::helper::HelperError;
@@ -97,11 +97,10 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::Export(_)
         | ControllerError::Invalid(_)
         | ControllerError::MountOption(_)
+        | ControllerError::PeerId(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) | ControllerError::PeerVolume(_) => {
-            Code::FailedPrecondition
-        }
+        ControllerError::UnknownShare(_) | ControllerError::Peer(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),
@@ -134,6 +133,8 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::Foreign { .. }
         | ShareError::NothingToAdopt { .. }
         | ShareError::FolderGone { .. }
+        | ShareError::NotPlain { .. }
+        | ShareError::Empty
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
@@ -149,6 +150,7 @@ fn share_code(error: &ShareError) -> Code {
         ShareError::Copy(error) => match error {
             CopyError::Stopped | CopyError::Changing { .. } => Code::Aborted,
             CopyError::NoRoom { .. } => Code::ResourceExhausted,
+            CopyError::Archive { .. } => Code::FailedPrecondition,
             CopyError::Io { source, .. } => io_code(source),
             #[cfg(test)]
             CopyError::Crash(_) => Code::Unavailable,

@@ -10,6 +10,7 @@ mod support;
 mod controllers;
 mod failures;
 mod lifecycle;
+mod migration;
 mod privileges;
 mod relay;
 mod restarts;

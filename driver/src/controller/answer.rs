@@ -39,7 +39,7 @@ fn content_source(source: &Source) -> VolumeContentSource {
         Source::Volume(origin) => Type::Volume(VolumeSource {
             volume_id: origin.id.clone(),
         }),
-        Source::Snapshot(origin) => Type::Snapshot(SnapshotSource {
+        Source::Snapshot(origin) | Source::Archive(origin) => Type::Snapshot(SnapshotSource {
             snapshot_id: origin.id.clone(),
         }),
     };

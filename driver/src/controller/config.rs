@@ -1,5 +1,6 @@
 //! What a controller is told when it is made.
 
+use crate::config::Migration;
 use crate::export::Export;
 use crate::share::roots::ShareRoots;
 use crate::share::token::ShareUuid;
@@ -41,7 +42,9 @@ pub struct ControllerConfig {
     pub allow_server: ServerCheck,
     /// Which mount options volumes may have.
     pub check_mount_options: OptionCheck,
-    /// Whether this driver has the name of csi-driver-nfs, whose volumes then may exist and be sent here to be deleted.
+    /// Whether volumes and snapshots of csi-driver-nfs are this driver's business, and how.
+    pub migration: Option<Migration>,
+    /// Whether this driver has the name of csi-driver-nfs, whose volumes then may exist and be sent here.
     pub has_peer_name: bool,
     /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
     pub remember: Option<PathBuf>,
@@ -60,6 +63,7 @@ impl ControllerConfig {
             other_exports: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),
+            migration: None,
             has_peer_name: false,
             remember: None,
             patience: Duration::from_secs(110),

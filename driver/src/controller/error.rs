@@ -5,6 +5,7 @@ use crate::export::{Export, ExportError};
 use crate::limits::LimitError;
 use crate::operations::Busy;
 use crate::parameters::ParameterError;
+use crate::peer_id::PeerIdError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
 use crate::volume_id::{ForeignId, ForeignSnapshotId, IdTooLong};
@@ -41,9 +42,12 @@ pub enum ControllerError {
     ForeignSnapshotId(#[from] ForeignSnapshotId),
     /// The id is one of the driver whose name this one has taken over.
     #[error(
-        "{0:?} is the id of a volume that the driver nfs.csi.k8s.io has made: this driver does not delete it; remove its folder and its PersistentVolume by hand, or delete it with that driver"
+        "{0:?} is an id of csi-driver-nfs, whose name this driver has taken over, but not its volumes and snapshots: start it with --migrate-from csi-driver-nfs"
     )]
-    PeerVolume(String),
+    Peer(String),
+    /// The id is one of the driver whose name this one has taken over, or looks like one, and is not safe.
+    #[error(transparent)]
+    PeerId(#[from] PeerIdError),
     /// The id names a share that this driver was not told of.
     #[error(
         "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"

@@ -7,6 +7,7 @@ pub mod config;
 mod copies;
 pub(crate) mod deadline;
 pub mod error;
+mod migration;
 mod remembered;
 mod shares;
 mod snapshots;
@@ -133,16 +134,14 @@ impl Controller {
         patience: Duration,
         request: csi::DeleteVolumeRequest,
     ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
-        limits::required("volume_id", &request.volume_id)?;
         limits::map("secrets", &request.secrets)?;
+        if let Some(id) = self.shares.peer_volume(&request.volume_id)? {
+            migration::delete_volume(&self.shares, patience, id, &request.secrets).await?;
+            return Ok(csi::DeleteVolumeResponse {});
+        }
+        limits::required("volume_id", &request.volume_id)?;
         let id: VolumeId = match request.volume_id.parse() {
             Ok(id) => id,
-            // Its ids are SERVER#SHARE#SUBDIR#UUID#POLICY, older ones SERVER/SHARE/SUBDIR.
-            Err(_)
-                if self.shares.config.has_peer_name && request.volume_id.contains(['#', '/']) =>
-            {
-                return Err(ControllerError::PeerVolume(request.volume_id));
-            }
             // Why OK: see `status`.
             Err(foreign) => {
                 (self.shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));
@@ -169,14 +168,26 @@ impl Controller {
         &self,
         request: csi::ValidateVolumeCapabilitiesRequest,
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
-        limits::required("volume_id", &request.volume_id)?;
         limits::map("volume_context", &request.volume_context)?;
         limits::map("parameters", &request.parameters)?;
+        let peer = self.shares.peer_volume(&request.volume_id)?;
+        if peer.is_none() {
+            limits::required("volume_id", &request.volume_id)?;
+        }
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
-        match volumes::objection(&self.shares, &export, &record, &request) {
+        let objection = match peer {
+            Some(id) => {
+                migration::find_volume(&self.shares, &id, &[]).await?;
+                migration::objection(&self.shares, &id, &request)
+            }
+            None => {
+                let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
+                volumes::objection(&self.shares, &export, &record, &request)
+            }
+        };
+        match objection {
             Some(message) => Ok(csi::ValidateVolumeCapabilitiesResponse {
                 confirmed: None,
                 message,
@@ -206,10 +217,19 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let (export, uuid, record, trouble) =
-            volumes::get(&self.shares, &request.volume_id).await?;
+        let (volume, trouble) = match self.shares.peer_volume(&request.volume_id)? {
+            Some(id) => {
+                migration::find_volume(&self.shares, &id, &[]).await?;
+                (migration::volume(&id), None)
+            }
+            None => {
+                let (export, uuid, record, trouble) =
+                    volumes::get(&self.shares, &request.volume_id).await?;
+                (answer::volume(&export, uuid, &record), trouble)
+            }
+        };
         Ok(csi::ControllerGetVolumeResponse {
-            volume: Some(answer::volume(&export, uuid, &record)),
+            volume: Some(volume),
             status: Some(csi::controller_get_volume_response::VolumeStatus {
                 published_node_ids: Vec::new(),
                 volume_condition: Some(answer::condition(trouble)),
@@ -242,13 +262,27 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
-        limits::required("volume_id", &request.volume_id)?;
+        let peer = self.shares.peer_volume(&request.volume_id)?;
+        if peer.is_none() {
+            limits::required("volume_id", &request.volume_id)?;
+        }
         let range = request
             .capacity_range
             .ok_or(crate::limits::LimitError::Missing("capacity_range"))?;
         check_expansion(&range)?;
         if let Some(one) = &request.volume_capability {
             capability::check(Some(one))?;
+        }
+        if let Some(id) = peer {
+            bounded(patience, migration::find_volume(&self.shares, &id, &[])).await?;
+            // Advisory as ever; there is no record to write it to.
+            return Ok(csi::ControllerExpandVolumeResponse {
+                capacity_bytes: range.required_bytes.max(match range.required_bytes {
+                    0 => range.limit_bytes,
+                    _ => 0,
+                }),
+                node_expansion_required: false,
+            });
         }
         let id: VolumeId = request.volume_id.parse()?;
         let export = self.shares.locate(&id.location)?;
@@ -281,6 +315,11 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerModifyVolumeRequest,
     ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
+        if self.shares.peer_volume(&request.volume_id)?.is_some() {
+            return Err(ControllerError::Invalid(
+                "a volume of csi-driver-nfs cannot be modified: it has no record here".to_owned(),
+            ));
+        }
         limits::required("volume_id", &request.volume_id)?;
         limits::map("secrets", &request.secrets)?;
         limits::map("mutable_parameters", &request.mutable_parameters)?;

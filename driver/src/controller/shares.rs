@@ -187,6 +187,18 @@ impl Shares {
             .collect()
     }
 
+    /// A known share that is the folder `path` of `export`, or lies in it.
+    pub(super) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
+        let folder = Path::new(export.path()).join(path.to_path());
+        let known = lock(&self.known);
+        let mut inner = known
+            .keys()
+            .filter(|inner| inner.server() == export.server());
+        inner
+            .find(|inner| Path::new(inner.path()).starts_with(&folder))
+            .cloned()
+    }
+
     /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
     /// looked at, nothing is known of its volumes.
     pub(super) async fn refuse_volume_as_share(
@@ -283,6 +295,16 @@ impl Shares {
                 ))),
             },
         }
+    }
+
+    /// How ids of this driver name a share that was not named in parameters.
+    pub(super) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
+        let parameters = Parameters {
+            server: Some(export.server().to_owned()),
+            share: Some(export.path().to_owned()),
+            ..Parameters::default()
+        };
+        self.choose(&parameters).map(|chosen| chosen.location)
     }
 
     fn name_of(&self, export: &Export) -> Option<Location> {

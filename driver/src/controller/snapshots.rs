@@ -3,6 +3,7 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::migration;
 use super::shares::{Shares, VolumeKey};
 use crate::export::Export;
 use crate::limits;
@@ -16,7 +17,7 @@ use crate::share::snapshots;
 use crate::share::source::Origin;
 use crate::share::store;
 use crate::share::token::NameKey;
-use crate::volume_id::{SnapshotId, VolumeId};
+use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
@@ -31,7 +32,9 @@ pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
 /// A checked CreateSnapshot.
 struct Creation {
     export: Export,
-    source: VolumeId,
+    /// The share as it is to stand in the snapshot's id.
+    location: Location,
+    expect: Expect,
     origin: Origin,
     name: String,
     options: Vec<String>,
@@ -43,12 +46,30 @@ impl Creation {
         request: &csi::CreateSnapshotRequest,
     ) -> Result<Self, ControllerError> {
         limits::required("name", &request.name)?;
-        limits::required("source_volume_id", &request.source_volume_id)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;
         let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
-        let source: VolumeId = request.source_volume_id.parse()?;
-        let export = shares.locate(&source.location)?;
+        let (export, location, expect, origin) =
+            match shares.peer_volume(&request.source_volume_id)? {
+                Some(id) => {
+                    let origin = migration::volume_origin(shares, &id)?;
+                    let location = shares.location_of(&id.export)?;
+                    let expect = shares.expect_or(&id.export, Expect::Any);
+                    (id.export, location, expect, origin)
+                }
+                None => {
+                    limits::required("source_volume_id", &request.source_volume_id)?;
+                    let source: VolumeId = request.source_volume_id.parse()?;
+                    let origin = Origin {
+                        id: request.source_volume_id.clone(),
+                        key: source.key,
+                        nonce: source.nonce,
+                        path: None,
+                    };
+                    let export = shares.locate(&source.location)?;
+                    (export, source.location, Expect::Known(source.uuid), origin)
+                }
+            };
         if parameters.server.is_some() || parameters.share.is_some() {
             let chosen = shares.choose(&parameters)?;
             if chosen.export != export {
@@ -66,14 +87,11 @@ impl Creation {
         };
         (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
         Ok(Self {
-            origin: Origin {
-                id: request.source_volume_id.clone(),
-                key: source.key,
-                nonce: source.nonce,
-            },
             name: request.name.clone(),
             export,
-            source,
+            location,
+            expect,
+            origin,
             options,
         })
     }
@@ -81,8 +99,8 @@ impl Creation {
     async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
         let key = (self.export, NameKey::of(&self.name));
         let what = format!("snapshot {:?}", self.name);
-        let location = self.source.location.to_string();
-        let expect = Expect::Known(self.source.uuid);
+        let location = self.location.to_string();
+        let expect = self.expect;
         let (name, origin) = (self.name, self.origin);
         // One that is there need not wait for its turn to copy.
         let (again, of) = (name.clone(), origin.clone());
@@ -127,6 +145,10 @@ pub(super) async fn create(
     request: csi::CreateSnapshotRequest,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
     let creation = Creation::check(shares, &request)?;
+    if let Some(id) = shares.peer_volume(&request.source_volume_id)? {
+        // Before the share gets records for a volume that is not there.
+        migration::find_volume(shares, &id, &creation.options).await?;
+    }
     let key: VolumeKey = (creation.export.clone(), NameKey::of(&creation.name));
     let operation = Operation {
         rpc: "CreateSnapshot",
@@ -142,13 +164,14 @@ pub(super) async fn create(
     {
         return Err(error);
     }
-    let (source, name, origin) = (
-        creation.source.clone(),
-        creation.name.clone(),
-        creation.origin.clone(),
-    );
-    let answer = |record: &Snapshot| csi::CreateSnapshotResponse {
-        snapshot: Some(answer::snapshot(&key.0, source.uuid, record)),
+    let (name, origin) = (creation.name.clone(), creation.origin.clone());
+    let expect = creation.expect;
+    // The share is known at the latest when there is a record to tell of.
+    let answer = |record: &Snapshot| match shares.expect_or(&key.0, expect) {
+        Expect::Known(uuid) => Ok(csi::CreateSnapshotResponse {
+            snapshot: Some(answer::snapshot(&key.0, uuid, record)),
+        }),
+        _ => Err(ControllerError::ShuttingDown),
     };
     let until = Instant::now() + patience;
     let work = {
@@ -161,7 +184,7 @@ pub(super) async fn create(
         .await
     {
         Err(running @ Busy::Running { .. }) => {
-            let begun = shares.with_share(&key.0, &[], Expect::Known(source.uuid), {
+            let begun = shares.with_share(&key.0, &[], expect, {
                 let key = key.1;
                 move |share| store::find::<Snapshot>(share, key)
             });
@@ -174,7 +197,7 @@ pub(super) async fn create(
                     if record.state != State::Deleting
                         && snapshots::refusal(&record, &name, &origin).is_none() =>
                 {
-                    return Ok(answer(&record));
+                    return answer(&record);
                 }
                 // Slow to begin; or something is in its way, which the operation will say.
                 _ => {
@@ -195,7 +218,7 @@ pub(super) async fn create(
             .take_failure(Purpose::Snapshot, &key, &operation);
     }
     match ended? {
-        Some(record) => Ok(answer(&record)),
+        Some(record) => answer(&record),
         None => Err(ControllerError::ShuttingDown),
     }
 }
@@ -206,8 +229,12 @@ pub(super) async fn delete(
     patience: Duration,
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
-    limits::required("snapshot_id", &request.snapshot_id)?;
     limits::map("secrets", &request.secrets)?;
+    if let Some(id) = shares.peer_snapshot(&request.snapshot_id)? {
+        migration::delete_snapshot(shares, patience, id, &request.secrets).await?;
+        return Ok(csi::DeleteSnapshotResponse {});
+    }
+    limits::required("snapshot_id", &request.snapshot_id)?;
     let id: SnapshotId = match request.snapshot_id.parse() {
         Ok(id) => id,
         // Why OK: see `status`.
@@ -313,12 +340,16 @@ pub(super) async fn get(
     shares: &Arc<Shares>,
     request: csi::GetSnapshotRequest,
 ) -> Result<csi::GetSnapshotResponse, ControllerError> {
-    limits::required("snapshot_id", &request.snapshot_id)?;
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let id: SnapshotId = request.snapshot_id.parse()?;
-    let snapshot = find(shares, &id, &options).await?;
+    let snapshot = match shares.peer_snapshot(&request.snapshot_id)? {
+        Some(id) => migration::find_snapshot(shares, &id, &options).await?,
+        None => {
+            limits::required("snapshot_id", &request.snapshot_id)?;
+            find(shares, &request.snapshot_id.parse()?, &options).await?
+        }
+    };
     Ok(csi::GetSnapshotResponse {
         snapshot: Some(snapshot),
     })
@@ -330,8 +361,14 @@ pub(super) async fn list(
     request: csi::ListSnapshotsRequest,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
     let max_entries = answer::max_entries(request.max_entries)?;
-    limits::optional("snapshot_id", &request.snapshot_id)?;
-    limits::optional("source_volume_id", &request.source_volume_id)?;
+    let peer_snapshot = shares.peer_snapshot(&request.snapshot_id)?;
+    let peer_source = shares.peer_volume(&request.source_volume_id)?;
+    if peer_snapshot.is_none() {
+        limits::optional("snapshot_id", &request.snapshot_id)?;
+    }
+    if peer_source.is_none() {
+        limits::optional("source_volume_id", &request.source_volume_id)?;
+    }
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
@@ -340,10 +377,16 @@ pub(super) async fn list(
     };
     let wanted = &request.source_volume_id;
     if !request.snapshot_id.is_empty() {
-        let Ok(id) = request.snapshot_id.parse() else {
-            return Ok(csi::ListSnapshotsResponse::default());
+        let found = match peer_snapshot {
+            Some(id) => migration::find_snapshot(shares, &id, &options).await,
+            None => {
+                let Ok(id) = request.snapshot_id.parse() else {
+                    return Ok(csi::ListSnapshotsResponse::default());
+                };
+                find(shares, &id, &options).await
+            }
         };
-        return match find(shares, &id, &options).await {
+        return match found {
             Ok(snapshot) if wanted.is_empty() || *wanted == snapshot.source_volume_id => {
                 Ok(csi::ListSnapshotsResponse {
                     entries: vec![entry(snapshot)],
@@ -360,9 +403,13 @@ pub(super) async fn list(
             Err(other) => Err(other),
         };
     }
-    let source = match wanted.as_str() {
-        "" => None,
-        id => match id.parse::<VolumeId>() {
+    let source = match (peer_source, wanted.as_str()) {
+        (Some(id), _) => {
+            let origin = migration::volume_origin(shares, &id)?;
+            Some((origin.key, origin.nonce))
+        }
+        (None, "") => None,
+        (None, id) => match id.parse::<VolumeId>() {
             Ok(id) => Some((id.key, id.nonce)),
             Err(_) => return Ok(csi::ListSnapshotsResponse::default()),
         },

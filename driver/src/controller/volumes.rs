@@ -3,6 +3,7 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::migration::{self, SourceShare};
 use super::shares::{Outcome, Shares, VolumeKey};
 use crate::capability;
 use crate::export::Export;
@@ -67,7 +68,7 @@ pub(super) struct Creation {
     /// Whether those may be kept in a file: not when they come out of a secret.
     open_options: bool,
     /// The share of the source, where there is one.
-    source_uuid: Option<ShareUuid>,
+    source_share: Option<SourceShare>,
 }
 
 impl Creation {
@@ -86,11 +87,11 @@ impl Creation {
         limits::map("mutable_parameters", &request.mutable_parameters)?;
         let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
-        let (source, source_uuid) = match &request.volume_content_source {
+        let (source, source_share) = match &request.volume_content_source {
             None => (None, None),
             Some(source) => {
-                let (source, uuid) = check_source(source)?;
-                (Some(source), Some(uuid))
+                let (source, share) = check_source(shares, source)?;
+                (Some(source), Some(share))
             }
         };
         if parameters.adopt && source.is_some() {
@@ -114,7 +115,7 @@ impl Creation {
             location: chosen.location,
             control_options,
             open_options,
-            source_uuid,
+            source_share,
             wanted: Wanted {
                 required_bytes,
                 limit_bytes,
@@ -157,7 +158,7 @@ impl Creation {
         let key = self.key();
         let expect = shares.expect_or(&self.export, Expect::Any);
         let (wanted, location) = (self.wanted, self.location.to_string());
-        let Some(source_uuid) = self.source_uuid else {
+        let Some(source_share) = self.source_share else {
             return shares
                 .with_share(&self.export, &self.control_options, expect, move |share| {
                     lifecycle::create(share, &wanted, &location, &Progress::default())
@@ -175,6 +176,11 @@ impl Creation {
         if existing.is_some() {
             return Ok(existing);
         }
+        let source_uuid = match source_share {
+            SourceShare::Known(uuid) => Some(uuid),
+            SourceShare::At(export) if export == key.0 => None,
+            SourceShare::At(export) => Some(migration::uuid_of_other(shares, &export).await?),
+        };
         let what = format!("volume {:?}", wanted.name);
         let copied = shares
             .copy(
@@ -183,7 +189,7 @@ impl Creation {
                 (&self.control_options, expect),
                 what,
                 move |share, progress| {
-                    if share.uuid() != source_uuid {
+                    if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
                         return Err(ShareError::SourceElsewhere);
                     }
                     lifecycle::create(share, &wanted, &location, progress)
@@ -210,30 +216,43 @@ fn mode(parameters: &Parameters, source: Option<&Source>) -> Option<u32> {
     }
 }
 
-/// Checks a volume_content_source. Returns it with the UUID of its share.
-fn check_source(source: &csi::VolumeContentSource) -> Result<(Source, ShareUuid), ControllerError> {
+/// Checks a volume_content_source. Returns it with its share.
+fn check_source(
+    shares: &Shares,
+    source: &csi::VolumeContentSource,
+) -> Result<(Source, SourceShare), ControllerError> {
     match &source.r#type {
         None => Err(crate::limits::LimitError::Missing("volume_content_source.type").into()),
         Some(Type::Volume(volume)) => {
+            if let Some(id) = shares.peer_volume(&volume.volume_id)? {
+                let origin = migration::volume_origin(shares, &id)?;
+                return Ok((Source::Volume(origin), SourceShare::At(id.export)));
+            }
             limits::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
             let id: VolumeId = volume.volume_id.parse()?;
             let origin = Origin {
                 id: volume.volume_id.clone(),
                 key: id.key,
                 nonce: id.nonce,
+                path: None,
             };
-            Ok((Source::Volume(origin), id.uuid))
+            Ok((Source::Volume(origin), SourceShare::Known(id.uuid)))
         }
         Some(Type::Snapshot(snapshot)) => {
             let text = &snapshot.snapshot_id;
+            if let Some(id) = shares.peer_snapshot(text)? {
+                let origin = migration::archive_origin(shares, &id)?;
+                return Ok((Source::Archive(origin), SourceShare::At(id.export)));
+            }
             limits::required("volume_content_source.snapshot.snapshot_id", text)?;
             let id: SnapshotId = text.parse()?;
             let origin = Origin {
                 id: text.clone(),
                 key: id.key,
                 nonce: id.nonce,
+                path: None,
             };
-            Ok((Source::Snapshot(origin), id.uuid))
+            Ok((Source::Snapshot(origin), SourceShare::Known(id.uuid)))
         }
     }
 }
@@ -317,6 +336,20 @@ pub(super) async fn get(
     Ok((export, id.uuid, record, trouble))
 }
 
+/// Why no volume can have these capabilities; nothing when one can.
+pub(super) fn capabilities_objection(
+    shares: &Shares,
+    capabilities: &[csi::VolumeCapability],
+) -> Option<String> {
+    match capability::check_all(capabilities) {
+        Err(error) => Some(error.to_string()),
+        Ok(all) => {
+            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
+            flags.find_map(|flags| (shares.config.check_mount_options)(flags).err())
+        }
+    }
+}
+
 /// Why a volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
 pub(super) fn objection(
     shares: &Shares,
@@ -327,15 +360,8 @@ pub(super) fn objection(
     if record.state == State::Deleting {
         return Some("the volume is being deleted".to_owned());
     }
-    match capability::check_all(&request.volume_capabilities) {
-        Err(error) => return Some(error.to_string()),
-        Ok(all) => {
-            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
-            let check = |flags: &Vec<String>| (shares.config.check_mount_options)(flags).err();
-            if let Some(refused) = flags.find_map(check) {
-                return Some(refused);
-            }
-        }
+    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
+        return Some(objection);
     }
     let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
         Ok(mutable) => mutable,

@@ -5,8 +5,8 @@ use crate::mount::below;
 use crate::mount::nfs::{self, Place};
 use crate::mount::options::MountFlags;
 use crate::mount::options::Version;
-use crate::mount::task::{Done, Failure, FailureKind, Task, Usage};
-use rustix::fs::{Mode, OFlags};
+use crate::mount::task::{Done, Failure, FailureKind, Ownership, Task, Usage};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags as Flags, MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -41,6 +41,10 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
         } => {
             say(format!("binding {}", target.display()));
             bind(root, below, target, *flags).map(|()| (Done::default(), None))
+        }
+        Task::Dress { target, ownership } => {
+            say(format!("changing owner and mode of {}", target.display()));
+            dress(target, *ownership).map(|()| (Done::default(), None))
         }
         Task::Unmount { target, lazy } => {
             say(format!("unmounting {}", target.display()));
@@ -182,6 +186,34 @@ fn inherited(folder: &OwnedFd) -> Flags {
         out.set(flag, stat.f_flag.contains(has));
     }
     out
+}
+
+fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
+    let folder = open_target(target)?;
+    let dressed = (|| {
+        let stat = rustix::fs::fstat(&folder)?;
+        let uid = ownership.uid.filter(|uid| *uid != stat.st_uid);
+        let gid = ownership.gid.filter(|gid| *gid != stat.st_gid);
+        let given = uid.is_some() || gid.is_some();
+        if given {
+            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+            rustix::fs::chownat(&folder, "", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        // A change of owner clears the set-id bits.
+        let kept = stat.st_mode & 0o7777;
+        let mode = ownership.mode.unwrap_or(kept);
+        if mode != kept || (given && mode & 0o6000 != 0) {
+            rustix::fs::chmod(through(&folder), Mode::from_raw_mode(mode))?;
+        }
+        Ok(())
+    })();
+    dressed.map_err(|errno| {
+        let detail = "giving the volume's folder its owner and mode (mountPermissions, uid, gid); an export with root_squash does not let this driver do so".to_owned();
+        match errno {
+            Errno::PERM | Errno::ACCESS => Failure::new(FailureKind::Refused, errno, detail),
+            errno => nfs::mount_failure(errno, detail),
+        }
+    })
 }
 
 fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {

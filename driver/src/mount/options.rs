@@ -120,6 +120,9 @@ impl MountOptions {
         policy: &Policy,
     ) -> Result<Self, OptionError> {
         let mut out = Self::default();
+        if policy.peer_mounts {
+            (out.flags.nosuid, out.flags.nodev) = (false, false);
+        }
         let mut version: Option<(String, Vec<Version>)> = None;
         let words = texts.into_iter().flat_map(|text| text.split(','));
         for word in words.map(str::trim).filter(|word| !word.is_empty()) {

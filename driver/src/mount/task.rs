@@ -36,6 +36,13 @@ pub enum Task {
         /// Flags of the new mount.
         flags: MountFlags,
     },
+    /// Gives the folder at the root of a mount an owner and a mode.
+    Dress {
+        /// Where it is mounted.
+        target: PathBuf,
+        /// What it gets.
+        ownership: Ownership,
+    },
     /// Takes the topmost mount away from a target.
     Unmount {
         /// The target.
@@ -52,6 +59,17 @@ pub enum Task {
     TryNfsClient,
     /// Whether an ordinary user gets a mount namespace of its own here.
     TryNamespace,
+}
+
+/// What a folder is given, as far as it is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ownership {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// The owner.
+    pub uid: Option<u32>,
+    /// The group.
+    pub gid: Option<u32>,
 }
 
 /// An NFS export and how to mount it.

@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod inline;
+mod migration;
 pub mod ownership;
 pub mod publish;
 pub mod record;
@@ -15,7 +16,6 @@ pub mod volumes;
 
 use crate::config::Config;
 use crate::controller::deadline;
-use crate::limits;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::node_service_capability::{Rpc, Type};
@@ -84,7 +84,9 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let patience = self.patience(request.metadata());
         let request = request.get_ref();
-        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
         let target = request::absolute("target_path", &request.target_path)?;
         self.volumes
             .unpublish(request.volume_id.clone(), &target, patience)
@@ -97,7 +99,9 @@ impl Node for NodeService {
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let request = request.get_ref();
-        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
         let path = request::absolute("volume_path", &request.volume_path)?;
         let condition = self.volumes.condition(&request.volume_id, &path).await?;
         Ok(Response::new(stats_reply(condition)))
@@ -154,7 +158,9 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         let patience = self.patience(request.metadata());
         let request = request.get_ref();
-        limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
         let staging = request::absolute("staging_target_path", &request.staging_target_path)?;
         if !self.config.stage && !self.volumes.has_stage(&staging).await? {
             return Err(Status::unimplemented(

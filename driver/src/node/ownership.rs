@@ -4,6 +4,8 @@
 use crate::config::Config;
 use crate::export::Export;
 use crate::mount::mountinfo::{self, Mount};
+#[cfg(feature = "migration")]
+use crate::peer_id::PeerVolumeId;
 use crate::volume_id::{Location, VolumeId};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,12 @@ pub fn is_link_of(volume_id: &str, target: &Path, to: &Path, config: &Config) ->
 
 /// The share that an id of this driver names, where the configuration tells which one that is.
 fn share_of(volume_id: &str, config: &Config) -> Option<Export> {
+    #[cfg(feature = "migration")]
+    if config.migration.is_some()
+        && let Ok(id) = PeerVolumeId::parse(volume_id)
+    {
+        return Some(id.export);
+    }
     match volume_id.parse::<VolumeId>().ok()?.location {
         Location::Export(export) => Some(export),
         Location::Named(name) => {

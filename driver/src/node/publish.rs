@@ -121,14 +121,21 @@ impl Volumes {
             };
         }
         let (made_folder, source) = match found {
-            Found::Published(note) => return Ok(note),
+            Found::Published(note) => {
+                self.give_ownership(request, target).await?;
+                return Ok(note);
+            }
             Found::Nothing {
                 made_folder,
                 source,
             } => (made_folder, source),
         };
         let error = match self.mount(request, &source, target).await {
-            Ok(note) => return Ok(note),
+            Ok(note) => {
+                // What this cannot do a repeat tries again; the mount stays.
+                self.give_ownership(request, target).await?;
+                return Ok(note);
+            }
             Err(error) => error,
         };
         let ended = Ended::of(&error);

@@ -6,9 +6,10 @@ use crate::config::{Config, Policy};
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
+use crate::mount::task::Ownership;
 use crate::node::error::NodeError;
-use crate::node::inline;
 use crate::node::record::PublishRecord;
+use crate::node::{inline, migration};
 use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -34,6 +35,8 @@ pub struct PublishRequest {
     pub options: MountOptions,
     /// What the volume is mounted for.
     pub purpose: Purpose,
+    /// What the volume's folder is given when it is mounted; only volumes of csi-driver-nfs ask for that.
+    pub ownership: Option<Ownership>,
 }
 
 impl PublishRequest {
@@ -52,6 +55,7 @@ impl PublishRequest {
             arguments,
             options,
             purpose: Purpose::Stage,
+            ownership: None,
         })
     }
 }
@@ -216,7 +220,7 @@ fn check(
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
     let context = request.contexts;
-    limits::required("volume_id", request.volume_id)?;
+    config.check_volume_id(request.volume_id)?;
     let target = absolute(request.target.0, request.target.1)?;
     limits::map("volume_context", context.volume)?;
     limits::map("publish_context", context.publish)?;
@@ -247,7 +251,10 @@ fn check(
     let sub_dir = context
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
-    let mut sub_dir = sub_dir.map(SubPath::parse).transpose()?;
+    let mut sub_dir = match (sub_dir, config.migration) {
+        (Some(text), Some(_)) if !is_inline => Some(migration::sub_dir(text, context.volume)?),
+        (text, _) => text.map(SubPath::parse).transpose()?,
+    };
     if is_inline {
         let whole = export_of(export.server(), export.path(), sub_dir.as_ref())?;
         (export, sub_dir) = inline::source(&whole, &config.policy)?;
@@ -267,6 +274,12 @@ fn check(
     }
     let mut options = MountOptions::parse(all, &config.policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
+    let ownership = match config.migration {
+        Some(_) if sub_dir.is_some() && !options.flags.read_only && !is_inline => {
+            Ownership::of_peer(context.volume)?
+        }
+        _ => None,
+    };
     Ok(PublishRequest {
         volume_id: request.volume_id.to_owned(),
         target,
@@ -280,6 +293,7 @@ fn check(
             mount_options,
         },
         options,
+        ownership,
     })
 }
 
@@ -375,6 +389,7 @@ pub(crate) mod tests {
             bounds: Bounds::default(),
             symlink_fallback: false,
             stage: false,
+            migration: None,
         }
     }
 

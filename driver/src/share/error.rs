@@ -146,6 +146,19 @@ pub enum ShareError {
         /// What was to be changed.
         what: &'static str,
     },
+    /// The folder of another driver's volume or snapshot holds what does not belong to it.
+    #[error("{path} is left as it is: {why}")]
+    NotPlain {
+        /// The folder.
+        path: SubPath,
+        /// What is in it.
+        why: String,
+    },
+    /// There is nothing at all on a share that is known to hold volumes.
+    #[error(
+        "the share is empty, though a volume of csi-driver-nfs is known to be there: is the server's disk mounted? Nothing was changed"
+    )]
+    Empty,
     /// There is no such volume.
     #[error("there is no such volume on the share")]
     NoVolume,

@@ -14,7 +14,7 @@ use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::process;
-use super::source::Source;
+use super::source::{Opened, Source};
 use super::store::{self, COPYING, Claimed, Found, Keep, PREPARED};
 use super::token::Nonce;
 use super::trash;
@@ -125,7 +125,7 @@ pub(super) fn fill<R: Fill>(
         return Ok(());
     }
     let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
-    let result = copy_beating(share, &claimed, copying, &from, [&data, &links], progress).and_then(
+    let result = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {
             let Some((current, report)) = copied else {
                 return Ok(());
@@ -198,7 +198,7 @@ fn copy_beating<R: Fill>(
     share: &Share,
     claimed: &Found<R>,
     copying: Copying,
-    from: &OwnedFd,
+    from: Opened,
     [data, links]: [&str; 2],
     progress: &Progress,
 ) -> Result<Option<(Found<R>, copy::Report)>, ShareError> {
@@ -214,7 +214,7 @@ fn copy_beating<R: Fill>(
     };
     let (copied, beaten) = std::thread::scope(|scope| {
         let beating = scope.spawn(|| heart.beat(share, claimed, copying, progress));
-        let copied = copy::copy(from, &target, &links, progress);
+        let copied = from.copy(&target, &links, progress);
         heart.stop();
         let beaten = beating
             .join()

@@ -225,6 +225,7 @@ pub(super) fn copy_source(
 /// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
 pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
+    refuse_misplaced(share, found)?;
     let placed = claims::claim(share, &record.wanted.sub_dir, owner(record))
         .and_then(|()| place(share, found));
     match placed {
@@ -250,6 +251,33 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
     match store::update(share, found, &next).map_err(ShareError::unfinished)? {
         Claimed::Won => Ok(Some(next)),
         Claimed::Lost => Ok(None),
+    }
+}
+
+/// Refuses a record whose folder is said to be placed, where another folder lies: it was forged or damaged, and with a claim
+/// that folder would be taken for its own. To be asked before there is one.
+fn refuse_misplaced(share: &Share, found: &Found) -> Result<(), ShareError> {
+    let record = &found.record;
+    let path = &record.wanted.sub_dir;
+    if found.prepared || record.wanted.adopt {
+        return Ok(());
+    }
+    let parent = match open_parent(share, path) {
+        Ok(parent) => parent,
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
+        Err(other) => return Err(other),
+    };
+    let inode = beneath::inode(&parent, path.leaf()).doing(|| format!("looking at {path}"))?;
+    if inode.is_none_or(|inode| inode == record.inode) {
+        return Ok(());
+    }
+    match store::find::<Record>(share, record.key())? {
+        Some(now) if now.record == *record && !now.prepared => Err(ShareError::Damaged {
+            what: format!("the record volumes/{}/{}", record.key(), record.nonce),
+            detail: format!("{path} is not the folder that was made for it"),
+        }),
+        // Finished, deleted and followed by another volume since the look.
+        _ => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod deletion;
 pub mod error;
 pub mod fill;
 mod folders;
+pub mod foreign;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;

@@ -39,6 +39,15 @@ pub enum OnDelete {
     Archive,
 }
 
+impl OnDelete {
+    /// The policy of that name, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Delete, Self::Retain, Self::Archive]
+            .into_iter()
+            .find(|policy| policy.to_string().eq_ignore_ascii_case(text))
+    }
+}
+
 impl fmt::Display for OnDelete {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

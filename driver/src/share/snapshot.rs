@@ -89,7 +89,7 @@ impl Keep for Snapshot {
         if record.nonce != nonce || record.generation != generation || record.key() != key {
             return Err("its content does not match its file's name".to_owned());
         }
-        if record.name.len() > 128 || record.source.id.len() > 128 || record.size_bytes < 0 {
+        if record.name.len() > 128 || !record.source.is_sound() || record.size_bytes < 0 {
             return Err("it has values that no snapshot has".to_owned());
         }
         Ok(record)
@@ -135,6 +135,7 @@ mod tests {
                 id: "v".to_owned(),
                 key: NameKey::of("v"),
                 nonce: Nonce::random().unwrap(),
+                path: None,
             },
             size_bytes: 1,
             created: 1,

@@ -3,11 +3,14 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
+use super::copy::{self, CopyError, Progress, Report};
 use super::database::Share;
 use super::error::{Doing, ShareError};
+use super::foreign;
 use super::record::{Record, State};
 use super::snapshot::Snapshot;
 use super::store::{self, PREPARED};
+use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,6 +25,31 @@ pub struct Origin {
     pub key: NameKey,
     /// Its nonce.
     pub nonce: Nonce,
+    /// Where it lies, when it has no record: one that csi-driver-nfs has made. Key and nonce are then made of the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<SubPath>,
+}
+
+impl Origin {
+    /// What csi-driver-nfs has made: the volume `id` in the folder `path`, or the snapshot `id` as an archive of that name
+    /// less its ending.
+    pub fn foreign(id: &str, path: SubPath) -> Self {
+        Self {
+            id: id.to_owned(),
+            key: NameKey::of(id),
+            nonce: Nonce::of(id),
+            path: Some(path),
+        }
+    }
+
+    /// Whether the id may stand in a record: this driver's have at most 128 bytes.
+    pub(super) fn is_sound(&self) -> bool {
+        let most = match self.path {
+            Some(_) => foreign::MAX_ID,
+            None => 128,
+        };
+        self.id.len() <= most
+    }
 }
 
 /// What a volume is a copy of.
@@ -32,13 +60,50 @@ pub enum Source {
     Volume(Origin),
     /// A snapshot.
     Snapshot(Origin),
+    /// A snapshot of csi-driver-nfs, which is an archive.
+    Archive(Origin),
+}
+
+/// A source that is open for reading.
+pub(super) enum Opened {
+    Tree(OwnedFd),
+    Archive(OwnedFd),
+}
+
+impl Opened {
+    /// Copies it to the empty folder `target`; for `links` see [`copy::copy`].
+    ///
+    /// # Errors
+    /// Those of copying.
+    pub(super) fn copy(
+        self,
+        target: &OwnedFd,
+        links: &OwnedFd,
+        progress: &Progress,
+    ) -> Result<Report, CopyError> {
+        match self {
+            Self::Tree(from) => copy::copy(&from, target, links, progress),
+            #[cfg(feature = "migration")]
+            Self::Archive(from) => copy::unpack(from, target, progress),
+            #[cfg(not(feature = "migration"))]
+            Self::Archive(from) => {
+                drop(from);
+                Err(CopyError::Archive {
+                    path: ".".to_owned(),
+                    problem: "this build of the driver does not unpack archives".to_owned(),
+                })
+            }
+        }
+    }
 }
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Volume(origin) => write!(f, "volume {:?}", origin.id),
-            Self::Snapshot(origin) => write!(f, "snapshot {:?}", origin.id),
+            Self::Snapshot(origin) | Self::Archive(origin) => {
+                write!(f, "snapshot {:?}", origin.id)
+            }
         }
     }
 }
@@ -50,6 +115,14 @@ impl Source {
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
     pub(super) fn size(&self, share: &Share) -> Result<i64, ShareError> {
         match self {
+            // Whoever made it has recorded no size.
+            Self::Volume(Origin {
+                path: Some(path), ..
+            }) => match foreign::is_there(&share.root, path)? {
+                true => Ok(0),
+                false => Err(self.gone()),
+            },
+            Self::Archive(_) => self.open(share).map(|_| 0),
             Self::Volume(origin) => Ok(self.volume(share, origin)?.capacity_bytes),
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
@@ -58,12 +131,25 @@ impl Source {
         }
     }
 
-    /// Its folder, open for reading.
+    /// Its folder or archive, open for reading.
     ///
     /// # Errors
     /// As for [`Source::size`].
-    pub(super) fn open(&self, share: &Share) -> Result<OwnedFd, ShareError> {
+    pub(super) fn open(&self, share: &Share) -> Result<Opened, ShareError> {
         let folder = match self {
+            Self::Volume(Origin {
+                path: Some(path), ..
+            }) => beneath::folder(&share.root, path.to_path()),
+            Self::Archive(origin) => {
+                let archive = origin
+                    .path
+                    .as_ref()
+                    .map(|path| foreign::archive(&share.root, path));
+                return match archive.transpose()?.flatten() {
+                    Some(archive) => Ok(Opened::Archive(archive)),
+                    None => Err(self.gone()),
+                };
+            }
             Self::Volume(origin) => {
                 let record = self.volume(share, origin)?;
                 let path = &record.wanted.sub_dir;
@@ -83,7 +169,9 @@ impl Source {
         };
         match folder {
             Err(error) if beneath::is_gone(&error) => Err(self.gone()),
-            other => other.doing(|| format!("opening the {self}")),
+            other => other
+                .map(Opened::Tree)
+                .doing(|| format!("opening the {self}")),
         }
     }
 

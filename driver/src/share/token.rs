@@ -146,6 +146,15 @@ impl ShareUuid {
 }
 
 impl Nonce {
+    /// What stands for the nonce of a thing that has none: always the same for one `id`.
+    pub(super) fn of(id: &str) -> Self {
+        let hash = fnv(format!("nonce of {id}").as_bytes());
+        let folded = (hash ^ (hash >> 80)).to_be_bytes();
+        let mut nonce = [0; 10];
+        nonce.copy_from_slice(&folded[6..]);
+        Self(nonce)
+    }
+
     /// A new nonce from the kernel's random source.
     ///
     /// # Errors

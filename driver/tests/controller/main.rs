@@ -4,6 +4,8 @@
 mod calls;
 mod hazards;
 mod lists;
+#[cfg(feature = "migration")]
+mod migration;
 mod requests;
 mod snapshots;
 mod volumes;

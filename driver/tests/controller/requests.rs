@@ -94,7 +94,12 @@ async fn requests_are_checked() {
     let successor = Controller::new(config);
     for id in [peer, "10.0.0.4/nfs_share/pvc-1"] {
         let answer = delete(&successor, id).await;
-        refused(answer, Code::FailedPrecondition, &[id, "nfs.csi.k8s.io"]);
+        let flag = "--migrate-from csi-driver-nfs";
+        refused(answer, Code::FailedPrecondition, &[id, flag]);
+        let answer = get(&successor, id).await;
+        refused(answer, Code::FailedPrecondition, &[id, flag]);
+        let answer = expand(&successor, id, 1, 0).await;
+        refused(answer, Code::FailedPrecondition, &[id, flag]);
     }
     delete(&successor, "nobody").await.unwrap();
     refused(

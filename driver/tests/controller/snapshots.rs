@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 use tonic::{Code, Request, Status};
 
-fn snapshot_request(name: &str, volume_id: &str) -> CreateSnapshotRequest {
+pub fn snapshot_request(name: &str, volume_id: &str) -> CreateSnapshotRequest {
     CreateSnapshotRequest {
         name: name.to_owned(),
         source_volume_id: volume_id.to_owned(),
@@ -18,7 +18,7 @@ fn snapshot_request(name: &str, volume_id: &str) -> CreateSnapshotRequest {
     }
 }
 
-async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
+pub async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
     let request = Request::new(snapshot_request(name, volume_id));
     Ok(c.create_snapshot(request)
         .await?
@@ -28,7 +28,7 @@ async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Snapsho
 }
 
 /// The snapshot when it is ready, by asking as an orchestrator does.
-async fn ready(c: &Controller, name: &str, volume_id: &str) -> Snapshot {
+pub async fn ready(c: &Controller, name: &str, volume_id: &str) -> Snapshot {
     loop {
         let made = snapshot(c, name, volume_id).await.unwrap();
         if made.ready_to_use {
@@ -37,7 +37,7 @@ async fn ready(c: &Controller, name: &str, volume_id: &str) -> Snapshot {
     }
 }
 
-async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), Status> {
+pub async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), Status> {
     let request = DeleteSnapshotRequest {
         snapshot_id: snapshot_id.to_owned(),
         ..Default::default()
@@ -45,7 +45,7 @@ async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), Status
     c.delete_snapshot(Request::new(request)).await.map(drop)
 }
 
-async fn get_snapshot(c: &Controller, snapshot_id: &str) -> Result<Snapshot, Status> {
+pub async fn get_snapshot(c: &Controller, snapshot_id: &str) -> Result<Snapshot, Status> {
     let request = GetSnapshotRequest {
         snapshot_id: snapshot_id.to_owned(),
         ..Default::default()
@@ -54,7 +54,7 @@ async fn get_snapshot(c: &Controller, snapshot_id: &str) -> Result<Snapshot, Sta
     Ok(answer.into_inner().snapshot.unwrap())
 }
 
-async fn listed(c: &Controller, request: ListSnapshotsRequest) -> (Vec<String>, String) {
+pub async fn listed(c: &Controller, request: ListSnapshotsRequest) -> (Vec<String>, String) {
     let answer = c.list_snapshots(Request::new(request)).await.unwrap();
     let answer = answer.into_inner();
     let snapshots = answer.entries.into_iter().map(|entry| entry.snapshot);
@@ -62,7 +62,7 @@ async fn listed(c: &Controller, request: ListSnapshotsRequest) -> (Vec<String>, 
     (ids.collect(), answer.next_token)
 }
 
-fn from_snapshot(name: &str, snapshot_id: &str) -> CreateVolumeRequest {
+pub fn from_snapshot(name: &str, snapshot_id: &str) -> CreateVolumeRequest {
     let source = SnapshotSource {
         snapshot_id: snapshot_id.to_owned(),
     };
@@ -74,7 +74,7 @@ fn from_snapshot(name: &str, snapshot_id: &str) -> CreateVolumeRequest {
     }
 }
 
-fn from_volume(name: &str, volume_id: &str) -> CreateVolumeRequest {
+pub fn from_volume(name: &str, volume_id: &str) -> CreateVolumeRequest {
     let source = VolumeSource {
         volume_id: volume_id.to_owned(),
     };

@@ -40,6 +40,24 @@ impl Basics {
         }
     }
 
+    /// As an archive says: times of access and modification in seconds and nanoseconds.
+    #[cfg(feature = "migration")]
+    pub(super) fn new(uid: u32, gid: u32, mode: u32, times: [(i64, u32); 2]) -> Self {
+        let [last_access, last_modification] = times.map(|(seconds, nanoseconds)| Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds.into(),
+        });
+        Self {
+            uid,
+            gid,
+            mode,
+            times: Timestamps {
+                last_access,
+                last_modification,
+            },
+        }
+    }
+
     /// The mode that a file may have from the beginning: set-id bits come last, since a change of owner clears them.
     pub(super) fn first_mode(&self) -> Mode {
         Mode::from_raw_mode(self.mode & 0o1777)
@@ -55,15 +73,17 @@ impl Basics {
         omissions: &Omissions,
         path: impl Fn() -> String,
     ) -> io::Result<()> {
-        let owned = self.give_owner(made, omissions, &path, |uid, gid| {
+        let owner = self.give_owner(made, omissions, &path, |uid, gid| {
             fs::fchown(target, uid, gid)
         })?;
         for attribute in attributes {
             attribute.set(target, omissions, &path)?;
         }
+        let mode = self.mode_under(owner, omissions, &path);
         let acl = attributes.iter().any(|attribute| attribute.is_acl());
-        if made.st_mode & 0o7777 != self.mode || acl || (owned && self.mode & 0o6000 != 0) {
-            match fs::fchmod(target, Mode::from_raw_mode(self.mode)) {
+        let cleared = owner == Owner::Given && mode & 0o6000 != 0;
+        if made.st_mode & 0o7777 != mode || acl || cleared {
+            match fs::fchmod(target, Mode::from_raw_mode(mode)) {
                 Err(Errno::PERM) => omissions.add(LeftOut::Mode, &path),
                 other => other?,
             }
@@ -80,14 +100,15 @@ impl Basics {
         path: impl Fn() -> String,
     ) -> io::Result<()> {
         let follow_not = AtFlags::SYMLINK_NOFOLLOW;
-        let owned = self.give_owner(made, omissions, &path, |uid, gid| {
+        let owner = self.give_owner(made, omissions, &path, |uid, gid| {
             fs::chownat(target.folder, target.name, uid, gid, follow_not)
         })?;
         // A symlink has no mode. The target is a private folder, so the name is what was made a moment ago.
         let is_link = FileType::from_raw_mode(made.st_mode) == FileType::Symlink;
-        let differs = made.st_mode & 0o7777 != self.mode || (owned && self.mode & 0o6000 != 0);
-        if !is_link && differs {
-            let mode = Mode::from_raw_mode(self.mode);
+        let mode = self.mode_under(owner, omissions, &path);
+        let cleared = owner == Owner::Given && mode & 0o6000 != 0;
+        if !is_link && (made.st_mode & 0o7777 != mode || cleared) {
+            let mode = Mode::from_raw_mode(mode);
             match fs::chmodat(target.folder, target.name, mode, AtFlags::empty()) {
                 Err(Errno::PERM) => omissions.add(LeftOut::Mode, &path),
                 other => other?,
@@ -96,29 +117,48 @@ impl Basics {
         fs::utimensat(target.folder, target.name, &self.times, follow_not)
     }
 
-    /// Returns whether the owner was changed.
+    /// The mode under the owner that the entry has got. Set-id bits under another would let its users be this driver.
+    fn mode_under(&self, owner: Owner, omissions: &Omissions, path: impl Fn() -> String) -> u32 {
+        if owner != Owner::Refused || self.mode & 0o6000 == 0 {
+            return self.mode;
+        }
+        omissions.add(LeftOut::Mode, path);
+        self.mode & 0o1777
+    }
+
     fn give_owner(
         &self,
         made: &Stat,
         omissions: &Omissions,
         path: impl Fn() -> String,
         chown: impl Fn(Option<Uid>, Option<Gid>) -> io::Result<()>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Owner> {
         let uid = (made.st_uid != self.uid).then(|| Uid::from_raw(self.uid));
         let gid = (made.st_gid != self.gid).then(|| Gid::from_raw(self.gid));
         if uid.is_none() && gid.is_none() {
-            return Ok(false);
+            return Ok(Owner::Same);
         }
         match chown(uid, gid) {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(Owner::Given),
             // Not privileged, squashed by the server, or an id that this user namespace has not.
             Err(Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
                 omissions.add(LeftOut::Owner, path);
-                Ok(false)
+                Ok(Owner::Refused)
             }
             Err(error) => Err(error),
         }
     }
+}
+
+/// How an entry came to its owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// It had it.
+    Same,
+    /// It was given away, which has cleared the set-id bits.
+    Given,
+    /// It stays this process's.
+    Refused,
 }
 
 /// An extended attribute.
@@ -129,6 +169,12 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
+    /// One of that name.
+    #[cfg(feature = "migration")]
+    pub(super) fn new(name: CString, value: Vec<u8>) -> Self {
+        Self { name, value }
+    }
+
     /// ACLs are among the `system.*` attributes. A folder gets its ACL last: what is made in it would inherit.
     pub(super) fn is_acl(&self) -> bool {
         self.name.to_bytes().starts_with(b"system.")

@@ -1,6 +1,7 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns what a copy is told
 //! and what it tells; the walk is `tree`, one entry is `entry`, the bytes of a file are `content`, the rest of it is
-//! `attributes`, files with several names are `links`. Must not know volumes or snapshots.
+//! `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and unpacked by `unpack`.
+//! Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
@@ -12,9 +13,19 @@ mod entry;
 mod links;
 mod listing;
 mod node;
+#[cfg(feature = "migration")]
+mod tar;
 #[cfg(test)]
 mod tests;
 mod tree;
+#[cfg(feature = "migration")]
+mod unpack;
+#[cfg(test)]
+#[cfg(feature = "migration")]
+mod unpack_tests;
+
+#[cfg(feature = "migration")]
+pub use unpack::unpack;
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -145,6 +156,14 @@ pub enum CopyError {
     Changing {
         /// The entry, from the tree's root.
         path: String,
+    },
+    /// An archive cannot be unpacked, or must not be.
+    #[error("the archive is not unpacked, at {path:?}: {problem}")]
+    Archive {
+        /// The entry, or the one before what cannot be read.
+        path: String,
+        /// What is wrong.
+        problem: String,
     },
     /// The file system's word.
     #[error("{doing} {path:?}: {source}")]

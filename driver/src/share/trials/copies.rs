@@ -13,6 +13,7 @@ fn origin(record: &Record) -> Origin {
         id: "v-id".to_owned(),
         key: record.key(),
         nonce: record.nonce,
+        path: None,
     }
 }
 
@@ -187,6 +188,7 @@ fn a_crash_in_a_clone_or_restore_is_finished() {
                         id: "s-id".to_owned(),
                         key: snapshot.key(),
                         nonce: snapshot.nonce,
+                        path: None,
                     })
                 } else {
                     Source::Volume(origin(&volume))
@@ -371,6 +373,7 @@ fn a_snapshot_stays_as_it_is_while_its_volume_changes() {
         id: "s-id".to_owned(),
         key: snapshot.key(),
         nonce: snapshot.nonce,
+        path: None,
     });
     trial.create(&copy_of(source)).unwrap();
     assert_full(&trial.at("team/copy"));

@@ -5,6 +5,8 @@
 
 mod copies;
 mod crashes;
+mod foreign;
+mod forged;
 mod hazards;
 mod races;
 

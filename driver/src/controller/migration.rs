@@ -1,0 +1,409 @@
+//! Calls about volumes and snapshots that csi-driver-nfs has made, when this driver was told to take over from it. Owns which
+//! ids these are and what each call does with them; `share::foreign` does the work. Nothing is recorded of them, so what they
+//! are is what lies on the share now.
+
+use super::error::ControllerError;
+use super::shares::{Outcome, Shares};
+use super::snapshots;
+use super::volumes::capabilities_objection;
+use crate::export::Export;
+use crate::operations::Operation;
+use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
+use crate::peer_id::{self, PeerSnapshotId, PeerVolumeId};
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::foreign;
+use crate::share::record::OnDelete;
+use crate::share::roots::{Root, RootError};
+use crate::share::source::Origin;
+use crate::share::sub_path::SubPath;
+use crate::share::token::{NameKey, ShareUuid};
+use crate::volume_id::{Location, SnapshotId, VolumeId};
+use csi_proto::v1 as csi;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the source of a copy is.
+pub(super) enum SourceShare {
+    /// On the share with this UUID.
+    Known(ShareUuid),
+    /// At this address, since ids of csi-driver-nfs say no more.
+    At(Export),
+}
+
+impl Shares {
+    /// The volume of csi-driver-nfs that `id` means; nothing when the id is not one of that driver's, or none is expected.
+    ///
+    /// # Errors
+    /// When such ids are expected and this one is not safe, or when they may come and this driver was not told what to do.
+    pub(super) fn peer_volume(&self, id: &str) -> Result<Option<PeerVolumeId>, ControllerError> {
+        if !peer_id::may_be_volume(id) || id.parse::<VolumeId>().is_ok() {
+            return Ok(None);
+        }
+        let expected = self.expects_peer(id)?;
+        #[cfg(feature = "migration")]
+        if expected {
+            return Ok(Some(PeerVolumeId::parse(id)?));
+        }
+        let _ = expected;
+        Ok(None)
+    }
+
+    /// As [`Shares::peer_volume`], for a snapshot.
+    pub(super) fn peer_snapshot(
+        &self,
+        id: &str,
+    ) -> Result<Option<PeerSnapshotId>, ControllerError> {
+        if !peer_id::may_be_snapshot(id) || id.parse::<SnapshotId>().is_ok() {
+            return Ok(None);
+        }
+        let expected = self.expects_peer(id)?;
+        #[cfg(feature = "migration")]
+        if expected {
+            return Ok(Some(PeerSnapshotId::parse(id)?));
+        }
+        let _ = expected;
+        Ok(None)
+    }
+
+    fn expects_peer(&self, id: &str) -> Result<bool, ControllerError> {
+        match (self.config.migration, self.config.has_peer_name) {
+            (Some(_), _) => Ok(true),
+            (None, true) => Err(ControllerError::Peer(id.chars().take(256).collect())),
+            (None, false) => Ok(false),
+        }
+    }
+}
+
+impl PeerVolumeId {
+    fn origin(&self) -> Origin {
+        Origin::foreign(&self.text, self.path.clone())
+    }
+}
+
+/// What a copy of the volume is made of.
+pub(super) fn volume_origin(shares: &Shares, id: &PeerVolumeId) -> Result<Origin, ControllerError> {
+    shares.locate(&Location::Export(id.export.clone()))?;
+    Ok(id.origin())
+}
+
+/// What a restore of the snapshot is made of.
+pub(super) fn archive_origin(
+    shares: &Shares,
+    id: &PeerSnapshotId,
+) -> Result<Origin, ControllerError> {
+    shares.locate(&Location::Export(id.export.clone()))?;
+    Ok(Origin::foreign(&id.text, id.archive.clone()))
+}
+
+/// The UUID of the share at another address than that of the copy: it may be the same one by another name.
+pub(super) async fn uuid_of_other(
+    shares: &Arc<Shares>,
+    export: &Export,
+) -> Result<ShareUuid, ControllerError> {
+    let expect = shares.expect_or(export, Expect::Initialised);
+    let uuid = shares.with_share(export, &[], expect, |share| Ok(share.uuid()));
+    uuid.await.map_err(|error| match error {
+        // The copy's share has records, so it is another one.
+        ControllerError::Share { source, .. } if matches!(*source, ShareError::NotInitialised) => {
+            missing(export, ShareError::SourceElsewhere)
+        }
+        other => other,
+    })
+}
+
+/// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
+/// no such path, as mount.nfs does and so csi-driver-nfs did.
+async fn reach(
+    shares: &Arc<Shares>,
+    export: &Export,
+    given: &[String],
+) -> Result<Vec<String>, ControllerError> {
+    shares.locate(&Location::Export(export.clone()))?;
+    let opens = |options: Vec<String>| async move {
+        let opened = shares.with_root(export, &options, |_| Ok(())).await;
+        opened.map(|()| options)
+    };
+    match opens(given.to_vec()).await {
+        Err(ControllerError::Root(error))
+            if given.is_empty() && matches!(*error, RootError::NotExported { .. }) =>
+        {
+            let older = vec!["vers=3".to_owned()];
+            if (shares.config.check_mount_options)(&older).is_ok()
+                && let Ok(older) = opens(older).await
+            {
+                return Ok(older);
+            }
+            Err(ControllerError::Root(error))
+        }
+        other => other,
+    }
+}
+
+/// Looks at a share through its root alone: it may have no records yet.
+async fn look<T: Send + 'static>(
+    shares: &Arc<Shares>,
+    export: &Export,
+    options: &[String],
+    work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
+) -> Result<Option<T>, ControllerError> {
+    let options = &reach(shares, export, options).await?;
+    let once = || {
+        let work = work.clone();
+        let found = move |root: Root| match work(&root)? {
+            Some(found) => Ok(Some(found)),
+            // Not gone, but not there: its disk is away.
+            None if foreign::is_empty(&root)? => Err(ShareError::Empty),
+            None => Ok(None),
+        };
+        shares.with_root(export, options, found)
+    };
+    match once().await {
+        // The mount of a folder that is gone has been let go of.
+        Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await,
+        found => found,
+    }
+}
+
+/// Makes sure that the volume is there.
+pub(super) async fn find_volume(
+    shares: &Arc<Shares>,
+    id: &PeerVolumeId,
+    options: &[String],
+) -> Result<(), ControllerError> {
+    let path = id.path.clone();
+    let found = look(shares, &id.export, options, move |root| {
+        Ok(foreign::is_there(root, &path)?.then_some(()))
+    });
+    found
+        .await?
+        .ok_or_else(|| missing(&id.export, ShareError::NoVolume))
+}
+
+fn missing(export: &Export, source: ShareError) -> ControllerError {
+    ControllerError::Share {
+        export: export.clone(),
+        source: Arc::new(source),
+    }
+}
+
+/// The volume as an orchestrator is told of it. Its size is on record nowhere.
+pub(super) fn volume(id: &PeerVolumeId) -> csi::Volume {
+    csi::Volume {
+        volume_id: id.text.clone(),
+        volume_context: context(id),
+        ..Default::default()
+    }
+}
+
+fn context(id: &PeerVolumeId) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (SERVER.to_owned(), id.export.server().to_owned()),
+        (SHARE.to_owned(), id.export.path().to_owned()),
+        (SUB_DIR.to_owned(), id.path.to_string()),
+    ])
+}
+
+/// Why the volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
+pub(super) fn objection(
+    shares: &Shares,
+    id: &PeerVolumeId,
+    request: &csi::ValidateVolumeCapabilitiesRequest,
+) -> Option<String> {
+    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
+        return Some(objection);
+    }
+    if !request.mutable_parameters.is_empty() {
+        return Some("a volume of csi-driver-nfs has no mutable parameters".to_owned());
+    }
+    let given = |key: &str| {
+        let find = |(given, _): &(&String, &String)| given.eq_ignore_ascii_case(key);
+        request
+            .volume_context
+            .iter()
+            .find(find)
+            .map(|(_, value)| value)
+    };
+    let export = given(SERVER)
+        .zip(given(SHARE))
+        .map(|(server, share)| Export::parse(server, share));
+    if let Some(export) = export
+        && export.as_ref() != Ok(&id.export)
+    {
+        return Some(format!(
+            "volume_context differs: the volume is on {}",
+            id.export
+        ));
+    }
+    if let Some(sub_dir) = given(SUB_DIR)
+        && SubPath::parse(sub_dir).as_ref() != Ok(&id.path)
+    {
+        return Some(format!(
+            "volume_context differs: {SUB_DIR} is {:?}",
+            id.path.to_string()
+        ));
+    }
+    if request.parameters.is_empty() {
+        return None;
+    }
+    match Parameters::parse(&request.parameters).map(|parameters| shares.choose(&parameters)) {
+        Err(error) => Some(error.to_string()),
+        Ok(Err(error)) => Some(error.to_string()),
+        Ok(Ok(chosen)) if chosen.export != id.export => Some(format!(
+            "the parameters name {}, the volume is on {}",
+            chosen.export, id.export
+        )),
+        Ok(Ok(_)) => None,
+    }
+}
+
+/// Deletes the volume as its id says.
+pub(super) async fn delete_volume(
+    shares: &Arc<Shares>,
+    patience: Duration,
+    id: PeerVolumeId,
+    secrets: &BTreeMap<String, String>,
+) -> Result<(), ControllerError> {
+    let otherwise = shares.config.migration.map(|migration| migration.on_delete);
+    let archive = match id.on_delete.or(otherwise).unwrap_or_default() {
+        // Nothing to do, and so nothing to mount.
+        OnDelete::Retain => return Ok(()),
+        OnDelete::Archive => true,
+        OnDelete::Delete => false,
+    };
+    if let Some(share) = shares.within(&id.export, &id.path) {
+        return Err(ControllerError::Invalid(format!(
+            "the folder {} on {} is not deleted: it is or holds {share}, which is a share of its own",
+            id.path, id.export
+        )));
+    }
+    let operation = Operation {
+        rpc: "DeleteVolume",
+        arguments: id.text.clone().into_bytes(),
+    };
+    let options = options(shares, secrets)?;
+    let key = (id.export.clone(), deletion_key(&id.text));
+    let work = {
+        let shares = Arc::clone(shares);
+        || async move {
+            let (text, path) = (id.text, id.path);
+            let there = path.clone();
+            take_away(shares, id.export, options, there, move |share| {
+                foreign::delete_volume(share, &text, &path, archive)
+            })
+            .await
+            .map(|()| -> Option<_> { None })
+        }
+    };
+    let done: Outcome = shares
+        .operations
+        .run(key, operation, patience, work)
+        .await?;
+    done.map(drop)
+}
+
+/// Deletes the snapshot's folder with its archive.
+pub(super) async fn delete_snapshot(
+    shares: &Arc<Shares>,
+    patience: Duration,
+    id: PeerSnapshotId,
+    secrets: &BTreeMap<String, String>,
+) -> Result<(), ControllerError> {
+    let operation = Operation {
+        rpc: "DeleteSnapshot",
+        arguments: id.text.clone().into_bytes(),
+    };
+    let options = options(shares, secrets)?;
+    let key = (id.export.clone(), deletion_key(&id.text));
+    let work = {
+        let shares = Arc::clone(shares);
+        || async move {
+            let archives = id.archives();
+            let (text, path) = (id.text, id.folder);
+            let there = path.clone();
+            take_away(shares, id.export, options, there, move |share| {
+                foreign::delete_snapshot(share, &text, &path, &archives)
+            })
+            .await
+            .map(|()| -> Option<_> { None })
+        }
+    };
+    let done: snapshots::Outcome = shares
+        .snapshot_operations
+        .run(key, operation, patience, work)
+        .await?;
+    done.map(drop)
+}
+
+fn deletion_key(id: &str) -> NameKey {
+    NameKey::of(&foreign::deletion_name(id))
+}
+
+fn options(
+    shares: &Shares,
+    secrets: &BTreeMap<String, String>,
+) -> Result<Vec<String>, ControllerError> {
+    let options = secret_options(secrets);
+    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    Ok(options)
+}
+
+/// Does `work` on the share, which gets records when it has none and the folder `path` is there.
+async fn take_away(
+    shares: Arc<Shares>,
+    export: Export,
+    options: Vec<String>,
+    path: SubPath,
+    work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
+) -> Result<(), ControllerError> {
+    let options = reach(&shares, &export, &options).await?;
+    let expect = shares.expect_or(&export, Expect::Initialised);
+    let done = shares
+        .with_share(&export, &options, expect, work.clone())
+        .await;
+    let done = match done {
+        Err(ControllerError::Share { source, .. })
+            if matches!(*source, ShareError::NotInitialised) =>
+        {
+            let there = look(&shares, &export, &options, move |root| {
+                Ok(foreign::is_there(root, &path)?.then_some(()))
+            });
+            match there.await? {
+                Some(()) => {
+                    shares
+                        .with_share(&export, &options, Expect::Any, work)
+                        .await
+                }
+                None => Ok(()),
+            }
+        }
+        other => other,
+    };
+    shares.purge_soon(&export);
+    done
+}
+
+/// The snapshot as an orchestrator is told of it, when its archive is there.
+pub(super) async fn find_snapshot(
+    shares: &Arc<Shares>,
+    id: &PeerSnapshotId,
+    options: &[String],
+) -> Result<csi::Snapshot, ControllerError> {
+    let path = id.archive.clone();
+    let found = look(shares, &id.export, options, move |root| {
+        foreign::archive_time(root, &path)
+    });
+    let seconds = found
+        .await?
+        .ok_or_else(|| missing(&id.export, ShareError::NoSnapshot))?;
+    let share = id.export.path().trim_start_matches('/');
+    Ok(csi::Snapshot {
+        snapshot_id: id.text.clone(),
+        // Of the volume's id only its name was kept. This is its id where the name is that of its folder.
+        source_volume_id: format!("{}#{share}#{}##", id.export.server(), id.source),
+        creation_time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+        ready_to_use: true,
+        ..Default::default()
+    })
+}

@@ -1,0 +1,151 @@
+//! What the volume attributes of csi-driver-nfs mean beyond this driver's own, where it was told to take over: templates in
+//! `subDir`, and `mountPermissions`, `uid` and `gid`, which that driver gives to the folder that it has mounted. Owns which
+//! of them count; the share's own folder is never given anything.
+
+use crate::mount::task::{Ownership, Task};
+use crate::node::error::NodeError;
+use crate::node::request::PublishRequest;
+use crate::node::volumes::Volumes;
+use crate::parameters;
+use crate::share::sub_path::SubPath;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// By which external-provisioner marks the volumes that it had made: they got their owner then.
+const PROVISIONED: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+
+/// The folder of a volume whose attributes may hold templates and what to put in their place.
+///
+/// # Errors
+/// When a template has no value, or the path is not safe with it.
+pub(super) fn sub_dir(
+    text: &str,
+    context: &BTreeMap<String, String>,
+) -> Result<SubPath, NodeError> {
+    let expanded = parameters::expand(text, context).map_err(invalid)?;
+    Ok(SubPath::parse(&expanded)?)
+}
+
+fn invalid(error: parameters::ParameterError) -> NodeError {
+    NodeError::Invalid {
+        field: "volume_context",
+        problem: error.to_string(),
+    }
+}
+
+impl Ownership {
+    /// What the attributes ask for; nothing when they do not.
+    ///
+    /// # Errors
+    /// When one of them has a value that cannot be.
+    pub(super) fn of_peer(context: &BTreeMap<String, String>) -> Result<Option<Self>, NodeError> {
+        let get = |key: &str| {
+            let mut pairs = context.iter();
+            let found = pairs.find(|(given, _)| given.eq_ignore_ascii_case(key));
+            found
+                .map(|(_, value)| value.as_str())
+                .filter(|value| !value.is_empty())
+        };
+        let number = |key| {
+            let text = get(key).filter(|_| !context.contains_key(PROVISIONED));
+            text.map(|text| parameters::number(key, text)).transpose()
+        };
+        let read = || {
+            Ok(Self {
+                // 0 leaves it as it is.
+                mode: get("mountPermissions")
+                    .map(parameters::mode)
+                    .transpose()?
+                    .filter(|mode| *mode != 0),
+                uid: number("uid")?,
+                gid: number("gid")?,
+            })
+        };
+        let asked = read().map_err(invalid)?;
+        Ok((asked != Self::default()).then_some(asked))
+    }
+}
+
+impl Volumes {
+    /// Gives the folder that is mounted at `target` what the request asks for.
+    ///
+    /// # Errors
+    /// When the server does not let it, or does not answer.
+    pub(super) async fn give_ownership(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<(), NodeError> {
+        let Some(ownership) = request.ownership else {
+            return Ok(());
+        };
+        let task = Task::Dress {
+            target: target.to_owned(),
+            ownership,
+        };
+        match self.helpers.run(&task, self.config.bounds.mount).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        owned.collect()
+    }
+
+    #[test]
+    fn attributes_of_the_peer_are_checked() {
+        let read = |pairs: &[(&str, &str)]| Ownership::of_peer(&context(pairs));
+        assert_eq!(read(&[]).unwrap(), None);
+        assert_eq!(read(&[("mountPermissions", "0")]).unwrap(), None);
+        assert_eq!(read(&[("mountPermissions", "")]).unwrap(), None);
+        let asked = read(&[("mountpermissions", "0770"), ("uid", "7"), ("GID", "8")]);
+        let asked = asked.unwrap().unwrap();
+        assert_eq!(
+            (asked.mode, asked.uid, asked.gid),
+            (Some(0o770), Some(7), Some(8))
+        );
+        // Of a volume that was provisioned, CreateVolume has set the owner.
+        let asked = read(&[
+            ("mountPermissions", "0770"),
+            ("uid", "7"),
+            (PROVISIONED, "x"),
+        ]);
+        assert_eq!(asked.unwrap().unwrap().uid, None);
+        for (key, value) in [
+            ("mountPermissions", "rwx"),
+            ("uid", "-1"),
+            ("gid", "4294967295"),
+        ] {
+            let error = read(&[(key, value)]).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn templates_are_filled_in_or_refused() {
+        let metadata = context(&[
+            ("csi.storage.k8s.io/pvc/name", "data"),
+            ("csi.storage.k8s.io/pvc/namespace", ".."),
+        ]);
+        let path = |text| sub_dir(text, &metadata).map(|path| path.to_string());
+        assert_eq!(path("a/${pvc.metadata.name}").unwrap(), "a/data");
+        for text in [
+            "${pv.metadata.name}",
+            "a/${pvc.metadata.namespace}",
+            "${pvc",
+            "../x",
+            "${x}",
+        ] {
+            assert!(path(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The ids of csi-driver-nfs: `server#share#subDir#uuid#onDelete` for a volume, older ones `server/share/subDir`, and
+//! `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
+//! escaped and a path out of them decides what is deleted. Must not do I/O.
+
+use crate::export::{Export, ExportError};
+use crate::share::record::OnDelete;
+use crate::share::sub_path::{SubPath, SubPathError};
+use thiserror::Error;
+
+/// The name under which csi-driver-nfs is registered, and which a migration from it takes over.
+pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
+
+/// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
+pub const MAX_LENGTH: usize = crate::share::foreign::MAX_ID;
+
+const SEPARATOR: char = '#';
+
+/// Without the feature `migration` there are no such ids, and the compiler leaves out what would come of them.
+#[cfg(not(feature = "migration"))]
+type Never = std::convert::Infallible;
+
+/// A volume that csi-driver-nfs has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerVolumeId {
+    /// The id as it was given.
+    pub text: String,
+    /// The share.
+    pub export: Export,
+    /// The volume's folder.
+    pub path: SubPath,
+    /// What becomes of the folder; nothing when the id does not say.
+    pub on_delete: Option<OnDelete>,
+    #[cfg(not(feature = "migration"))]
+    never: Never,
+}
+
+/// A snapshot that csi-driver-nfs has made: the folder `name` on the share, and in it an archive named after its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSnapshotId {
+    /// The id as it was given.
+    pub text: String,
+    /// The share.
+    pub export: Export,
+    /// The snapshot's folder, a child of the share's root.
+    pub folder: SubPath,
+    /// The name of the volume that was archived.
+    pub source: String,
+    /// The archive, without `.tar.gz` or `.tar` after it.
+    pub archive: SubPath,
+    #[cfg(not(feature = "migration"))]
+    never: Never,
+}
+
+/// Text that is no id of csi-driver-nfs, or one that is not safe to follow: INVALID_ARGUMENT.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PeerIdError {
+    /// It has more or fewer parts than such an id has.
+    #[error(
+        "the id {0:?} is neither this driver's nor one of csi-driver-nfs, which are {1}, without '#' in a part"
+    )]
+    Form(String, &'static str),
+    /// It is longer than any such id.
+    #[error("an id of csi-driver-nfs has at most {MAX_LENGTH} bytes here, this one has {0}")]
+    TooLong(usize),
+    /// Server and share name no export.
+    #[error("the id {0:?} of csi-driver-nfs cannot be used: {1}")]
+    Export(String, ExportError),
+    /// The share's path has parts that name nothing.
+    #[error(
+        "the id {0:?} of csi-driver-nfs cannot be used: its share has an empty component, '.' or '..'"
+    )]
+    Share(String),
+    /// The folder's path is not safe.
+    #[error("the id {0:?} of csi-driver-nfs cannot be used: {1}")]
+    Path(String, SubPathError),
+    /// The folder's path has a template that was never filled in, so that several volumes may share it.
+    #[error(
+        "the id {0:?} of csi-driver-nfs cannot be used: its folder is a template that was never filled in"
+    )]
+    Template(String),
+    /// The part after the folder is not the name of a volume.
+    #[error(
+        "the id {0:?} of csi-driver-nfs cannot be used: {1:?} in it is not the name of a volume"
+    )]
+    Name(String, String),
+    /// The policy is none that there is.
+    #[error(
+        "the id {0:?} of csi-driver-nfs cannot be used: it ends in {1:?}, not in delete, retain or archive"
+    )]
+    OnDelete(String, String),
+}
+
+#[cfg(feature = "migration")]
+const OF_VOLUMES: &str =
+    "SERVER#SHARE#SUBDIR, with #UUID and #ONDELETE after it or not, or SERVER/SHARE/SUBDIR";
+#[cfg(feature = "migration")]
+const OF_SNAPSHOTS: &str = "SERVER#SHARE#NAME#NAME#SOURCE";
+
+/// Whether `id` may be one of csi-driver-nfs, good or bad: it finds no server in any other.
+pub fn may_be_volume(id: &str) -> bool {
+    id.contains([SEPARATOR, '/'])
+}
+
+/// Whether `id` may be a snapshot's id of csi-driver-nfs, good or bad.
+pub fn may_be_snapshot(id: &str) -> bool {
+    id.contains(SEPARATOR)
+}
+
+#[cfg(feature = "migration")]
+impl PeerVolumeId {
+    /// Reads an id.
+    ///
+    /// # Errors
+    /// When it has another form, or a part that could lead out of the share.
+    pub fn parse(text: &str) -> Result<Self, PeerIdError> {
+        let shown = shown(text)?;
+        let form = || PeerIdError::Form(shown.clone(), OF_VOLUMES);
+        let mut parts = text.split(SEPARATOR);
+        let first = parts.next().unwrap_or_default();
+        let (server, share, sub_dir) = match (parts.next(), parts.next()) {
+            // The older form: the folder is the last component, the server the first.
+            (None, _) => {
+                let (server, rest) = first.split_once('/').ok_or_else(form)?;
+                let (share, sub_dir) = rest.rsplit_once('/').ok_or_else(form)?;
+                (server, share, sub_dir)
+            }
+            (Some(share), Some(sub_dir)) => (first, share, sub_dir),
+            (Some(_), None) => return Err(form()),
+        };
+        let name = parts.next().unwrap_or_default();
+        let policy = parts.next().unwrap_or_default();
+        if parts.next().is_some() {
+            return Err(form());
+        }
+        let export = export(&shown, server, share)?;
+        let path = folder(&shown, sub_dir)?;
+        if !name.is_empty() {
+            component(&shown, name)?;
+        }
+        let on_delete = match policy {
+            "" => None,
+            policy => Some(
+                OnDelete::parse(policy)
+                    .ok_or_else(|| PeerIdError::OnDelete(shown.clone(), policy.to_owned()))?,
+            ),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            export,
+            path,
+            on_delete,
+        })
+    }
+}
+
+#[cfg(feature = "migration")]
+impl PeerSnapshotId {
+    /// Reads an id.
+    ///
+    /// # Errors
+    /// As for [`PeerVolumeId::parse`].
+    pub fn parse(text: &str) -> Result<Self, PeerIdError> {
+        let shown = shown(text)?;
+        let parts: Vec<&str> = text.split(SEPARATOR).collect();
+        let [server, share, name, again, source] = parts[..] else {
+            return Err(PeerIdError::Form(shown, OF_SNAPSHOTS));
+        };
+        if name != again {
+            return Err(PeerIdError::Form(shown, OF_SNAPSHOTS));
+        }
+        let export = export(&shown, server, share)?;
+        component(&shown, source)?;
+        let folder = component(&shown, name)?;
+        let archive = SubPath::parse(&format!("{folder}/{source}"))
+            .map_err(|error| PeerIdError::Path(shown, error))?;
+        Ok(Self {
+            text: text.to_owned(),
+            export,
+            folder,
+            source: source.to_owned(),
+            archive,
+        })
+    }
+}
+
+impl PeerSnapshotId {
+    /// The names that the archive may have in its folder, the likelier one first.
+    pub fn archives(&self) -> [String; 2] {
+        ["tar.gz", "tar"].map(|kind| format!("{}.{kind}", self.source))
+    }
+}
+
+/// The id as errors show it: all of it, unless it is longer than any that can be used.
+#[cfg(feature = "migration")]
+fn shown(text: &str) -> Result<String, PeerIdError> {
+    match text.len() {
+        length if length > MAX_LENGTH => Err(PeerIdError::TooLong(length)),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(feature = "migration")]
+fn export(id: &str, server: &str, share: &str) -> Result<Export, PeerIdError> {
+    let odd = |part: &str| matches!(part, "" | "." | "..");
+    // Without slashes at its ends, so the root of a server's exports is nothing at all.
+    if !share.is_empty() && share.split('/').any(odd) {
+        return Err(PeerIdError::Share(id.to_owned()));
+    }
+    Export::parse(server, &format!("/{share}"))
+        .map_err(|error| PeerIdError::Export(id.to_owned(), error))
+}
+
+#[cfg(feature = "migration")]
+fn folder(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
+    let path = SubPath::parse(text).map_err(|error| PeerIdError::Path(id.to_owned(), error))?;
+    if path.to_string() != text {
+        let error = SubPathError::Empty(text.chars().take(128).collect());
+        return Err(PeerIdError::Path(id.to_owned(), error));
+    }
+    if text.contains("${") {
+        return Err(PeerIdError::Template(id.to_owned()));
+    }
+    Ok(path)
+}
+
+/// One component, which is a name.
+#[cfg(feature = "migration")]
+fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
+    let wrong = || PeerIdError::Name(id.to_owned(), text.to_owned());
+    // The archive's name has an ending.
+    match SubPath::parse(text) {
+        Ok(path) if path.components().len() == 1 && path.leaf() == text && text.len() <= 240 => {
+            match text.contains("${") {
+                true => Err(PeerIdError::Template(id.to_owned())),
+                false => Ok(path),
+            }
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "migration")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn volume(text: &str) -> Result<(String, String, Option<OnDelete>), PeerIdError> {
+        PeerVolumeId::parse(text)
+            .map(|id| (id.export.to_string(), id.path.to_string(), id.on_delete))
+    }
+
+    #[test]
+    fn every_form_that_was_ever_given_out_is_read() {
+        let read = |text: &str| volume(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let is = |export: &str, path: &str, policy| (export.to_owned(), path.to_owned(), policy);
+        assert_eq!(read("nas#srv#pvc-1##"), is("nas:/srv", "pvc-1", None));
+        assert_eq!(read("nas#srv#pvc-1#"), is("nas:/srv", "pvc-1", None));
+        assert_eq!(read("nas#srv#pvc-1"), is("nas:/srv", "pvc-1", None));
+        // The root of a server.
+        assert_eq!(read("nas##pvc-1##"), is("nas:/", "pvc-1", None));
+        assert_eq!(
+            read("nas#srv/k8s#team/data#pvc-1#retain"),
+            is("nas:/srv/k8s", "team/data", Some(OnDelete::Retain))
+        );
+        assert_eq!(
+            read("nas#srv#pvc-1##Archive"),
+            is("nas:/srv", "pvc-1", Some(OnDelete::Archive))
+        );
+        assert_eq!(read("fe80::1#srv#v##"), is("[fe80::1]:/srv", "v", None));
+        assert_eq!(read("[fe80::1]#srv#v##"), is("[fe80::1]:/srv", "v", None));
+        assert_eq!(read("nas/srv/pvc-1"), is("nas:/srv", "pvc-1", None));
+        assert_eq!(read("nas/srv/k8s/pvc-1"), is("nas:/srv/k8s", "pvc-1", None));
+        assert_eq!(read("nas//pvc-1"), is("nas:/", "pvc-1", None));
+        let long = format!(
+            "{}#srv#{}#{}#retain",
+            "n".repeat(60),
+            "d".repeat(60),
+            "u".repeat(60)
+        );
+        assert!(volume(&long).is_ok(), "its ids keep to no limit");
+    }
+
+    #[test]
+    fn what_could_leave_its_place_is_refused() {
+        for text in [
+            // CVE-2026-3864, and what is like it.
+            "nas#srv#../../etc#pvc-1#",
+            "nas#srv#a/../../b##",
+            "nas#srv#..##",
+            "nas#../etc#v##",
+            "nas#srv/../../etc#v##",
+            "nas#srv#v#../x#",
+            "nas#srv#v#a/b#",
+            "nas/srv/../pvc-1",
+            "nas/../pvc-1",
+            "nas/srv/..",
+            // The share itself.
+            "nas#srv###",
+            "nas#srv#/##",
+            "nas#srv#.##",
+            "nas/srv/",
+            // Nothing between two slashes, or at an end.
+            "nas#srv#a//b##",
+            "nas#srv#/a##",
+            "nas#srv#a/##",
+            "nas#/srv#a##",
+            "nas#s//rv#a##",
+            "nas#s/./rv#a##",
+            // The driver's own folder.
+            "nas#srv#.csi-nfs##",
+            "nas#srv#.csi-nfs/volumes##",
+            "nas#srv#a/.CSI-NFS##",
+            // Characters that are in no name.
+            "nas#srv#a\0b##",
+            "nas#srv#a\nb##",
+            "nas#s\nrv#a##",
+            "n as#srv#a##",
+            "#srv#a##",
+            "/srv/a",
+            // Templates that nobody filled in.
+            "nas#srv#${pvc.metadata.name}##",
+            "nas#srv#v#${pv.metadata.name}#",
+            // A '#' in a name: which one it is cannot be told.
+            "nas#srv#a#b#retain#c",
+            "nas#srv",
+            "nas#srv/a",
+            "nas#srv#v##destroy",
+            "vol-1",
+            "",
+        ] {
+            assert!(PeerVolumeId::parse(text).is_err(), "{text:?}");
+        }
+        let long = format!("nas#srv#v#{}#", "x".repeat(1 << 20));
+        let error = PeerVolumeId::parse(&long).unwrap_err().to_string();
+        assert!(error.len() < 200, "{}", error.len());
+    }
+
+    #[test]
+    fn snapshots_have_five_parts_and_two_are_equal() {
+        let id = PeerSnapshotId::parse("nas#srv#snapshot-1#snapshot-1#pvc-1").unwrap();
+        assert_eq!(id.export.to_string(), "nas:/srv");
+        assert_eq!(id.folder.to_string(), "snapshot-1");
+        assert_eq!(id.archives(), ["pvc-1.tar.gz", "pvc-1.tar"]);
+        for text in [
+            "nas#srv#s#s",
+            "nas#srv#s#t#v",
+            "nas#srv#s#s#v#",
+            "nas#srv#..#..#v",
+            "nas#srv#.#.#v",
+            "nas#srv#a/b#a/b#v",
+            "nas#srv#s#s#../v",
+            "nas#srv#s#s#a/b",
+            "nas#srv#s#s#",
+            "nas#srv###v",
+            "nas#srv#.csi-nfs#.csi-nfs#v",
+            "nas#srv#s#s#v\0",
+            "nas#../srv#s#s#v",
+            "#srv#s#s#v",
+            "nas/srv/s",
+        ] {
+            assert!(PeerSnapshotId::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_stays_below_its_share(text in "[a.#/\\x00-\\x02$\\{é ]{0,40}") {
+            if let Ok(id) = PeerVolumeId::parse(&text) {
+                prop_assert!(!id.export.path().split('/').any(|part| part == ".."));
+                for component in id.path.components() {
+                    prop_assert!(!matches!(component.as_str(), "" | "." | ".."));
+                    prop_assert!(!component.chars().any(char::is_control));
+                }
+            }
+            if let Ok(id) = PeerSnapshotId::parse(&text) {
+                prop_assert_eq!(id.folder.components().len(), 1);
+                prop_assert!(id.archives().iter().all(|name| !name.contains('/')));
+            }
+        }
+
+        #[test]
+        fn what_the_peer_writes_is_read_back(
+            share in "[a-z]{1,9}(/[a-z]{1,9}){0,3}",
+            path in "[a-z]{1,9}(/[a-z]{1,9}){0,3}",
+            name in "(pvc-[0-9a-f]{8})?",
+            policy in "(|retain|archive)",
+        ) {
+            let text = format!("nas#{share}#{path}#{name}#{policy}");
+            let id = PeerVolumeId::parse(&text).unwrap();
+            let on_delete = id.on_delete.map(|policy| policy.to_string()).unwrap_or_default();
+            let (export, path) = (id.export.path().trim_start_matches('/').to_owned(), id.path);
+            prop_assert_eq!(format!("nas#{export}#{path}#{name}#{on_delete}"), text);
+        }
+    }
+}

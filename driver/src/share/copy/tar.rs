@@ -1,0 +1,474 @@
+//! The tar format, read from a stream: ustar, GNU and pax headers, long names, large numbers, checksums, the end. Owns the
+//! syntax; what an entry may do is decided by `unpack`. Nothing that an archive says makes this allocate more than
+//! [`MAX_EXTENSION`].
+//!
+//! Our own, because the readers that there are keep an extension header of any size in memory: a few kilobytes of gzip
+//! can say that a name has gigabytes.
+
+use std::io::{self, Read};
+use thiserror::Error;
+
+const BLOCK: usize = 512;
+/// The longest extension header: a path of 4 KiB, and attributes of 64 KiB each.
+pub(super) const MAX_EXTENSION: u64 = 1 << 20;
+/// Extension headers before one entry.
+const MAX_EXTENSIONS: usize = 8;
+/// What may follow the end, which writers pad to a record; all of it zeros.
+const MAX_PADDING: u64 = 1 << 20;
+
+/// An archive that cannot be read.
+#[derive(Debug, Error)]
+pub(super) enum TarError {
+    /// The stream ends before the archive does.
+    #[error("it ends in the middle: it was cut short, or never written to its end")]
+    Truncated,
+    /// A header's sum is not what it says.
+    #[error("a header has a wrong checksum: the archive is damaged, or is no tar archive")]
+    Checksum,
+    /// A number is none.
+    #[error("a header has no number where its {0} should be")]
+    Number(&'static str),
+    /// An extension header is longer than any that makes sense.
+    #[error("an extension header has {0} bytes, at most {MAX_EXTENSION} are read")]
+    Extension(u64),
+    /// Extension headers without end.
+    #[error("more than {MAX_EXTENSIONS} extension headers stand before one entry")]
+    Extensions,
+    /// An extension header is not of the form `length key=value`.
+    #[error("an extension header is not of its form")]
+    Pax,
+    /// An entry of a kind that tar does not make unless it is asked to.
+    #[error("it has an entry of the type {0:?}, which is not supported")]
+    Kind(char),
+    /// A file with holes, in one of the forms that tar has for them.
+    #[error(
+        "it has a sparse file, which is not supported: such archives are made with tar --sparse only"
+    )]
+    Sparse,
+    /// What is no file has content.
+    #[error("an entry without content has a size of {0} bytes")]
+    Content(u64),
+    /// Something follows the end.
+    #[error("something follows its end")]
+    Trailing,
+    /// The stream's word, such as a wrong checksum of the compression.
+    #[error("it cannot be read: {0}")]
+    Io(io::Error),
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    HardLink,
+    Symlink,
+    Device,
+    Folder,
+    Fifo,
+}
+
+/// A header, with what the extension headers before it say instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The path as it stands there: nothing of it is checked.
+    pub path: Vec<u8>,
+    /// What a link names.
+    pub link: Vec<u8>,
+    pub kind: Kind,
+    /// Permission bits with the set-id bits.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// Seconds and nanoseconds since 1970.
+    pub modified: (i64, u32),
+    pub accessed: Option<(i64, u32)>,
+    /// The content's length in bytes.
+    pub size: u64,
+    /// Extended attributes by name.
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// An archive, entry by entry.
+pub(super) struct Archive<R> {
+    input: R,
+    /// Content of the current entry that has not been read.
+    content: u64,
+    /// Bytes after that up to the next header.
+    padding: u64,
+}
+
+/// What extension headers say of the entry after them.
+#[derive(Default)]
+struct Extensions {
+    path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    modified: Option<(i64, u32)>,
+    accessed: Option<(i64, u32)>,
+    attributes: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<R: Read> Archive<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            content: 0,
+            padding: 0,
+        }
+    }
+
+    /// The next entry; nothing at the archive's end, which is read to the end of the stream, so that its checksum is seen.
+    /// What was not read of the entry before is passed over.
+    pub(super) fn next(&mut self) -> Result<Option<Entry>, TarError> {
+        let mut extensions = Extensions::default();
+        for count in 0.. {
+            if count > MAX_EXTENSIONS {
+                return Err(TarError::Extensions);
+            }
+            self.skip()?;
+            let mut block = [0; BLOCK];
+            self.exactly(&mut block)?;
+            if block.iter().all(|byte| *byte == 0) {
+                if count > 0 {
+                    return Err(TarError::Truncated);
+                }
+                return self.end().map(|()| None);
+            }
+            let header = Header(&block);
+            header.check()?;
+            let size = header.number(124..136, "size")?;
+            match block[156] {
+                b'x' => extensions.read_pax(&self.extension(size)?)?,
+                // For all that follows; the writers that are expected here put a comment there, if anything.
+                b'g' => Extensions::default().read_global(&self.extension(size)?)?,
+                b'L' => extensions.path = Some(until_nul(&self.extension(size)?).to_vec()),
+                b'K' => extensions.link = Some(until_nul(&self.extension(size)?).to_vec()),
+                kind => {
+                    let entry = header.entry(kind, size, extensions)?;
+                    self.set_content(entry.size);
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        Err(TarError::Extensions)
+    }
+
+    /// Reads content of the current entry; nothing at its end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
+        let most = usize::try_from(self.content)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self.some(&mut buffer[..most])?;
+        if read == 0 {
+            return Err(TarError::Truncated);
+        }
+        self.content -= read as u64;
+        Ok(read)
+    }
+
+    fn set_content(&mut self, size: u64) {
+        self.content = size;
+        let over = size % BLOCK as u64;
+        self.padding = if over == 0 { 0 } else { BLOCK as u64 - over };
+    }
+
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, TarError> {
+        if size > MAX_EXTENSION {
+            return Err(TarError::Extension(size));
+        }
+        self.set_content(size);
+        let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
+        self.exactly(&mut content)?;
+        self.content = 0;
+        Ok(content)
+    }
+
+    fn skip(&mut self) -> Result<(), TarError> {
+        let mut nothing = [0; 8192];
+        let mut left = self.content.saturating_add(self.padding);
+        (self.content, self.padding) = (0, 0);
+        while left > 0 {
+            let most = usize::try_from(left)
+                .unwrap_or(usize::MAX)
+                .min(nothing.len());
+            match self.some(&mut nothing[..most])? {
+                0 => return Err(TarError::Truncated),
+                read => left -= read as u64,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), TarError> {
+        let mut rest = [0; 8192];
+        let mut seen = 0;
+        loop {
+            match self.some(&mut rest)? {
+                0 => return Ok(()),
+                read if rest[..read].iter().any(|byte| *byte != 0) => {
+                    return Err(TarError::Trailing);
+                }
+                read => seen += read as u64,
+            }
+            if seen > MAX_PADDING {
+                return Err(TarError::Trailing);
+            }
+        }
+    }
+
+    fn exactly(&mut self, buffer: &mut [u8]) -> Result<(), TarError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.some(&mut buffer[filled..])? {
+                0 => return Err(TarError::Truncated),
+                read => filled += read,
+            }
+        }
+        Ok(())
+    }
+
+    fn some(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
+        loop {
+            match self.input.read(buffer) {
+                Ok(read) => return Ok(read),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(TarError::Truncated);
+                }
+                Err(error) => return Err(TarError::Io(error)),
+            }
+        }
+    }
+}
+
+struct Header<'a>(&'a [u8; BLOCK]);
+
+impl Header<'_> {
+    fn check(&self) -> Result<(), TarError> {
+        let said = self.number(148..156, "checksum")?;
+        let bytes = || {
+            let sum = 148..156;
+            let at = self.0.iter().enumerate();
+            at.map(move |(index, byte)| if sum.contains(&index) { b' ' } else { *byte })
+        };
+        let sum: u64 = bytes().map(u64::from).sum();
+        // Some old writers took bytes for signed numbers.
+        let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
+        match said == sum || i64::try_from(said) == Ok(signed) {
+            true => Ok(()),
+            false => Err(TarError::Checksum),
+        }
+    }
+
+    /// Octal digits, or a big-endian number after a set bit where there are too few of them.
+    fn number(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u64, TarError> {
+        let field = &self.0[at];
+        let wrong = || TarError::Number(what);
+        if field[0] == 0x80 {
+            let (high, low) = field.split_at(field.len().saturating_sub(8).max(1));
+            if high[1..].iter().any(|byte| *byte != 0) {
+                return Err(wrong());
+            }
+            return Ok(low
+                .iter()
+                .fold(0, |sum, byte| (sum << 8) | u64::from(*byte)));
+        }
+        let text = until_nul(field).trim_ascii();
+        if text.is_empty() {
+            return Ok(0);
+        }
+        if !text.iter().all(|digit| (b'0'..=b'7').contains(digit)) {
+            return Err(wrong());
+        }
+        let text = std::str::from_utf8(text).map_err(|_| wrong())?;
+        u64::from_str_radix(text, 8).map_err(|_| wrong())
+    }
+
+    /// As [`Header::number`], which may also be before 1970.
+    fn time(&self, at: std::ops::Range<usize>) -> Result<i64, TarError> {
+        let field = &self.0[at.clone()];
+        if field[0] == 0xff {
+            let low = field[field.len() - 8..].try_into();
+            return low
+                .map(i64::from_be_bytes)
+                .map_err(|_| TarError::Number("time"));
+        }
+        i64::try_from(self.number(at, "time")?).map_err(|_| TarError::Number("time"))
+    }
+
+    fn id(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u32, TarError> {
+        as_id(self.number(at, what)?, what)
+    }
+
+    fn path(&self) -> Vec<u8> {
+        let name = until_nul(&self.0[..100]);
+        let prefix = until_nul(&self.0[345..500]);
+        // GNU's own form has other things at that place.
+        if &self.0[257..263] == b"ustar\0" && !prefix.is_empty() {
+            return [prefix, b"/", name].concat();
+        }
+        name.to_vec()
+    }
+
+    fn entry(&self, kind: u8, size: u64, extensions: Extensions) -> Result<Entry, TarError> {
+        let path = match extensions.path {
+            Some(path) => path,
+            None => self.path(),
+        };
+        let kind = match kind {
+            // Before there was a type for folders.
+            b'0' | 0 if path.ends_with(b"/") => Kind::Folder,
+            b'0' | b'7' | 0 => Kind::File,
+            b'1' => Kind::HardLink,
+            b'2' => Kind::Symlink,
+            b'3' | b'4' => Kind::Device,
+            b'5' => Kind::Folder,
+            b'6' => Kind::Fifo,
+            b'S' => return Err(TarError::Sparse),
+            other => return Err(TarError::Kind(char::from(other))),
+        };
+        let size = extensions.size.unwrap_or(size);
+        if kind != Kind::File && size != 0 {
+            return Err(TarError::Content(size));
+        }
+        let id = |given: Option<u32>, at, what| match given {
+            Some(id) => Ok(id),
+            None => self.id(at, what),
+        };
+        Ok(Entry {
+            path,
+            link: match extensions.link {
+                Some(link) => link,
+                None => until_nul(&self.0[157..257]).to_vec(),
+            },
+            kind,
+            // Beyond the permissions stand bits of the type.
+            mode: (self.number(100..108, "mode")? & 0o7777) as u32,
+            uid: id(extensions.uid, 108..116, "owner")?,
+            gid: id(extensions.gid, 116..124, "group")?,
+            modified: match extensions.modified {
+                Some(time) => time,
+                None => (self.time(136..148)?, 0),
+            },
+            accessed: extensions.accessed,
+            size,
+            attributes: extensions.attributes,
+        })
+    }
+}
+
+impl Extensions {
+    fn read_pax(&mut self, content: &[u8]) -> Result<(), TarError> {
+        for_each_pax(content, |key, value| {
+            match key {
+                b"path" => self.path = Some(value.to_vec()),
+                b"linkpath" => self.link = Some(value.to_vec()),
+                b"size" => self.size = Some(decimal(value)?),
+                b"uid" => self.uid = Some(as_id(decimal(value)?, "owner")?),
+                b"gid" => self.gid = Some(as_id(decimal(value)?, "group")?),
+                b"mtime" => self.modified = Some(pax_time(value)?),
+                b"atime" => self.accessed = Some(pax_time(value)?),
+                key if key.starts_with(b"GNU.sparse.") => return Err(TarError::Sparse),
+                key => {
+                    if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+                        self.attributes.push((name.to_vec(), value.to_vec()));
+                    } else if key.starts_with(b"SCHILY.acl.") {
+                        self.attributes.push((b"system.acl".to_vec(), Vec::new()));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What it says is for all entries, and nothing of it may decide what is written where.
+    fn read_global(mut self, content: &[u8]) -> Result<(), TarError> {
+        self.read_pax(content)?;
+        let decides = self.path.or(self.link).is_some() || self.size.is_some();
+        match decides {
+            true => Err(TarError::Pax),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Records of the form `length key=value\n`, where the length counts the whole record.
+fn for_each_pax(
+    mut content: &[u8],
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), TarError>,
+) -> Result<(), TarError> {
+    while !content.is_empty() {
+        // Some writers pad with zeros.
+        if content.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let wrong = || TarError::Pax;
+        let space = content.iter().take(20).position(|byte| *byte == b' ');
+        let space = space.ok_or_else(wrong)?;
+        let length = usize::try_from(decimal(&content[..space])?).map_err(|_| wrong())?;
+        if length <= space || length > content.len() {
+            return Err(wrong());
+        }
+        let (record, rest) = content.split_at(length);
+        let record = record[space + 1..].strip_suffix(b"\n").ok_or_else(wrong)?;
+        let equals = record.iter().position(|byte| *byte == b'=');
+        let (key, value) = record.split_at(equals.ok_or_else(wrong)?);
+        each(key, &value[1..])?;
+        content = rest;
+    }
+    Ok(())
+}
+
+fn decimal(text: &[u8]) -> Result<u64, TarError> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(text).ok().filter(|_| digits);
+    number
+        .and_then(|text| text.parse().ok())
+        .ok_or(TarError::Pax)
+}
+
+/// Seconds, with a sign and a fraction where there is one.
+fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
+    let (negative, text) = match text.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let dot = text.iter().position(|byte| *byte == b'.');
+    let (whole, fraction) = match dot {
+        Some(dot) => (&text[..dot], &text[dot + 1..]),
+        None => (text, &[][..]),
+    };
+    let seconds = i64::try_from(decimal(whole)?).map_err(|_| TarError::Pax)?;
+    if !fraction.iter().all(u8::is_ascii_digit) {
+        return Err(TarError::Pax);
+    }
+    let digits = fraction.iter().copied().chain(std::iter::repeat(b'0'));
+    let nanoseconds = digits
+        .take(9)
+        .fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    Ok(match (negative, nanoseconds) {
+        (false, _) => (seconds, nanoseconds),
+        (true, 0) => (-seconds, 0),
+        (true, _) => (-seconds - 1, 1_000_000_000 - nanoseconds),
+    })
+}
+
+/// The kernel takes the largest number for "leave it as it is".
+fn as_id(number: u64, what: &'static str) -> Result<u32, TarError> {
+    match u32::try_from(number) {
+        Ok(id) if id != u32::MAX => Ok(id),
+        _ => Err(TarError::Number(what)),
+    }
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    match field.iter().position(|byte| *byte == 0) {
+        Some(end) => &field[..end],
+        None => field,
+    }
+}

@@ -1,0 +1,279 @@
+//! Volumes and snapshots that csi-driver-nfs has made, which have no record: looking for them, reading an archive, taking
+//! them away. Owns what makes sure that nothing else is taken away. Blocking; must not know ids or gRPC.
+//!
+//! Such a volume is a folder that anybody may have made, so a path is all there is to go by. Before it is removed it becomes
+//! a volume of this driver that is being deleted: a record says so, and its folder is claimed like any other. What is
+//! claimed by a volume, lies in one or holds one is refused by that, races included, and a crash is finished as that of any
+//! other deletion.
+
+use super::beneath;
+use super::claims;
+use super::database::{FORMAT, Share, now};
+use super::deletion;
+use super::error::{Doing, ShareError};
+use super::folders::blocked;
+use super::lifecycle::{contended, owner};
+use super::record::{Changes, OnDelete, Record, State, Wanted};
+use super::roots::Root;
+use super::store::{self, ATTEMPTS, Claimed, pause};
+use super::sub_path::{RECORDS_FOLDER, SubPath};
+use super::token::{NameKey, Nonce, fnv};
+use rustix::fs::{self, FileType};
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+/// The longest id of another driver that a record may hold, in bytes.
+pub const MAX_ID: usize = 2048;
+
+/// What an archive may be called after the name of its volume.
+const ENDINGS: [&str; 2] = ["tar.gz", "tar"];
+
+/// Under what name the deletion of `id` is recorded. Ids of other drivers may be longer than a name.
+pub fn deletion_name(id: &str) -> String {
+    format!("deletion of csi-driver-nfs {:032x}", fnv(id.as_bytes()))
+}
+
+/// Whether a folder is at `path`, through no symlink and across no mount.
+///
+/// # Errors
+/// [`ShareError::Blocked`] when something else is there, and I/O errors.
+pub fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> {
+    open(root, path).map(|folder| folder.is_some())
+}
+
+fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
+    match beneath::folder(root, path.to_path()) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if beneath::is_gone(&error) => Ok(None),
+        Err(error) => Err(blocked(path, || format!("opening {path}"))(error)),
+    }
+}
+
+/// Whether there is nothing on the share but what a file system makes itself. One that should hold a volume is then not the
+/// share, but the folder on which its disk is to be mounted.
+///
+/// # Errors
+/// I/O errors.
+pub fn is_empty(root: &Root) -> Result<bool, ShareError> {
+    let names = few(root, 2).doing(|| "listing the share".to_owned())?;
+    Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
+}
+
+/// At most `most` of the names in a folder that may hold millions.
+fn few(folder: &OwnedFd, most: usize) -> std::io::Result<Vec<CString>> {
+    let folder = beneath::folder(folder, ".")?;
+    let mut names = Vec::new();
+    for entry in fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push(entry.file_name().to_owned());
+        }
+        if names.len() == most {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// The archive at `path`, which is its name less the ending, open for reading; nothing when it is not there.
+///
+/// # Errors
+/// [`ShareError::Blocked`] when what is there is no file, and I/O errors.
+pub fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
+    for ending in ENDINGS {
+        let file = path
+            .to_path()
+            .with_file_name(format!("{}.{ending}", path.leaf()));
+        let doing = || format!("opening the archive {path}.{ending}");
+        let seen = match beneath::handle(root, &file) {
+            Ok(seen) => seen,
+            Err(error) if beneath::is_gone(&error) => continue,
+            Err(error) => return Err(blocked(path, doing)(error)),
+        };
+        // A device does things when it is opened, and a FIFO blocks.
+        let kind = FileType::from_raw_mode(fs::fstat(&seen).doing(doing)?.st_mode);
+        if kind != FileType::RegularFile {
+            return Err(ShareError::NotPlain {
+                path: path.clone(),
+                why: format!("the archive {path}.{ending} is no regular file"),
+            });
+        }
+        return match beneath::file(root, &file) {
+            Ok(archive) => Ok(Some(archive)),
+            Err(error) if beneath::is_gone(&error) => Ok(None),
+            Err(error) => Err(blocked(path, doing)(error)),
+        };
+    }
+    Ok(None)
+}
+
+/// When the archive at `path` was written to last, in seconds since 1970; nothing when it is not there.
+///
+/// # Errors
+/// As for [`archive`].
+pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
+    let archive = archive(root, path)?;
+    let stat = archive.map(fs::fstat).transpose();
+    Ok(stat
+        .doing(|| format!("looking at the archive {path}"))?
+        .map(|stat| stat.st_mtime))
+}
+
+/// Deletes the volume `id` in the folder `path`, or archives it. One that is not there (any more) is fine.
+///
+/// # Errors
+/// [`ShareError::Overlap`] when the folder is, holds or lies in a volume's; [`ShareError::NotPlain`] when it holds a share's
+/// records or a snapshot; [`ShareError::Blocked`] when a symlink, a mount or a file is in the way. Nothing was changed then.
+/// [`ShareError::Unfinished`] wants a retry.
+pub fn delete_volume(
+    share: &Share,
+    id: &str,
+    path: &SubPath,
+    archive: bool,
+) -> Result<(), ShareError> {
+    let on_delete = match archive {
+        true => OnDelete::Archive,
+        false => OnDelete::Delete,
+    };
+    delete(share, id, path, on_delete, |folder| {
+        let names = few(folder, 2)?;
+        let only = match names.as_slice() {
+            [only] => only.to_str().unwrap_or_default(),
+            _ => "",
+        };
+        // What a snapshot is called, and what it looks like.
+        let archive = ENDINGS.iter().any(|ending| {
+            only.strip_suffix(ending)
+                .is_some_and(|name| name.ends_with('.'))
+        });
+        let snapshot = path.components().len() == 1 && path.leaf().starts_with("snapshot-");
+        Ok((archive && snapshot)
+            .then(|| format!("it is a snapshot of csi-driver-nfs, with the archive {only:?}")))
+    })
+}
+
+/// Deletes the snapshot `id`: the folder `path` with one of `archives` in it, or both, or none, and nothing else.
+///
+/// # Errors
+/// As for [`delete_volume`].
+pub fn delete_snapshot(
+    share: &Share,
+    id: &str,
+    path: &SubPath,
+    archives: &[String],
+) -> Result<(), ShareError> {
+    delete(share, id, path, OnDelete::Delete, |folder| {
+        for name in few(folder, archives.len() + 1)? {
+            let stat = fs::statat(folder, &*name, fs::AtFlags::SYMLINK_NOFOLLOW)?;
+            let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            let known = archives
+                .iter()
+                .any(|archive| archive.as_bytes() == name.as_bytes());
+            if !(regular && known) {
+                return Ok(Some(format!(
+                    "it holds {name:?}, and a snapshot of csi-driver-nfs holds its archive {:?} alone",
+                    archives.first().map_or("", String::as_str)
+                )));
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// Takes away the folder, unless `objection` finds something in it.
+fn delete(
+    share: &Share,
+    id: &str,
+    path: &SubPath,
+    on_delete: OnDelete,
+    objection: impl Fn(&OwnedFd) -> std::io::Result<Option<String>>,
+) -> Result<(), ShareError> {
+    let name = deletion_name(id);
+    let key = NameKey::of(&name);
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        if let Some(found) = store::find::<Record>(share, key)? {
+            let wanted = &found.record.wanted;
+            if wanted.name != name || wanted.sub_dir != *path {
+                return Err(ShareError::KeyTaken {
+                    other: wanted.name.clone(),
+                });
+            }
+            // Begun by an earlier call.
+            deletion::delete(share, key, found.record.nonce)?;
+            if !is_still(share, path, found.record.inode)? {
+                return Ok(());
+            }
+            continue;
+        }
+        let Some(folder) = open(&share.root, path)? else {
+            return Ok(());
+        };
+        let doing = || format!("looking at {path}");
+        let why = match beneath::exists(&folder, RECORDS_FOLDER).doing(doing)? {
+            true => Some(format!(
+                "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes"
+            )),
+            false => objection(&folder).doing(doing)?,
+        };
+        if let Some(why) = why {
+            return Err(ShareError::NotPlain {
+                path: path.clone(),
+                why,
+            });
+        }
+        if let Some(overlap) = claims::taken(share, path)? {
+            return Err(overlap);
+        }
+        let mut record = Record {
+            format: FORMAT,
+            nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
+            generation: 1,
+            state: State::Deleting,
+            location: String::new(),
+            wanted: Wanted {
+                name: name.clone(),
+                required_bytes: 0,
+                limit_bytes: 0,
+                sub_dir: path.clone(),
+                on_delete,
+                mode: None,
+                uid: None,
+                gid: None,
+                mount_options: Vec::new(),
+                source: None,
+                adopt: false,
+            },
+            capacity_bytes: 0,
+            inode: fs::fstat(&folder).doing(doing)?.st_ino,
+            created: now(),
+            copying: None,
+            copied: false,
+            changes: Changes::default(),
+        };
+        let Claimed::Won = store::publish(share, &mut record, |_, _| Ok(()))? else {
+            continue;
+        };
+        let claimed = claims::claim(share, path, owner(&record));
+        if store::is_crash(&claimed) {
+            return claimed;
+        }
+        // Without the claim this removes the record and nothing else.
+        deletion::delete(share, key, record.nonce)?;
+        claimed?;
+        if !is_still(share, path, record.inode)? {
+            return Ok(());
+        }
+    }
+    Err(contended(key))
+}
+
+/// Whether the folder with that inode number is at `path` still: a deletion that died, or was finished by another
+/// controller, before it had the claim has taken nothing away. Something newer at the path is not what was deleted.
+fn is_still(share: &Share, path: &SubPath, inode: u64) -> Result<bool, ShareError> {
+    let folder = open(&share.root, path)?;
+    let stat = folder.map(fs::fstat).transpose();
+    Ok(stat
+        .doing(|| format!("looking at {path}"))?
+        .is_some_and(|stat| stat.st_ino == inode))
+}

@@ -1,0 +1,286 @@
+//! Records, claims and the label of a share as an attacker, a broken disk or another program may leave them. Whatever they
+//! say, no call panics, no folder of anybody else is touched, and the error says what is damaged.
+
+use super::super::listing;
+use super::super::snapshot::Snapshot;
+use super::super::snapshots;
+use super::super::source::Origin;
+use super::*;
+use crate::share::error::ShareError;
+use proptest::prelude::*;
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+
+/// A share with a volume, a snapshot of it, another volume, and a folder of nobody.
+struct Scene {
+    trial: Trial,
+    volume: Record,
+    snapshot: Snapshot,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let trial = Trial::new();
+        let volume = trial.create(&wanted("v", "team/v")).unwrap();
+        std::fs::write(trial.at("team/v/file"), "x").unwrap();
+        let origin = Origin {
+            id: "v".to_owned(),
+            key: volume.key(),
+            nonce: volume.nonce,
+            path: None,
+        };
+        let progress = Progress::default();
+        let snapshot = snapshots::create(&trial.share(), "s", &origin, "s:/a", &progress).unwrap();
+        trial.create(&wanted("other", "victim")).unwrap();
+        for path in ["victim", "foreign"] {
+            std::fs::create_dir_all(trial.at(path)).unwrap();
+            std::fs::write(trial.at(path).join("precious"), path).unwrap();
+        }
+        Self {
+            trial,
+            volume,
+            snapshot,
+        }
+    }
+
+    /// The files that hold the records of the volume and of the snapshot.
+    fn records(&self) -> [PathBuf; 2] {
+        let newest = |shelf: &str, key: NameKey| {
+            let folder = self.trial.at(&format!(".csi-nfs/{shelf}/{key}"));
+            let names = std::fs::read_dir(&folder).unwrap();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let last = names.filter(|name| name.contains('.')).max_by_key(|name| {
+                let (_, generation) = name.rsplit_once('.').unwrap();
+                generation.parse::<u64>().unwrap_or(0)
+            });
+            folder.join(last.unwrap())
+        };
+        [
+            newest("volumes", self.volume.key()),
+            newest("snapshots", NameKey::of("s")),
+        ]
+    }
+
+    /// Everything that can be asked of such a share. Results are what they are; what is not ours stays.
+    fn try_all(&self) {
+        let open = || {
+            let root = Arc::new(File::open(self.trial.folder.path()).unwrap().into());
+            Share::open(root, Expect::Initialised)
+        };
+        if let Ok(share) = open() {
+            let _ = lifecycle::existing(&share, &wanted("v", "team/v"));
+            let _ = listing::walk::<Record>(&share, None, |_, _| ControlFlow::Continue(()));
+            let _ = listing::walk::<Snapshot>(&share, None, |_, _| ControlFlow::Continue(()));
+            let _ = changes::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
+            let _ = recovery::recover(&share, |_| Some(()));
+            let _ = lifecycle::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
+            let _ = snapshots::delete(&share, NameKey::of("s"), self.snapshot.nonce);
+            let _ = deletion::delete(&share, self.volume.key(), self.volume.nonce);
+            let _ = trash::purge(&share);
+        }
+        for path in ["victim", "foreign"] {
+            let precious = std::fs::read_to_string(self.trial.at(path).join("precious"));
+            assert_eq!(precious.ok().as_deref(), Some(path));
+        }
+    }
+}
+
+#[test]
+fn a_record_that_names_another_folder_gets_nothing_of_it() {
+    for path in ["victim", "foreign", "team", "victim/precious", "no/where"] {
+        for state in ["ready", "deleting", "creating"] {
+            let scene = Scene::new();
+            let [file, _] = scene.records();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let forged = text
+                .replace(r#""sub_dir": "team/v""#, &format!(r#""sub_dir": "{path}""#))
+                .replace(r#""state": "ready""#, &format!(r#""state": "{state}""#));
+            assert_ne!(forged, text);
+            std::fs::write(&file, forged).unwrap();
+            scene.try_all();
+            assert!(
+                scene.trial.at("team/v/file").exists(),
+                "its own folder is not named any more"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_is_said_to_be_damaged() {
+    for (from, to) in [
+        ("team/v", "../v"),
+        ("team/v", "/"),
+        ("team/v", ".csi-nfs/volumes"),
+        ("team/v", "a\\u0000b"),
+        (
+            r#""generation": 2"#,
+            r#""generation": 18446744073709551615"#,
+        ),
+        (r#""capacity_bytes": 1073741824"#, r#""capacity_bytes": -1"#),
+        (
+            r#""capacity_bytes": 1073741824"#,
+            r#""capacity_bytes": 1e99"#,
+        ),
+        (r#""mode": 488"#, r#""mode": 4294967295"#),
+        (r#""state": "ready""#, r#""state": "gone""#),
+        (r#""name": "v""#, r#""name": "other""#),
+        (r#""format": 1"#, r#""format": 99"#),
+    ] {
+        let scene = Scene::new();
+        let [file, _] = scene.records();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let forged = text.replacen(from, to, 1);
+        assert_ne!(forged, text, "{from}");
+        std::fs::write(&file, forged).unwrap();
+        let error = scene.trial.delete(&scene.volume).unwrap_err();
+        assert!(matches!(error, ShareError::Damaged { .. }), "{to}: {error}");
+        assert!(error.to_string().len() < 1000, "{error}");
+        scene.try_all();
+        assert!(scene.trial.at("team/v/file").exists(), "{to}");
+    }
+}
+
+#[test]
+fn a_source_in_a_forged_record_leads_nowhere() {
+    // What a clone of another driver's volume has, put into the record of a snapshot.
+    for path in ["../outside", "/", ".csi-nfs/volumes", "a//b"] {
+        let scene = Scene::new();
+        let [_, file] = scene.records();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let forged = text.replacen(
+            r#""id": "v""#,
+            &format!(r#""id": "v", "path": "{path}""#),
+            1,
+        );
+        assert_ne!(forged, text);
+        std::fs::write(&file, forged).unwrap();
+        let error = store::find::<Snapshot>(&scene.trial.share(), NameKey::of("s")).unwrap_err();
+        assert!(
+            matches!(error, ShareError::Damaged { .. }),
+            "{path}: {error}"
+        );
+        scene.try_all();
+    }
+}
+
+#[test]
+fn names_of_any_bytes_in_the_records_are_passed_over() {
+    let scene = Scene::new();
+    let key = scene.volume.key();
+    for folder in [
+        ".",
+        "volumes",
+        "snapshots",
+        "folders",
+        "folders/+team",
+        "trash",
+        "drafts",
+        &format!("volumes/{key}"),
+    ] {
+        for name in [
+            &b"\xff\xfe"[..],
+            b"\n",
+            b"@",
+            b"@.",
+            b"@x.y",
+            b"+",
+            b"+..",
+            b"0.0",
+            b"x.1",
+            b".waiting",
+            b"x.waiting",
+            b"\xff.purge",
+            b"data.\xff",
+            b"probe-",
+        ] {
+            let at = scene
+                .trial
+                .at(".csi-nfs")
+                .join(folder)
+                .join(OsStr::from_bytes(name));
+            let _ = std::fs::create_dir(&at);
+        }
+    }
+    let share = scene.trial.share();
+    let mut seen = Vec::new();
+    listing::walk::<Record>(&share, None, |_, listed| {
+        seen.push(format!("{listed:?}"));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    recovery::recover(&share, |_| Some(())).unwrap();
+    scene.trial.delete(&scene.volume).unwrap();
+    assert!(!scene.trial.at("team/v").exists());
+    scene.try_all();
+}
+
+#[test]
+fn a_record_without_end_is_not_read() {
+    let scene = Scene::new();
+    let [file, _] = scene.records();
+    let huge = File::create(&file).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let error = scene.trial.delete(&scene.volume).unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    // What is no file at all, and what would block or act when it is opened.
+    std::fs::remove_file(&file).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &file,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let error = scene.trial.delete(&scene.volume).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::os::unix::fs::symlink(secret.path(), &file).unwrap();
+    assert!(scene.trial.delete(&scene.volume).is_err());
+    scene.try_all();
+}
+
+/// One change of a text: bytes cut out, put in, or flipped.
+fn change(text: &[u8], (at, length, kind, noise): (usize, usize, u8, Vec<u8>)) -> Vec<u8> {
+    let at = at % (text.len() + 1);
+    let end = (at + length % 64).min(text.len());
+    match kind % 4 {
+        0 => text[..at].to_vec(),
+        1 => [&text[..at], &text[end..]].concat(),
+        2 => [&text[..at], &noise, &text[at..]].concat(),
+        _ => {
+            let mut text = text.to_vec();
+            if let Some(byte) = text.get_mut(at) {
+                *byte ^= noise.first().copied().unwrap_or(1).max(1);
+            }
+            text
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_change_of_a_record_is_survived(
+        which in 0..3_usize,
+        changes in proptest::collection::vec(
+            (any::<usize>(), any::<usize>(), any::<u8>(), proptest::collection::vec(any::<u8>(), 0..20)),
+            1..3,
+        ),
+    ) {
+        let scene = Scene::new();
+        let [volume, snapshot] = scene.records();
+        let file = [volume, snapshot, scene.trial.at(".csi-nfs/share.json")][which].clone();
+        let mut text = std::fs::read(&file).unwrap();
+        for one in changes {
+            text = change(&text, one);
+        }
+        std::fs::write(&file, text).unwrap();
+        scene.try_all();
+    }
+}

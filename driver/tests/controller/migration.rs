@@ -1,0 +1,592 @@
+//! Volumes and snapshots of csi-driver-nfs through the calls.
+
+use crate::calls::*;
+use crate::snapshots::{
+    delete_snapshot, from_snapshot, from_volume, get_snapshot, listed, ready, snapshot,
+    snapshot_request,
+};
+use csi_driver_nfs::config::Migration;
+use csi_driver_nfs::controller::Controller;
+use csi_driver_nfs::export::Export;
+use csi_driver_nfs::share::local::LocalRoots;
+use csi_driver_nfs::share::record::OnDelete;
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::*;
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::process::Command;
+use std::sync::Arc;
+use tonic::{Code, Request, Status};
+
+const PEER: &str = "10.0.0.4#nfs_share#pvc-1##";
+
+fn successor_with(host: &Host, on_delete: OnDelete) -> Controller {
+    let mut config = host.config();
+    config.has_peer_name = true;
+    config.migration = Some(Migration { on_delete });
+    Controller::new(config)
+}
+
+/// A controller that was told to take over.
+fn successor(host: &Host) -> Controller {
+    successor_with(host, OnDelete::Delete)
+}
+
+fn names(host: &Host) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(host.folder.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != ".csi-nfs").collect()
+}
+
+/// A volume as csi-driver-nfs leaves it.
+fn made(host: &Host, path: &str) {
+    std::fs::create_dir_all(host.at(path).join("in")).unwrap();
+    std::fs::write(host.at(path).join("in/file"), path).unwrap();
+}
+
+/// A snapshot of `source` as csi-driver-nfs leaves it.
+fn archived(host: &Host, name: &str, source: &str, kind: &str) -> String {
+    std::fs::create_dir(host.at(name)).unwrap();
+    let mut tar = Command::new("tar");
+    tar.arg("-C").arg(host.at(source));
+    tar.arg(if kind == "tar" { "-cf" } else { "-czf" });
+    tar.arg(host.at(&format!("{name}/{source}.{kind}")))
+        .arg(".");
+    assert!(tar.status().unwrap().success());
+    format!("10.0.0.4#nfs_share#{name}#{name}#{source}")
+}
+
+fn no_leftovers(host: &Host) {
+    for shelf in ["volumes", "snapshots", "folders", "trash", "drafts"] {
+        let left = std::fs::read_dir(host.at(&format!(".csi-nfs/{shelf}"))).unwrap();
+        assert_eq!(left.count(), 0, "{shelf}");
+    }
+}
+
+async fn validate(
+    c: &Controller,
+    id: &str,
+    context: &[(&str, &str)],
+) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
+    let request = ValidateVolumeCapabilitiesRequest {
+        volume_id: id.to_owned(),
+        volume_capabilities: vec![mount()],
+        volume_context: map(context),
+        ..Default::default()
+    };
+    let answer = c.validate_volume_capabilities(Request::new(request)).await;
+    answer.map(tonic::Response::into_inner)
+}
+
+#[tokio::test]
+async fn a_volume_is_known_by_every_call_until_it_is_deleted() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    made(&host, "other");
+    let c = &successor(&host);
+    let (volume, condition) = get(c, PEER).await.unwrap();
+    assert_eq!(volume.volume_id, PEER);
+    assert_eq!(volume.volume_context["subDir"], "pvc-1");
+    assert!(!condition.abnormal);
+    assert_eq!(expand(c, PEER, 5, 0).await.unwrap(), 5);
+    assert_eq!(expand(c, PEER, 0, 7).await.unwrap(), 7);
+    let context = [
+        ("server", "10.0.0.4"),
+        ("share", "nfs_share"),
+        ("subdir", "pvc-1"),
+    ];
+    let answer = validate(c, PEER, &context).await.unwrap();
+    assert!(answer.confirmed.is_some(), "{}", answer.message);
+    for wrong in [
+        ("server", "10.0.0.5"),
+        ("share", "/other"),
+        ("subDir", "pvc-2"),
+    ] {
+        let mut context = vec![("server", "10.0.0.4"), ("share", "/nfs_share")];
+        context.retain(|(key, _)| *key != wrong.0);
+        context.push(wrong);
+        let answer = validate(c, PEER, &context).await.unwrap();
+        assert!(answer.confirmed.is_none(), "{wrong:?}");
+    }
+    let changed = ControllerModifyVolumeRequest {
+        volume_id: PEER.to_owned(),
+        mutable_parameters: map(&[("uid", "1")]),
+        ..Default::default()
+    };
+    let answer = c.controller_modify_volume(Request::new(changed)).await;
+    refused(answer, Code::InvalidArgument, &["csi-driver-nfs"]);
+    assert!(
+        !host.at(".csi-nfs").exists(),
+        "nothing has needed records so far"
+    );
+
+    delete(c, PEER).await.unwrap();
+    c.settle().await;
+    assert_eq!(names(&host), BTreeSet::from(["other".to_owned()]));
+    no_leftovers(&host);
+    delete(c, PEER).await.unwrap();
+    refused(get(c, PEER).await, Code::NotFound, &[]);
+    refused(expand(c, PEER, 1, 0).await, Code::NotFound, &[]);
+    refused(validate(c, PEER, &[]).await, Code::NotFound, &[]);
+    assert!(list(c).await.is_empty());
+}
+
+#[tokio::test]
+async fn its_policy_is_kept() {
+    let host = Host::new();
+    let c = &successor(&host);
+    let id = |policy: &str| format!("10.0.0.4#nfs_share#team/pvc-1#pvc-1#{policy}");
+    made(&host, "team/pvc-1");
+    delete(c, &id("Retain")).await.unwrap();
+    assert!(host.at("team/pvc-1/in/file").exists() && !host.at(".csi-nfs").exists());
+    // Twice the same name, as it may come again: both archives are there.
+    for count in 1..=2 {
+        delete(c, &id("archive")).await.unwrap();
+        delete(c, &id("archive")).await.unwrap();
+        let left = std::fs::read_dir(host.at("team")).unwrap();
+        let archives: Vec<String> = left
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(archives.len(), count, "{archives:?}");
+        for archive in archives {
+            assert!(archive.starts_with("archived-pvc-1-"), "{archive}");
+            assert!(host.at(&format!("team/{archive}/in/file")).exists());
+        }
+        made(&host, "team/pvc-1");
+    }
+    // What an id does not say, the flag says.
+    let retaining = successor_with(&host, OnDelete::Retain);
+    delete(&retaining, &id("")).await.unwrap();
+    assert!(host.at("team/pvc-1").exists());
+    delete(&retaining, &id("delete")).await.unwrap();
+    assert!(!host.at("team/pvc-1").exists());
+    retaining.settle().await;
+    c.settle().await;
+    no_leftovers(&host);
+}
+
+#[tokio::test]
+async fn legacy_and_long_ids_are_deleted_too() {
+    let host = Host::new();
+    let c = &successor(&host);
+    let long = "d".repeat(120);
+    made(&host, "pvc-1");
+    made(&host, &long);
+    delete(c, "10.0.0.4/nfs_share/pvc-1").await.unwrap();
+    let id = format!("10.0.0.4#nfs_share#{long}#{}#delete", "u".repeat(120));
+    get(c, &id).await.unwrap();
+    delete(c, &id).await.unwrap();
+    assert_eq!(names(&host), BTreeSet::new());
+}
+
+#[tokio::test]
+async fn hostile_ids_touch_nothing() {
+    let outer = tempfile::tempdir().unwrap();
+    std::fs::create_dir(outer.path().join("victim")).unwrap();
+    let host = Host::new();
+    made(&host, "pvc-1");
+    let c = &successor(&host);
+    for id in [
+        "10.0.0.4#nfs_share#../victim##",
+        "10.0.0.4#nfs_share#pvc-1/../../victim##",
+        "10.0.0.4#nfs_share###",
+        "10.0.0.4#nfs_share#/##",
+        "10.0.0.4#nfs_share#.csi-nfs##",
+        "10.0.0.4#nfs_share#pvc-1/##",
+        "10.0.0.4#nfs_share#pvc-1#../..#",
+        "10.0.0.4#nfs_share#${pvc.metadata.name}##",
+        "10.0.0.4#nfs_share/../x#pvc-1##",
+        "10.0.0.4#nfs_share#pvc-1##destroy",
+        "10.0.0.4#nfs_share#pvc-1####",
+        "10.0.0.4/nfs_share/..",
+        "10.0.0.4#nfs_share",
+        "#nfs_share#pvc-1##",
+        "10.0.0.4#nfs_share#pvc\0-1##",
+    ] {
+        refused(delete(c, id).await, Code::InvalidArgument, &[]);
+        refused(get(c, id).await, Code::InvalidArgument, &[]);
+        refused(expand(c, id, 1, 0).await, Code::InvalidArgument, &[]);
+        refused(validate(c, id, &[]).await, Code::InvalidArgument, &[]);
+        refused(
+            create(c, from_volume("n", id)).await,
+            Code::InvalidArgument,
+            &[],
+        );
+        refused(snapshot(c, "s", id).await, Code::InvalidArgument, &[]);
+    }
+    for id in [
+        "10.0.0.4#nfs_share#..#..#v",
+        "10.0.0.4#nfs_share#.csi-nfs#.csi-nfs#v",
+        "10.0.0.4#nfs_share#s#s#../v",
+        "10.0.0.4#nfs_share#s#t#v",
+        "10.0.0.4#nfs_share###v",
+    ] {
+        refused(delete_snapshot(c, id).await, Code::InvalidArgument, &[]);
+        refused(get_snapshot(c, id).await, Code::InvalidArgument, &[]);
+        refused(
+            create(c, from_snapshot("n", id)).await,
+            Code::InvalidArgument,
+            &[],
+        );
+    }
+    let huge = format!("10.0.0.4#nfs_share#{}##", "x".repeat(1 << 20));
+    let answer = delete(c, &huge).await;
+    assert!(answer.as_ref().unwrap_err().message().len() < 300);
+    refused(answer, Code::InvalidArgument, &["bytes"]);
+    // A server that the administrator has not allowed.
+    let mut config = host.config();
+    config.migration = Some(Migration {
+        on_delete: OnDelete::Delete,
+    });
+    config.allow_server = Arc::new(|server| server != "evil");
+    let strict = Controller::new(config);
+    refused(
+        delete(&strict, "evil#x#v##").await,
+        Code::PermissionDenied,
+        &["--allow-server"],
+    );
+    assert!(host.at("pvc-1/in/file").exists() && !host.at(".csi-nfs").exists());
+}
+
+#[tokio::test]
+async fn only_a_plain_folder_of_nobody_else_is_deleted() {
+    let host = Host::new();
+    let c = &successor(&host);
+    let own = create(c, with_parameters("own", &[("subDir", "team/own")]))
+        .await
+        .unwrap();
+    let id = |path: &str| format!("10.0.0.4#nfs_share#{path}##");
+    // A volume of this driver, one that lies above it, and one that lies in it.
+    std::fs::create_dir(host.at("team/own/inner")).unwrap();
+    for path in ["team", "team/own", "team/own/inner"] {
+        let answer = delete(c, &id(path)).await;
+        refused(answer, Code::InvalidArgument, &["volume \"own\""]);
+    }
+    assert!(host.at("team/own/inner").exists());
+    // An adopted folder.
+    made(&host, "adopted");
+    let adopted = with_parameters("a", &[("subDir", "adopted"), ("adopt", "true")]);
+    create(c, adopted).await.unwrap();
+    refused(
+        delete(c, &id("adopted")).await,
+        Code::InvalidArgument,
+        &["volume \"a\""],
+    );
+    // Another share of this driver within it, known or not.
+    std::fs::create_dir_all(host.at("inner/share/.csi-nfs")).unwrap();
+    refused(
+        delete(c, &id("inner/share")).await,
+        Code::FailedPrecondition,
+        &["share of its own"],
+    );
+    let mut config = host.config();
+    config.migration = Some(Migration {
+        on_delete: OnDelete::Delete,
+    });
+    let within = Export::parse("10.0.0.4", "/nfs_share/inner/share").unwrap();
+    config.other_exports.push(within);
+    let knowing = Controller::new(config);
+    refused(
+        delete(&knowing, &id("inner")).await,
+        Code::InvalidArgument,
+        &["inner/share"],
+    );
+    // A symlink, also above; a file.
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::create_dir(outside.path().join("v")).unwrap();
+    symlink(outside.path(), host.at("link")).unwrap();
+    std::fs::write(host.at("file"), "").unwrap();
+    for path in ["link", "link/v", "file", "file/v"] {
+        let answer = delete(c, &id(path)).await;
+        refused(answer, Code::FailedPrecondition, &["cannot be entered"]);
+    }
+    assert!(outside.path().join("v").exists() && host.at("link").is_symlink());
+    // A snapshot of csi-driver-nfs.
+    made(&host, "pvc-1");
+    archived(&host, "snapshot-1", "pvc-1", "tar.gz");
+    refused(
+        delete(c, &id("snapshot-1")).await,
+        Code::FailedPrecondition,
+        &["is a snapshot"],
+    );
+    assert!(host.at("snapshot-1/pvc-1.tar.gz").exists());
+    // And what is left is as it was.
+    assert_eq!(list(c).await.len(), 2);
+    get(c, &own.volume_id).await.unwrap();
+    c.settle().await;
+}
+
+#[tokio::test]
+async fn a_share_whose_disk_is_away_is_no_share_without_volumes() {
+    let host = Host::new();
+    let c = &successor(&host);
+    for call in ["delete", "get"] {
+        let answer = match call {
+            "delete" => delete(c, PEER).await,
+            _ => get(c, PEER).await.map(drop),
+        };
+        refused(answer, Code::FailedPrecondition, &["empty", "disk"]);
+    }
+    refused(
+        snapshot(c, "s", PEER).await,
+        Code::FailedPrecondition,
+        &["empty"],
+    );
+    assert!(!host.at(".csi-nfs").exists());
+    // Where there is something else the volume is gone.
+    std::fs::create_dir(host.at("other")).unwrap();
+    delete(c, PEER).await.unwrap();
+    assert!(!host.at(".csi-nfs").exists());
+    // A share that was seen with records is never taken for one without.
+    create(c, request("v")).await.unwrap();
+    std::fs::rename(host.at(".csi-nfs"), host.at("hidden")).unwrap();
+    refused(
+        delete(c, PEER).await,
+        Code::FailedPrecondition,
+        &["missing"],
+    );
+}
+
+#[tokio::test]
+async fn its_volumes_are_cloned_and_snapshotted() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    let c = &successor(&host);
+    let clone = create(c, from_volume("clone", PEER)).await.unwrap();
+    assert_eq!(std::fs::read(host.at("clone/in/file")).unwrap(), b"pvc-1");
+    assert_eq!(create(c, from_volume("clone", PEER)).await.unwrap(), clone);
+    let source = clone.content_source.clone();
+    assert_eq!(source, from_volume("clone", PEER).volume_content_source);
+    let taken = ready(c, "s", PEER).await;
+    assert_eq!(taken.source_volume_id, PEER);
+    assert!(
+        taken.snapshot_id.starts_with("10.0.0.4/nfs_share@"),
+        "{taken:?}"
+    );
+    // It is found again by the volume's id, and outlives it.
+    let of_volume = ListSnapshotsRequest {
+        source_volume_id: PEER.to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(
+        listed(c, of_volume).await.0,
+        std::slice::from_ref(&taken.snapshot_id)
+    );
+    let other = "10.0.0.4#nfs_share#pvc-2##";
+    made(&host, "pvc-2");
+    let answer = c
+        .create_snapshot(Request::new(snapshot_request("s", other)))
+        .await;
+    refused(answer, Code::AlreadyExists, &["pvc-1"]);
+    delete(c, PEER).await.unwrap();
+    create(c, from_snapshot("restored", &taken.snapshot_id))
+        .await
+        .unwrap();
+    assert_eq!(
+        std::fs::read(host.at("restored/in/file")).unwrap(),
+        b"pvc-1"
+    );
+    // Another replica, and one that knows nothing of csi-driver-nfs any more.
+    get_snapshot(&host.controller(), &taken.snapshot_id)
+        .await
+        .unwrap();
+    assert_eq!(list(&host.controller()).await.len(), 2);
+    refused(
+        create(c, from_volume("again", PEER)).await,
+        Code::NotFound,
+        &["pvc-1"],
+    );
+    refused(snapshot(c, "t", PEER).await, Code::NotFound, &[]);
+    c.settle().await;
+}
+
+#[tokio::test]
+async fn its_snapshots_are_restored_shown_and_deleted() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    std::fs::hard_link(host.at("pvc-1/in/file"), host.at("pvc-1/same")).unwrap();
+    let c = &successor(&host);
+    for (name, kind) in [("snapshot-1", "tar.gz"), ("snapshot-2", "tar")] {
+        let id = &archived(&host, name, "pvc-1", kind);
+        let shown = get_snapshot(c, id).await.unwrap();
+        assert_eq!((&shown.snapshot_id, shown.ready_to_use), (id, true));
+        assert_eq!(shown.source_volume_id, PEER);
+        let by_id = ListSnapshotsRequest {
+            snapshot_id: id.clone(),
+            ..Default::default()
+        };
+        assert_eq!(listed(c, by_id.clone()).await.0, std::slice::from_ref(id));
+        let volume = format!("of-{name}");
+        let restored = create(c, from_snapshot(&volume, id)).await.unwrap();
+        assert_eq!(
+            create(c, from_snapshot(&volume, id)).await.unwrap(),
+            restored
+        );
+        assert_eq!(
+            restored.content_source,
+            from_snapshot("x", id).volume_content_source
+        );
+        let file = host.at(&format!("{volume}/in/file"));
+        assert_eq!(std::fs::read(&file).unwrap(), b"pvc-1");
+        assert_eq!(file.metadata().unwrap().nlink(), 2);
+        // Something that is no part of the snapshot is not deleted with it.
+        std::fs::write(host.at(name).join("mine"), "").unwrap();
+        refused(
+            delete_snapshot(c, id).await,
+            Code::FailedPrecondition,
+            &["mine"],
+        );
+        std::fs::remove_file(host.at(name).join("mine")).unwrap();
+        delete_snapshot(c, id).await.unwrap();
+        delete_snapshot(c, id).await.unwrap();
+        assert!(!host.at(name).exists());
+        refused(get_snapshot(c, id).await, Code::NotFound, &[]);
+        assert_eq!(listed(c, by_id).await.0, Vec::<String>::new());
+        refused(
+            create(c, from_snapshot("late", id)).await,
+            Code::NotFound,
+            &["pvc-1"],
+        );
+    }
+    // A symlink in the place of the archive.
+    let secret = tempfile::tempdir().unwrap();
+    std::fs::write(secret.path().join("secret"), "").unwrap();
+    std::fs::create_dir(host.at("snapshot-3")).unwrap();
+    symlink(
+        secret.path().join("secret"),
+        host.at("snapshot-3/pvc-1.tar.gz"),
+    )
+    .unwrap();
+    let id = "10.0.0.4#nfs_share#snapshot-3#snapshot-3#pvc-1";
+    refused(
+        create(c, from_snapshot("evil", id)).await,
+        Code::FailedPrecondition,
+        &["no regular file"],
+    );
+    refused(
+        delete_snapshot(c, id).await,
+        Code::FailedPrecondition,
+        &["pvc-1.tar.gz"],
+    );
+    c.settle().await;
+    assert_eq!(list(c).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_damaged_or_hostile_archive_leaves_nothing_behind() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    let c = &successor(&host);
+    let id = &archived(&host, "snapshot-1", "pvc-1", "tar.gz");
+    let archive = host.at("snapshot-1/pvc-1.tar.gz");
+    let whole = std::fs::read(&archive).unwrap();
+    std::fs::write(&archive, &whole[..whole.len() - 9]).unwrap();
+    refused(
+        create(c, from_snapshot("v", id)).await,
+        Code::FailedPrecondition,
+        &["cut short"],
+    );
+    // Made by tar itself, to lead out of the volume.
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("evil"), "").unwrap();
+    for name in ["../evil", "/tmp/evil", "a/../../evil"] {
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(outside.path()).arg("-Pczf").arg(&archive);
+        tar.arg(format!("--transform=s,^evil,{name},")).arg("evil");
+        assert!(tar.status().unwrap().success());
+        refused(
+            create(c, from_snapshot("v", id)).await,
+            Code::FailedPrecondition,
+            &["path"],
+        );
+    }
+    c.settle().await;
+    let left = BTreeSet::from(["pvc-1".to_owned(), "snapshot-1".to_owned()]);
+    assert_eq!(names(&host), left);
+    no_leftovers(&host);
+    std::fs::write(&archive, whole).unwrap();
+    create(c, from_snapshot("v", id)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_source_on_another_share_is_told_from_the_same_by_another_name() {
+    let host = Host::new();
+    let other = Host::new();
+    made(&host, "pvc-1");
+    made(&other, "pvc-1");
+    let export = |server: &str, path: &str| Export::parse(server, path).unwrap();
+    let roots = [
+        (
+            export("10.0.0.4", "/nfs_share"),
+            host.folder.path().to_owned(),
+        ),
+        (export("nas", "/nfs_share"), host.folder.path().to_owned()),
+        (export("10.0.0.4", "/other"), other.folder.path().to_owned()),
+    ];
+    let mut config = host.config();
+    config.roots = Arc::new(LocalRoots::new(roots));
+    config.migration = Some(Migration {
+        on_delete: OnDelete::Delete,
+    });
+    let c = &Controller::new(config);
+    create(c, request("first")).await.unwrap();
+    create(c, from_volume("same", "nas#nfs_share#pvc-1##"))
+        .await
+        .unwrap();
+    let answer = create(c, from_volume("v", "10.0.0.4#other#pvc-1##")).await;
+    refused(answer, Code::InvalidArgument, &["another share"]);
+    create(
+        c,
+        with_parameters("w", &[("server", "10.0.0.4"), ("share", "/other")]),
+    )
+    .await
+    .unwrap();
+    let answer = create(c, from_volume("v", "10.0.0.4#other#pvc-1##")).await;
+    refused(answer, Code::InvalidArgument, &["another share"]);
+    c.settle().await;
+}
+
+#[tokio::test]
+async fn without_the_flag_nothing_of_it_is_known() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    let id = &archived(&host, "snapshot-1", "pvc-1", "tar.gz");
+    let mut config = host.config();
+    config.has_peer_name = true;
+    let c = &Controller::new(config);
+    let flag = "--migrate-from csi-driver-nfs";
+    let code = Code::FailedPrecondition;
+    refused(delete_snapshot(c, id).await, code, &[flag]);
+    refused(get_snapshot(c, id).await, code, &[flag]);
+    refused(create(c, from_snapshot("v", id)).await, code, &[flag]);
+    refused(create(c, from_volume("v", PEER)).await, code, &[flag]);
+    refused(snapshot(c, "s", PEER).await, code, &[flag]);
+    refused(validate(c, PEER, &[]).await, code, &[flag]);
+    refused(delete(c, "10.0.0.4#nfs_share#../x##").await, code, &[flag]);
+    // Under a name of its own the ids of others are just that.
+    let c = &host.controller();
+    refused(create(c, from_snapshot("v", id)).await, Code::NotFound, &[]);
+    refused(get(c, PEER).await, Code::NotFound, &[]);
+    assert!(host.at("pvc-1").exists() && host.at("snapshot-1").exists());
+}
+
+#[tokio::test]
+async fn many_deletes_of_one_volume_are_one() {
+    let host = Host::new();
+    made(&host, "pvc-1");
+    let id = "10.0.0.4#nfs_share#pvc-1##archive";
+    let (a, b) = (successor(&host), successor(&host));
+    let calls = (0..32).map(|n| {
+        let c = if n % 2 == 0 { a.clone() } else { b.clone() };
+        tokio::spawn(async move { delete(&c, id).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap().unwrap();
+    }
+    a.settle().await;
+    b.settle().await;
+    let left = names(&host);
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left.first().unwrap().starts_with("archived-pvc-1-"));
+    no_leftovers(&host);
+}

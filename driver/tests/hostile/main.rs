@@ -1,0 +1,100 @@
+//! Callers and tenants that mean harm, against the driver as a process. What they have in common is here: requests as bytes,
+//! so that any of them can be sent by one function.
+
+#![allow(clippy::unwrap_used)]
+
+mod mounts;
+#[path = "../rig/mod.rs"]
+mod rig;
+mod secrets;
+mod texts;
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::*;
+use prost::Message;
+use rig::Client;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tonic::{Code, Status};
+
+/// A method, and a request that is right but for one text in it.
+type Case = (&'static str, Vec<u8>);
+
+fn case<M: Message>(method: &'static str, message: &M) -> Case {
+    (method, message.encode_to_vec())
+}
+
+/// Bytes as a message: what is sent is what was encoded.
+#[derive(Clone, Default, Debug)]
+struct Raw(Vec<u8>);
+
+impl Message for Raw {
+    fn encode_raw(&self, buffer: &mut impl bytes::BufMut) {
+        buffer.put_slice(&self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: prost::encoding::WireType,
+        buffer: &mut impl bytes::Buf,
+        context: prost::encoding::DecodeContext,
+    ) -> Result<(), prost::DecodeError> {
+        prost::encoding::skip_field(wire_type, tag, buffer, context)
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+async fn send(client: &Client, (method, bytes): &Case) -> Result<(), Status> {
+    let answer: Result<Raw, _> = client.call(method, Raw(bytes.clone())).await;
+    answer.map(drop)
+}
+
+fn map(key: &str, value: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(key.to_owned(), value.to_owned())])
+}
+
+fn capability() -> VolumeCapability {
+    VolumeCapability {
+        access_mode: Some(AccessMode { mode: 1 }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    }
+}
+
+fn with_flags(text: &str) -> VolumeCapability {
+    VolumeCapability {
+        access_type: Some(AccessType::Mount(MountVolume {
+            mount_flags: vec![text.to_owned()],
+            ..Default::default()
+        })),
+        ..capability()
+    }
+}
+
+fn creation() -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: "v".to_owned(),
+        volume_capabilities: vec![capability()],
+        ..Default::default()
+    }
+}
+
+fn from(kind: Type) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        volume_content_source: Some(VolumeContentSource { r#type: Some(kind) }),
+        ..creation()
+    }
+}
+
+/// In every secret, token and option value here, and in files that are nobody's business.
+const SECRET: &str = "hunter2";

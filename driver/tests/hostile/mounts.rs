@@ -1,0 +1,185 @@
+//! Mounts that a tenant plants in a volume while the driver copies or deletes it.
+
+use crate::rig::{Client, Rig};
+use crate::*;
+async fn create(client: &Client, name: &str) -> Volume {
+    let request = CreateVolumeRequest {
+        name: name.to_owned(),
+        ..creation()
+    };
+    let reply: CreateVolumeResponse = client
+        .call("Controller/CreateVolume", request)
+        .await
+        .unwrap();
+    reply.volume.unwrap()
+}
+
+async fn delete(client: &Client, volume_id: &str) -> Result<(), Status> {
+    let request = DeleteVolumeRequest {
+        volume_id: volume_id.to_owned(),
+        ..Default::default()
+    };
+    let reply: Result<DeleteVolumeResponse, _> =
+        client.call("Controller/DeleteVolume", request).await;
+    reply.map(drop)
+}
+
+async fn snapshot(client: &Client, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
+    let request = CreateSnapshotRequest {
+        name: name.to_owned(),
+        source_volume_id: volume_id.to_owned(),
+        ..Default::default()
+    };
+    loop {
+        let reply: CreateSnapshotResponse = client
+            .call("Controller/CreateSnapshot", request.clone())
+            .await?;
+        match reply.snapshot.unwrap() {
+            made if made.ready_to_use => return Ok(made),
+            _ => {}
+        }
+    }
+}
+
+/// Mounts the folder of the secret at `path` where the driver is.
+fn plant(rig: &Rig, path: &str) -> bool {
+    let mut mount = rig.command("mount");
+    mount
+        .arg("--bind")
+        .arg(rig.path("secrets"))
+        .arg(rig.path(path));
+    mount.output().unwrap().status.success()
+}
+
+fn uproot(rig: &Rig, path: &str) {
+    let _ = rig.command("umount").arg(rig.path(path)).output();
+}
+
+fn secret_is_safe(rig: &Rig) {
+    assert_eq!(
+        std::fs::read(rig.path("secrets/deep/secret")).unwrap(),
+        SECRET.as_bytes()
+    );
+    let copied = std::process::Command::new("grep")
+        .args(["-rl", SECRET])
+        .arg(rig.path("export"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&copied.stdout), "", "it was copied");
+}
+
+fn secret(rig: &Rig) {
+    std::fs::create_dir_all(rig.path("secrets/deep")).unwrap();
+    std::fs::write(rig.path("secrets/deep/secret"), SECRET).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_mounted_in_a_volume_is_neither_copied_nor_deleted() {
+    let rig = Rig::new();
+    secret(&rig);
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "v").await;
+    std::fs::create_dir_all(rig.path("export/v/a/mounted")).unwrap();
+    std::fs::write(rig.path("export/v/a/file"), "").unwrap();
+    assert!(plant(&rig, "export/v/a/mounted"));
+    assert!(rig.inside("export/v/a/mounted/deep/secret").exists());
+    snapshot(&client, "s", &volume.volume_id).await.unwrap();
+    let source = Type::Volume(VolumeSource {
+        volume_id: volume.volume_id.clone(),
+    });
+    let clone = CreateVolumeRequest {
+        name: "clone".into(),
+        ..from(source)
+    };
+    send(&client, &case("Controller/CreateVolume", &clone))
+        .await
+        .unwrap();
+    assert!(rig.path("export/clone/a/file").exists());
+    assert_eq!(
+        std::fs::read_dir(rig.path("export/clone/a/mounted"))
+            .unwrap()
+            .count(),
+        0
+    );
+    secret_is_safe(&rig);
+    delete(&client, &volume.volume_id).await.unwrap();
+    assert!(!rig.path("export/v").exists());
+    // The volume's own folder, and one above it.
+    for (name, sub_dir, planted) in [
+        ("own", "own", "export/own"),
+        ("above", "team/above", "export/team"),
+    ] {
+        let request = CreateVolumeRequest {
+            name: name.to_owned(),
+            parameters: map("subDir", sub_dir),
+            ..creation()
+        };
+        let reply: CreateVolumeResponse = client
+            .call("Controller/CreateVolume", request)
+            .await
+            .unwrap();
+        let volume = reply.volume.unwrap();
+        assert!(plant(&rig, planted));
+        let status = delete(&client, &volume.volume_id).await.unwrap_err();
+        assert!(
+            matches!(status.code(), Code::FailedPrecondition | Code::Unavailable),
+            "{status}"
+        );
+        assert!(
+            snapshot(&client, &format!("s-{name}"), &volume.volume_id)
+                .await
+                .is_err()
+        );
+        secret_is_safe(&rig);
+        uproot(&rig, planted);
+        delete(&client, &volume.volume_id).await.unwrap();
+    }
+    secret_is_safe(&rig);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mount_that_comes_and_goes_is_neither_copied_nor_deleted() {
+    let rig = Rig::new();
+    secret(&rig);
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let stop = AtomicBool::new(false);
+    // As many rounds as there is time for in a test; each lets the mount strike at another moment.
+    let attack = || {
+        let mut count = 0;
+        while !stop.load(Ordering::Relaxed) {
+            count += usize::from(plant(&rig, "export/v/m"));
+            uproot(&rig, "export/v/m");
+        }
+        count
+    };
+    let struck = std::thread::scope(|scope| {
+        let attacker = scope.spawn(attack);
+        let calls = async {
+            for round in 0..12 {
+                let volume = create(&client, "v").await;
+                std::fs::create_dir_all(rig.path("export/v/m/x")).ok();
+                for n in 0..200 {
+                    std::fs::write(rig.path(&format!("export/v/{n}")), "").unwrap();
+                }
+                // Refused, or made without what is mounted.
+                let _ = snapshot(&client, &format!("s{round}"), &volume.volume_id).await;
+                while let Err(status) = delete(&client, &volume.volume_id).await {
+                    assert!(
+                        matches!(
+                            status.code(),
+                            Code::FailedPrecondition | Code::Unavailable | Code::Aborted
+                        ),
+                        "{status}"
+                    );
+                }
+            }
+        };
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(calls));
+        stop.store(true, Ordering::Relaxed);
+        attacker.join().unwrap()
+    });
+    assert!(struck > 0, "the attack has never come to pass");
+    secret_is_safe(&rig);
+}

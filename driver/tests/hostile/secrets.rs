@@ -1,0 +1,195 @@
+//! Secrets and tokens, which no log and no message tells.
+
+use crate::rig::{Client, Rig, publish_request};
+use crate::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn secrets_and_tokens_are_told_nowhere() {
+    let secrets: BTreeMap<String, String> = [
+        (
+            "mountOptions",
+            format!("password={SECRET} two,vers={SECRET}"),
+        ),
+        ("other", SECRET.to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into();
+    let tokens = format!("{{\"aud\":{{\"token\":\"{SECRET}\"}}}}");
+    for format in ["text", "json"] {
+        let rig = Rig::new();
+        std::fs::create_dir(rig.path("export/v")).unwrap();
+        let target = rig.path("target");
+        let driver = rig.driver_with(&["-v", "--log-format", format]);
+        let client = Client::connect(&rig).await;
+        let mut publish = publish_request("v", &target, Mode::SingleNodeWriter);
+        publish.volume_context.insert(
+            "csi.storage.k8s.io/serviceAccount.tokens".into(),
+            tokens.clone(),
+        );
+        publish.secrets = map("other", SECRET);
+        let mut odd = publish.clone();
+        odd.secrets = secrets.clone();
+        let secrets = || secrets.clone();
+        let volume_id = || {
+            format!(
+                "server/#{}.{}.{}",
+                "0".repeat(26),
+                "0".repeat(16),
+                "0".repeat(16)
+            )
+        };
+        let snapshot_id = || volume_id().replace('#', "@");
+        let cases = [
+            case(
+                "Controller/CreateVolume",
+                &CreateVolumeRequest {
+                    secrets: secrets(),
+                    ..creation()
+                },
+            ),
+            case(
+                "Controller/CreateVolume",
+                &CreateVolumeRequest {
+                    name: "new".into(),
+                    secrets: map("other", SECRET),
+                    ..creation()
+                },
+            ),
+            case(
+                "Controller/DeleteVolume",
+                &DeleteVolumeRequest {
+                    volume_id: volume_id(),
+                    secrets: secrets(),
+                },
+            ),
+            case(
+                "Controller/ControllerExpandVolume",
+                &ControllerExpandVolumeRequest {
+                    volume_id: volume_id(),
+                    capacity_range: Some(CapacityRange {
+                        required_bytes: 1,
+                        limit_bytes: 0,
+                    }),
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Controller/ControllerModifyVolume",
+                &ControllerModifyVolumeRequest {
+                    volume_id: volume_id(),
+                    secrets: secrets(),
+                    mutable_parameters: map("uid", "1"),
+                },
+            ),
+            case(
+                "Controller/ValidateVolumeCapabilities",
+                &ValidateVolumeCapabilitiesRequest {
+                    volume_id: volume_id(),
+                    volume_capabilities: vec![capability()],
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Controller/CreateSnapshot",
+                &CreateSnapshotRequest {
+                    name: "s".into(),
+                    source_volume_id: volume_id(),
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Controller/DeleteSnapshot",
+                &DeleteSnapshotRequest {
+                    snapshot_id: snapshot_id(),
+                    secrets: secrets(),
+                },
+            ),
+            case(
+                "Controller/GetSnapshot",
+                &GetSnapshotRequest {
+                    snapshot_id: snapshot_id(),
+                    secrets: secrets(),
+                },
+            ),
+            case(
+                "Controller/ListSnapshots",
+                &ListSnapshotsRequest {
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Controller/ControllerPublishVolume",
+                &ControllerPublishVolumeRequest {
+                    volume_id: volume_id(),
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Controller/ControllerUnpublishVolume",
+                &ControllerUnpublishVolumeRequest {
+                    volume_id: volume_id(),
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Node/NodeStageVolume",
+                &NodeStageVolumeRequest {
+                    volume_id: volume_id(),
+                    staging_target_path: target.display().to_string(),
+                    volume_capability: Some(capability()),
+                    secrets: secrets(),
+                    volume_context: odd.volume_context.clone(),
+                    ..Default::default()
+                },
+            ),
+            case(
+                "Node/NodeExpandVolume",
+                &NodeExpandVolumeRequest {
+                    volume_id: volume_id(),
+                    volume_path: target.display().to_string(),
+                    secrets: secrets(),
+                    ..Default::default()
+                },
+            ),
+            case("Node/NodePublishVolume", &odd),
+            case("Node/NodePublishVolume", &publish),
+        ];
+        let mut fine = 0;
+        for case in &cases {
+            match send(&client, case).await {
+                Ok(()) => fine += 1,
+                Err(status) => {
+                    let told = format!("{status:?}");
+                    assert!(!told.contains(SECRET), "{}: {told}", case.0);
+                }
+            }
+        }
+        assert!(
+            fine >= 2,
+            "a call that works tells nothing either: {:#?}",
+            driver.log()
+        );
+        client.unpublish("v", &target).await.unwrap();
+        let log = driver.log();
+        assert!(log.len() >= cases.len(), "{log:#?}");
+        for line in log {
+            assert!(!line.contains(SECRET), "{line}");
+        }
+        // Nor is it kept anywhere.
+        driver.kill();
+        for folder in ["work", "export"] {
+            let found = std::process::Command::new("grep")
+                .args(["-rl", SECRET])
+                .arg(rig.path(folder))
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{folder}");
+        }
+    }
+}

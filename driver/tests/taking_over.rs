@@ -1,0 +1,149 @@
+//! The driver in the place of csi-driver-nfs: its volumes are mounted, dressed and taken away as it did.
+
+#![allow(clippy::unwrap_used)]
+#![cfg(feature = "migration")]
+
+mod rig;
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::*;
+use rig::{Client, Rig, publish_request};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use tonic::Code;
+
+const FLAGS: [&str; 4] = [
+    "--driver-name",
+    "nfs.csi.k8s.io",
+    "--migrate-from",
+    "csi-driver-nfs",
+];
+
+fn make_volume(rig: &Rig, name: &str) -> std::path::PathBuf {
+    let folder = rig.path("export").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(folder.join("file"), name).unwrap();
+    folder
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn volumes_are_published_as_their_attributes_say() {
+    let rig = Rig::new();
+    let folder = make_volume(&rig, "team/data");
+    let _driver = rig.driver_with(&FLAGS);
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    // A static volume: its id is anything, and the attributes carry all.
+    let id = &format!("made up by somebody, {}", "long ".repeat(60));
+    let mut request = publish_request(id, &target, Mode::MultiNodeMultiWriter);
+    request.volume_context = [
+        ("server", "server"),
+        ("share", "/"),
+        ("subdir", "team/${pvc.metadata.name}"),
+        ("csi.storage.k8s.io/pvc/name", "data"),
+        ("mountPermissions", "0770"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    client.publish(request.clone()).await.unwrap();
+    assert_eq!(
+        std::fs::read_to_string(rig.inside("target/file")).unwrap(),
+        "team/data"
+    );
+    assert_eq!(mode(&folder), 0o770);
+    let mounts = rig.mounts("target");
+    assert!(
+        !mounts[0].contains("nosuid") && !mounts[0].contains("nodev"),
+        "{mounts:?}"
+    );
+    // A repeat does what the first one could not, or what was undone since.
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    client.publish(request.clone()).await.unwrap();
+    assert_eq!(mode(&folder), 0o770);
+    let stats = NodeGetVolumeStatsRequest {
+        volume_id: id.clone(),
+        volume_path: target.display().to_string(),
+        ..Default::default()
+    };
+    let reply: NodeGetVolumeStatsResponse =
+        client.call("Node/NodeGetVolumeStats", stats).await.unwrap();
+    assert!(!reply.volume_condition.unwrap().abnormal);
+    client.unpublish(id, &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty());
+
+    // Who may only read changes nothing; nor does anybody change the share's own folder.
+    let mut reader = request.clone();
+    reader.readonly = true;
+    reader
+        .volume_context
+        .insert("mountPermissions".into(), "0777".into());
+    client.publish(reader).await.unwrap();
+    assert_eq!(mode(&folder), 0o770);
+    client.unpublish(id, &target).await.unwrap();
+    let before = mode(&rig.path("export"));
+    let mut whole = request.clone();
+    whole.volume_context.remove("subdir");
+    whole
+        .volume_context
+        .insert("mountPermissions".into(), "0777".into());
+    client.publish(whole).await.unwrap();
+    assert_eq!(mode(&rig.path("export")), before);
+    client.unpublish(id, &target).await.unwrap();
+    for (key, value) in [
+        ("subdir", "${pv.metadata.name}"),
+        ("subdir", "../etc"),
+        ("mountPermissions", "rw"),
+    ] {
+        let mut wrong = request.clone();
+        wrong.volume_context.insert(key.into(), value.into());
+        let status = client.publish(wrong).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
+    assert!(rig.mounts("target").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn volumes_are_deleted_by_their_ids_and_not_without_the_flag() {
+    let rig = Rig::new();
+    let folder = make_volume(&rig, "pvc-1");
+    let delete = |id: &str| DeleteVolumeRequest {
+        volume_id: id.to_owned(),
+        ..Default::default()
+    };
+    let call = |client: Client, id: &'static str| async move {
+        let method = "Controller/DeleteVolume";
+        let answer: Result<DeleteVolumeResponse, _> = client.call(method, delete(id)).await;
+        answer.map(drop)
+    };
+    let driver = rig.driver_with(&FLAGS[..2]);
+    let status = call(Client::connect(&rig).await, "server##pvc-1##")
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(
+        status.message().contains("--migrate-from csi-driver-nfs"),
+        "{status}"
+    );
+    assert!(folder.exists());
+    driver.kill();
+
+    let mut flags = FLAGS.to_vec();
+    flags.extend(["--migrate-on-delete", "retain"]);
+    let driver = rig.driver_with(&flags);
+    let client = Client::connect(&rig).await;
+    call(client.clone(), "server##pvc-1##").await.unwrap();
+    assert!(folder.exists(), "the default that the flag says");
+    let status = call(client, "server##../../etc##delete").await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    driver.kill();
+
+    let _driver = rig.driver_with(&FLAGS);
+    call(Client::connect(&rig).await, "server##pvc-1##")
+        .await
+        .unwrap();
+    assert!(!folder.exists());
+}

@@ -1,0 +1,144 @@
+//! The driver in the place of csi-driver-nfs, over NFS: volumes, mounts and snapshots as that driver leaves them.
+
+use crate::scene::{Scene, Version, Volume};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+const FLAGS: [&str; 4] = [
+    "--driver-name",
+    "nfs.csi.k8s.io",
+    "--migrate-from",
+    "csi-driver-nfs",
+];
+
+#[test]
+fn volumes_go_on_over_v3() {
+    volumes_go_on(Version::V3);
+}
+
+#[test]
+fn volumes_go_on_over_v4_2() {
+    volumes_go_on(Version::V4_2);
+}
+
+fn run(command: &mut Command) {
+    let done = command.output().unwrap();
+    assert!(
+        done.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+/// The flags of the mount at `target`, in the kernel's own words.
+fn mount_flags(target: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let of_target = format!(" {} ", target.display());
+    let line = mounts.lines().find(|line| line.contains(&of_target));
+    line.unwrap().to_owned()
+}
+
+fn volumes_go_on(version: Version) {
+    let scene = Scene::with_driver("migration", version, &FLAGS);
+    let folder = scene.share.folder().join("pvc-1");
+    fs::create_dir_all(folder.join("deep")).unwrap();
+    fs::write(folder.join("deep/file"), "kept").unwrap();
+    chown(folder.join("deep"), Some(1234), Some(4321)).unwrap();
+    let share = scene.share.path().trim_start_matches('/').to_owned();
+    let volume = Volume {
+        id: format!("127.0.0.1#{share}#pvc-1##"),
+        context: vec![
+            format!("{},subDir=pvc-1", scene.share.params()),
+            "mountPermissions=0750".to_owned(),
+            "storage.kubernetes.io/csiProvisionerIdentity=x".to_owned(),
+        ],
+    };
+    let mount = scene.publish(&volume, "new");
+    assert_eq!(fs::read_to_string(mount.join("deep/file")).unwrap(), "kept");
+    assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
+    let flags = mount_flags(&mount);
+    assert!(
+        !flags.contains("nosuid") && !flags.contains("nodev"),
+        "{flags}"
+    );
+    scene.try_unpublish(&volume, "new").succeeds();
+
+    // A mount that the other driver has made is published again, and taken away, by this one.
+    let old = scene.driver.target("old");
+    fs::create_dir(&old).unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "nfs", "-o"]);
+    mount.arg(match version {
+        Version::V3 => "vers=3,nolock",
+        _ => "vers=4.2",
+    });
+    mount.arg(format!("127.0.0.1:{}/pvc-1", scene.share.path()));
+    run(mount.arg(&old));
+    scene.publish(&volume, "old");
+    assert_eq!(scene.driver.mounts().len(), 1);
+    scene.try_unpublish(&volume, "old").succeeds();
+    assert!(!old.exists());
+    scene.has_no_mounts();
+
+    // Its snapshot is restored over NFS, with all that an archive tells.
+    let snapshot = scene.share.folder().join("snapshot-1");
+    fs::create_dir(&snapshot).unwrap();
+    fs::write(folder.join("program"), "x").unwrap();
+    fs::set_permissions(folder.join("program"), PermissionsExt::from_mode(0o4755)).unwrap();
+    fs::hard_link(folder.join("program"), folder.join("deep/same")).unwrap();
+    let mut tar = Command::new("tar");
+    run(tar
+        .arg("-C")
+        .arg(&folder)
+        .arg("-czf")
+        .arg(snapshot.join("pvc-1.tar.gz"))
+        .arg("."));
+    let snapshot_id = format!("127.0.0.1#{share}#snapshot-1#snapshot-1#pvc-1");
+    let params = scene.share.params();
+    scene
+        .csi
+        .run_args([
+            "controller",
+            "create-volume",
+            "restored",
+            "--source-snapshot",
+            &snapshot_id,
+            "--cap",
+            "MULTI_NODE_MULTI_WRITER,mount",
+            "--params",
+            &params,
+        ])
+        .succeeds();
+    let restored = scene.share.folder().join("restored");
+    let seen = |root: &Path, path: &str| {
+        let meta = root.join(path).symlink_metadata().unwrap();
+        (
+            meta.mode(),
+            meta.uid(),
+            meta.gid(),
+            meta.mtime(),
+            meta.nlink(),
+        )
+    };
+    for path in [".", "deep", "deep/file", "deep/same", "program"] {
+        assert_eq!(seen(&restored, path), seen(&folder, path), "{path}");
+    }
+    scene
+        .csi
+        .run_args(["controller", "delete-snapshot", &snapshot_id])
+        .succeeds();
+    assert!(!snapshot.exists());
+
+    // By nothing but its id, by a driver that has seen no option of this share.
+    let knowing_nothing = Scene::with_driver("migration-late", version, &FLAGS);
+    knowing_nothing.try_delete(&volume).succeeds();
+    knowing_nothing.try_delete(&volume).succeeds();
+    assert!(!folder.exists());
+    scene
+        .csi
+        .run_args(["controller", "get-volume", &volume.id])
+        .exits(64 + 5);
+    assert_eq!(scene.list().len(), 1);
+}
