@@ -108,7 +108,7 @@ impl Volumes {
         let mut found = self.compare_and_record(request, &staging, target).await?;
         if request.purpose == Purpose::Stage
             && matches!(found, Found::Published(_))
-            && self.is_stale(target).await?
+            && self.is_stale_at(target).await?
         {
             let fields = [("staging", target.display().to_string().into())];
             self.log

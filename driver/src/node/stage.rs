@@ -119,7 +119,7 @@ impl Volumes {
         let Some(record) = self.stages.get(staging).map_err(Self::record_error)? else {
             return Ok(());
         };
-        if record.unfinished || !self.is_stale(staging).await? {
+        if record.unfinished || !self.is_stale_at(staging).await? {
             return Ok(());
         }
         let request = PublishRequest::of_stage(&record, &self.config.policy)?;
@@ -141,7 +141,7 @@ impl Volumes {
 
     /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
     /// do so again, and is not.
-    pub(super) async fn is_stale(&self, path: &Path) -> Result<bool, NodeError> {
+    pub(super) async fn is_stale_at(&self, path: &Path) -> Result<bool, NodeError> {
         if !target::mounted(path)?.is_some_and(|mount| mount.is_nfs()) {
             return Ok(false);
         }
