@@ -37,34 +37,37 @@ impl Shares {
     ///
     /// # Errors
     /// When such ids are expected and this one is not safe, or when they may come and this driver was not told what to do.
+    // Inlined, the absence of the feature takes all with it that callers do with such an id.
+    #[cfg_attr(not(feature = "migration"), inline(always))]
     pub(super) fn peer_volume(&self, id: &str) -> Result<Option<PeerVolumeId>, ControllerError> {
-        if !peer_id::may_be_volume(id) || id.parse::<VolumeId>().is_ok() {
-            return Ok(None);
-        }
-        let expected = self.expects_peer(id)?;
-        #[cfg(feature = "migration")]
-        if expected {
+        if self.is_peer_volume(id)? {
+            #[cfg(feature = "migration")]
             return Ok(Some(PeerVolumeId::parse(id)?));
         }
-        let _ = expected;
         Ok(None)
     }
 
     /// As [`Shares::peer_volume`], for a snapshot.
+    #[cfg_attr(not(feature = "migration"), inline(always))]
     pub(super) fn peer_snapshot(
         &self,
         id: &str,
     ) -> Result<Option<PeerSnapshotId>, ControllerError> {
-        if !peer_id::may_be_snapshot(id) || id.parse::<SnapshotId>().is_ok() {
-            return Ok(None);
-        }
-        let expected = self.expects_peer(id)?;
-        #[cfg(feature = "migration")]
-        if expected {
+        if self.is_peer_snapshot(id)? {
+            #[cfg(feature = "migration")]
             return Ok(Some(PeerSnapshotId::parse(id)?));
         }
-        let _ = expected;
         Ok(None)
+    }
+
+    fn is_peer_volume(&self, id: &str) -> Result<bool, ControllerError> {
+        let may_be = peer_id::may_be_volume(id) && id.parse::<VolumeId>().is_err();
+        Ok(may_be && self.expects_peer(id)?)
+    }
+
+    fn is_peer_snapshot(&self, id: &str) -> Result<bool, ControllerError> {
+        let may_be = peer_id::may_be_snapshot(id) && id.parse::<SnapshotId>().is_err();
+        Ok(may_be && self.expects_peer(id)?)
     }
 
     fn expects_peer(&self, id: &str) -> Result<bool, ControllerError> {
