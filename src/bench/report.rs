@@ -156,6 +156,6 @@ mod tests {
         }
         let some = ends(nanoseconds(110_000), nanoseconds(190_000));
         assert_eq!(some[0], nanoseconds(110_000));
-        assert_eq!(some.len(), 7, "{some:?}");
+        assert_eq!(some.len(), 9, "{some:?}");
     }
 }

@@ -215,7 +215,7 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
         lines.push(vec![time(*to), count(*calls)]);
     }
     let mut table = String::new();
-    aligned(&lines, &mut table);
+    self::columns(&lines, &mut table, |_| true);
     let used = table.lines().map(width).max().unwrap_or(0) + 2;
     let room = columns.saturating_sub(used).clamp(8, 100);
     for (index, line) in table.lines().enumerate() {
