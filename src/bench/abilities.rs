@@ -2,7 +2,6 @@
 
 use super::client::{Client, Outcome};
 use super::scenario::Abilities;
-use super::template::framed;
 use crate::error::{Error, hint_for};
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -45,7 +44,7 @@ async fn reply(client: &Client, method: &'static Method) -> Result<Bytes, Error>
         code,
         message,
         reply,
-    } = client.call(0, method, framed(&[]), true).await;
+    } = client.call(0, method, Bytes::new()).await;
     match code {
         Code::Ok | Code::Unimplemented => Ok(reply),
         code => {

@@ -4,7 +4,6 @@
 use super::client::Outcome;
 use super::made::{Key, MAKERS, Maker, Thing, contents};
 use super::side::{Side, lock};
-use super::template::framed;
 use crate::lifecycle::left::{csi, subject, word};
 use crate::output::json;
 use crate::output::text::escaped;
@@ -98,7 +97,7 @@ async fn take_back(
     let mut reply = thing.reply.clone();
     if maker.needs_reply() && reply.is_none() {
         // The same name and arguments lead to the same thing.
-        let outcome = patiently(side, lane, maker.method, &key.1, true).await;
+        let outcome = patiently(side, lane, maker.method, &key.1).await;
         match outcome.code {
             Code::Ok => {
                 // Known from now on, also to what is said when it cannot be taken back.
@@ -117,7 +116,7 @@ async fn take_back(
     if in_use.iter().any(|volume| lock(stuck).contains(volume)) {
         return Err("; not tried: it may still be published".to_owned());
     }
-    let outcome = patiently(side, lane, maker.undo, &request, false).await;
+    let outcome = patiently(side, lane, maker.undo, &request).await;
     match outcome.code {
         // What is not there needs not to be taken back.
         Code::Ok | Code::NotFound => Ok(()),
@@ -142,19 +141,14 @@ fn reason(method: &Method, outcome: &Outcome) -> Reason {
 }
 
 /// One call, again after what may pass.
-async fn patiently(
-    side: &Side,
-    lane: usize,
-    method: &'static Method,
-    message: &Bytes,
-    wanted: bool,
-) -> Outcome {
+async fn patiently(side: &Side, lane: usize, method: &'static Method, message: &Bytes) -> Outcome {
     let client = side.client(method);
     let limit = client.timeout().map(|limit| limit.max(TRY_AT_LEAST));
     let mut pauses = PAUSES.into_iter();
     loop {
-        let frame = framed(message);
-        let outcome = client.call_within(limit, lane, method, frame, wanted).await;
+        let outcome = client
+            .call_within(limit, lane, method, message.clone())
+            .await;
         let passes = matches!(
             outcome.code,
             Code::Aborted | Code::Unavailable | Code::DeadlineExceeded

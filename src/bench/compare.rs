@@ -14,9 +14,12 @@ pub fn order(turns: u64) -> impl Iterator<Item = (u64, usize)> {
     })
 }
 
+/// A figure of one row.
+type Measure = fn(&Tally, usize) -> f64;
+
 /// How the second driver compares with the first, by pairs of their turns. `names` has one for each row that counts.
 pub fn ratios(names: &[String], first: &[Tally], second: &[Tally]) -> Vec<Ratio> {
-    let measures: [(&str, bool, fn(&Tally, usize) -> f64); 4] = [
+    let measures: [(&str, bool, Measure); 4] = [
         ("per second", true, |tally, row| {
             tally.rows[row].succeeded as f64 / tally.elapsed.as_secs_f64()
         }),

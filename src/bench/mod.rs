@@ -30,7 +30,7 @@ use crate::output::{self, Format, load, terminal};
 use crate::rpc::flags::{Context, RequestFlags};
 use crate::run::{self, Ground};
 use clap::FromArgMatches;
-use client::{Client, Manner};
+use client::Client;
 use flags::BenchFlags;
 use made::MAKERS;
 use pace::Pace;
@@ -213,19 +213,13 @@ async fn sides(
     globals: &Globals,
 ) -> Result<Vec<Arc<Side>>, Error> {
     let run = run_id();
-    let metadata = globals.metadata();
-    let manner = Manner {
-        options: run::connect_options(globals),
-        timeout: globals.timeout(),
-        metadata: &metadata,
-        connections: bench.flags.connections as usize,
-    };
+    let connections = bench.flags.connections;
     let mut sides = Vec::new();
     for endpoint in endpoints {
-        let node = Arc::new(connected(endpoint, &manner, globals).await?);
+        let node = Arc::new(connected(endpoint, connections, globals).await?);
         let controller = match controller {
             None => Arc::clone(&node),
-            Some(endpoint) => Arc::new(connected(endpoint, &manner, globals).await?),
+            Some(endpoint) => Arc::new(connected(endpoint, connections, globals).await?),
         };
         let abilities = match prepared {
             Prepared::Rpc(..) => scenario::Abilities::default(),
@@ -240,15 +234,15 @@ async fn sides(
 
 async fn connected(
     endpoint: &Endpoint,
-    manner: &Manner<'_>,
+    connections: u32,
     globals: &Globals,
 ) -> Result<Client, Error> {
-    if globals.wait.is_some() || !manner.metadata.is_empty() {
-        // Waits for the driver, and refuses metadata that cannot be sent.
-        run::session(endpoint, globals).await?;
+    let first = run::session(endpoint, globals).await?;
+    let mut more = Vec::new();
+    for _ in 1..connections {
+        more.push(run::session(endpoint, globals).await?);
     }
-    let connected = Client::connect(endpoint, manner).await;
-    connected.map_err(|error| Error::connection(endpoint, &error))
+    Ok(Client::new(endpoint, first, more))
 }
 
 /// Names what a run makes. Another run's things must never be taken for ours.

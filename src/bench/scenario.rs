@@ -4,7 +4,7 @@
 //! Calls nothing; `side.rs` does.
 
 use super::flags::{BenchFlags, CycleFlags};
-use super::made::{MAKERS, lessons, maker};
+use super::made::{MAKERS, maker};
 use super::template::{Learnt, Template, TemplateError};
 use crate::call;
 use crate::error::Error;
@@ -120,12 +120,6 @@ impl Step {
     pub fn request(&self, number: u64) -> &Template {
         let count = self.requests.len() as u64;
         &self.requests[usize::try_from(number % count).unwrap_or_default()]
-    }
-
-    /// Whether the reply is looked at.
-    pub fn wants_reply(&self) -> bool {
-        !lessons(self.method).is_empty()
-            || self.makes.is_some_and(|maker| MAKERS[maker].needs_reply())
     }
 
     /// Lets the names of what it creates begin with the run's id, so that it is this run's for certain.

@@ -2,7 +2,7 @@
 //!
 //! Owns the loop of a worker. What a step is stands in `scenario.rs`, when one begins in `pace.rs`.
 
-use super::client::{Client, Outcome, PREFIX};
+use super::client::{Client, Outcome};
 use super::made::{Key, MAKERS, Made, contents, lessons};
 use super::pace::{Limits, Pace};
 use super::scenario::{Scenario, Step};
@@ -172,7 +172,7 @@ impl Side {
         known: &mut Knowledge,
         open: &mut Open,
     ) -> Outcome {
-        let frame = step.request(number).fill(&Filling {
+        let request = step.request(number).fill(&Filling {
             number,
             worker,
             run: &self.run,
@@ -180,14 +180,14 @@ impl Side {
             known,
         });
         let key = step.makes.filter(|_| step.undone);
-        let key = key.map(|maker| (maker, frame.slice(PREFIX..)));
+        let key = key.map(|maker| (maker, request.clone()));
         if let Some(key) = &key {
             self.made().asked(key.clone());
             self.make_staging_folder(step.method, &key.1);
         }
         let outcome = self
             .client(step.method)
-            .call(worker, step.method, frame, step.wants_reply())
+            .call(worker, step.method, request)
             .await;
         if let Some(key) = key {
             self.made().answered(&key, outcome.code, &outcome.reply);

@@ -4,8 +4,7 @@
 //! A request is taken apart once; what has no place in it stays the bytes that it was. Secrets are sent as they are. Owns
 //! the syntax; knows no flag, and calls nothing.
 
-use super::client::PREFIX;
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use csi_proto::schema::{Kind, Message};
 use csi_proto::wire::{self, Raw, WireError};
 use thiserror::Error;
@@ -133,7 +132,7 @@ impl Template {
                     bytes.extend_from_slice(piece);
                 }
             }
-            framed(&bytes)
+            Bytes::from(bytes)
         });
     }
 
@@ -210,14 +209,14 @@ impl Template {
         needs(&self.pieces, what)
     }
 
-    /// The request, with the bytes before it that gRPC wants.
+    /// The request's bytes.
     pub fn fill(&self, filling: &Filling<'_>) -> Bytes {
         if let Some(whole) = &self.whole {
             return whole.clone();
         }
         let mut out = Vec::with_capacity(128);
         fill(&self.pieces, filling, &mut out);
-        framed(&out)
+        Bytes::from(out)
     }
 }
 
@@ -227,16 +226,6 @@ fn needs(pieces: &[Piece], what: Learnt) -> bool {
         Piece::Text(_, parts) => parts.contains(&Part::Learnt(what)),
         Piece::Message(_, pieces) => needs(pieces, what),
     })
-}
-
-/// The message with gRPC's bytes before it.
-pub fn framed(message: &[u8]) -> Bytes {
-    let mut frame = BytesMut::with_capacity(PREFIX + message.len());
-    frame.put_u8(0);
-    // A request beyond 4 GiB cannot be written on a command line.
-    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
-    frame.put_slice(message);
-    frame.freeze()
 }
 
 fn pieces(message: &'static Message, bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
@@ -435,11 +424,7 @@ mod tests {
             seed: 7,
             known,
         };
-        let frame = template.fill(&filling);
-        assert_eq!(frame[0], 0);
-        let length = u32::from_be_bytes(frame[1..PREFIX].try_into().unwrap());
-        assert_eq!(length as usize, frame.len() - PREFIX);
-        M::decode(frame.slice(PREFIX..)).unwrap()
+        M::decode(template.fill(&filling)).unwrap()
     }
 
     #[test]

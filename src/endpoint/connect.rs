@@ -5,7 +5,6 @@ use super::exec::ExecStream;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{Greeting, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
-use http::uri::{Authority, Scheme};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
@@ -98,39 +97,6 @@ impl Endpoint {
         let stream = connector.open(Greeting::Ignored).await?;
         Ok(Box::new(stream))
     }
-
-    /// One connection for a client of HTTP/2 that makes its own requests.
-    ///
-    /// # Errors
-    /// The typed reason why there is no connection.
-    pub async fn open_http2(&self, options: &ConnectOptions) -> Result<Http2Stream, EndpointError> {
-        let connector = Connector::new(self, options)?;
-        let (scheme, authority) = connector.origin();
-        let authority = authority.parse().map_err(|error| EndpointError::Syntax {
-            text: self.to_string(),
-            problem: format!("{authority:?} cannot be a request's authority ({error})"),
-        })?;
-        let scheme = match scheme {
-            "https" => Scheme::HTTPS,
-            _ => Scheme::HTTP,
-        };
-        let stream = connector.open(Greeting::Awaited).await?;
-        Ok(Http2Stream {
-            stream: Box::new(stream),
-            scheme,
-            authority,
-        })
-    }
-}
-
-/// A connection's bytes, and what its requests name as their origin.
-pub struct Http2Stream {
-    /// The bytes.
-    pub stream: Box<dyn ByteStream>,
-    /// http or https.
-    pub scheme: Scheme,
-    /// The host.
-    pub authority: Authority,
 }
 
 /// Opens connections to one endpoint.

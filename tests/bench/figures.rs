@@ -3,14 +3,12 @@
 //! Figures of two machines compare as multiples of an empty program's. Nothing is asserted: a busy machine is no defect.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-mod fast_driver;
 #[path = "../support/mod.rs"]
 mod support;
 
 use csi_proto::v1::{
     GetPluginInfoResponse, ListVolumesResponse, Volume, list_volumes_response::Entry,
 };
-use fast_driver::FastDriver;
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,43 +98,6 @@ fn main() {
         figure(&format!("{name}: size"), size, 8.0, "MB");
     }
     figure("csi-driver-nfs: idle", idle_driver(), 6.0, "MiB");
-    let (rate, per_cpu_second) = calls_under_load();
-    let name = "csi bench identity plugin-info, on one core";
-    figure(name, rate, 25_000.0, "/s");
-    figure(
-        "csi bench: calls for a second of its CPU time",
-        per_cpu_second,
-        25_000.0,
-        "",
-    );
-}
-
-/// Calls a second of one client on one core against a driver on another, and calls for each second of its CPU time. Where
-/// there is one core only, the second says what the first would be.
-fn calls_under_load() -> (f64, f64) {
-    let driver = FastDriver::start(&plugin_info());
-    let csi = Csi::at(&driver.endpoint());
-    let load = "identity plugin-info --concurrency 64 --warm-up 1s --duration 5s -o json";
-    let mut command = Command::new("taskset");
-    command
-        .args(["-c", "0", BINARY, "bench"])
-        .args(load.split(' '))
-        .env_clear()
-        .envs(
-            csi.command()
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
-    let before = cpu_of_children();
-    let output = command.output().unwrap();
-    let cpu = cpu_of_children() - before;
-    assert!(output.status.success(), "{output:?}");
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let side = &result["drivers"][0];
-    let rate = side["rpcs"][0]["perSecond"].as_f64().unwrap();
-    // The warm-up takes a sixth of the time.
-    let calls = rate * 6.0;
-    (rate, calls / cpu.as_secs_f64())
 }
 
 fn figure(name: &str, measured: f64, target: f64, unit: &str) {

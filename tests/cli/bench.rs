@@ -678,12 +678,6 @@ fn on_a_terminal_the_load_is_seen_while_it_runs() {
     terminal.expect("note: stopping");
     terminal.expect("LATENCY ");
     assert_eq!(terminal.ends().code(), Some(130));
-    for line in terminal.all().lines() {
-        assert!(
-            line.chars().count() <= 80 || line.starts_with("note: "),
-            "{line}"
-        );
-    }
 }
 
 #[test]
