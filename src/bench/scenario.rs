@@ -4,11 +4,12 @@
 //! Calls nothing; `side.rs` does.
 
 use super::flags::{BenchFlags, CycleFlags};
-use super::made::{MAKERS, maker};
+use super::made::{MAKERS, contents, maker};
 use super::template::{Learnt, Template, TemplateError};
 use crate::call;
 use crate::error::Error;
 use crate::rpc::flags::Context;
+use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::{tables, v1};
 use prost::Message;
@@ -103,17 +104,19 @@ impl Step {
     /// A step of a cycle, from a request whose texts have places; carries over the contexts that the RPC takes.
     fn typed(method: &'static Method, request: &impl Message) -> Result<Self, TemplateError> {
         let mut template = Template::new(method.request, &request.encode_to_vec())?;
-        for (name, what) in [
-            ("volume_context", Learnt::VolumeContext),
-            ("publish_context", Learnt::PublishContext),
-        ] {
-            if let Some(field) = method.request.field(name) {
-                template.carry(field.number, what);
-            }
-        }
+        carry_contexts(method, &mut template);
         let mut step = Self::new(method, vec![template]);
         step.prefix_names()?;
         Ok(step)
+    }
+
+    /// Lets a volume of this run bring its context along.
+    fn carry_contexts(&mut self) {
+        if self.all("volume_id", Template::holds_learnt) {
+            for template in &mut self.requests {
+                carry_contexts(self.method, template);
+            }
+        }
     }
 
     /// The request of the call of that number.
@@ -205,6 +208,18 @@ impl Step {
     }
 }
 
+/// Adds the contexts that were learnt, where the RPC takes them.
+fn carry_contexts(method: &Method, template: &mut Template) {
+    for (name, what) in [
+        ("volume_context", Learnt::VolumeContext),
+        ("publish_context", Learnt::PublishContext),
+    ] {
+        if let Some(field) = method.request.field(name) {
+            template.carry(field.number, what);
+        }
+    }
+}
+
 /// What one RPC as a load does. `context` is what its volumes are made with, where it needs some.
 ///
 /// # Errors
@@ -230,6 +245,7 @@ pub fn of_rpc(
     let requests = requests.map(|request| Template::new(method.request, &request.bytes));
     let mut step = Step::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
     step.guard(flags)?;
+    step.carry_contexts();
     // Only a cycle takes back what it made itself.
     step.undoes = None;
     step.undone = !flags.keep;
@@ -252,7 +268,7 @@ pub fn of_rpc(
         setup.push(Step::typed(&tables::NODE_NODE_GET_INFO, &request).map_err(usage)?);
     }
     if step.needs(Learnt::VolumeId) {
-        setup.push(volume_for_all(flags, context)?);
+        setup.push(volume_for_all(command, flags, context)?);
     }
     Ok(Scenario {
         setup,
@@ -261,14 +277,36 @@ pub fn of_rpc(
 }
 
 /// The volume that `{volume_id}` stands for.
-fn volume_for_all(flags: &BenchFlags, context: &Context) -> Result<Step, Error> {
+fn volume_for_all(
+    command: &call::Command,
+    flags: &BenchFlags,
+    context: &Context,
+) -> Result<Step, Error> {
     let method = &tables::CONTROLLER_CREATE_VOLUME;
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut request = match &flags.volume_request {
-        None => v1::CreateVolumeRequest {
-            volume_capabilities: context.default_capability.iter().cloned().collect(),
-            ..Default::default()
-        },
+        None => {
+            // What the load wants to do with it, the volume must be made for.
+            let mut capabilities = Vec::new();
+            for request in &command.calls.requests {
+                let (of, bytes) = (
+                    command.rpc.method.request,
+                    Bytes::copy_from_slice(&request.bytes),
+                );
+                for one in contents(of, &bytes, "volume_capability") {
+                    capabilities
+                        .push(v1::VolumeCapability::decode(one).map_err(|error| usage(&error))?);
+                }
+            }
+            capabilities.dedup();
+            if capabilities.is_empty() {
+                capabilities.extend(context.default_capability.clone());
+            }
+            v1::CreateVolumeRequest {
+                volume_capabilities: capabilities,
+                ..Default::default()
+            }
+        }
         Some(source) => {
             let document = source.read(method.request).map_err(|error| usage(&error))?;
             let bytes = csi_proto::json::encode(method.request, &document)

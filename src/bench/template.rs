@@ -136,9 +136,9 @@ impl Template {
         });
     }
 
-    /// Adds a field that holds what was learnt.
+    /// Adds a field that holds what was learnt; entries of a map that the request has already win over it.
     pub fn carry(&mut self, number: u32, what: Learnt) {
-        self.pieces.push(Piece::Learnt(number, what));
+        self.pieces.insert(0, Piece::Learnt(number, what));
         self.settle();
     }
 

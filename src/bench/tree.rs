@@ -44,7 +44,7 @@ Examples:
   csi bench identity plugin-info --concurrency 64 --duration 30s
   csi bench list-volumes --rate 100 --warm-up 5s -o json
   csi bench create-delete --concurrency 8 --count 1000 --params server=10.0.0.4,share=/export
-  csi bench node-publish '{volume_id}' --target-path '/mnt/bench/{run}-{n}' --count 500
+  csi bench node-publish '{volume_id}' --cap 5,mount --target-path '/mnt/bench/{run}-{n}' --count 500
   csi bench publish-unpublish --compare unix:///csi/new.sock";
 
 /// The command; its inner ones are built when it is used.

@@ -37,6 +37,7 @@ fn created(id: &str) -> Reply {
     Reply::message(&v1::CreateVolumeResponse {
         volume: Some(v1::Volume {
             volume_id: id.into(),
+            volume_context: [("of".to_owned(), id.to_owned())].into(),
             ..Default::default()
         }),
     })
@@ -218,6 +219,7 @@ fn a_volume_for_each_worker_stands_ready() {
             "NodePublishVolume" => {
                 let request: v1::NodePublishVolumeRequest = request.decode();
                 assert!(created.contains(&request.volume_id));
+                assert_eq!(request.volume_context["of"], request.volume_id);
             }
             _ => {}
         }
