@@ -22,6 +22,7 @@ mod tree;
 
 pub use tree::{Bench, command, task};
 
+use crate::arguments::duration;
 use crate::cli::Globals;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, code_number};
@@ -320,7 +321,11 @@ impl Run<'_> {
             line.push_str(&format!(", {} times", load::count(count)));
         }
         if let Some(duration) = limits.duration {
-            line.push_str(&format!(", for {}", load::time(duration)));
+            let duration = match duration.subsec_nanos() {
+                0 => duration::human(duration),
+                _ => load::time(duration),
+            };
+            line.push_str(&format!(", for {duration}"));
         }
         let all = side.scenario.setup.iter().chain(&side.scenario.cycle);
         let makes = all.filter_map(|step| step.makes).max();

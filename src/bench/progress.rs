@@ -41,7 +41,8 @@ impl Progress {
             false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(Some(WHOLE), target);
-        let style = ProgressStyle::with_template("{bar:16} {wide_msg}");
+        // Shorter than the line: a terminal that shows ^C behind it must not break it, or it could not be taken away.
+        let style = ProgressStyle::with_template("{bar:10} {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self {
             bar,

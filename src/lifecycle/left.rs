@@ -1,4 +1,5 @@
-//! What a lifecycle says about that which it leaves: in words, with the command that takes it back.
+//! What a lifecycle says about that which it leaves: in words, with the command that takes it back. A load makes its
+//! commands of the same words.
 //!
 //! Ids come from a driver: they are quoted for a shell, and escaped for a terminal.
 

@@ -230,6 +230,26 @@ fn a_volume_for_each_worker_stands_ready() {
     let first = names.iter().position(|name| name == "DeleteVolume");
     assert!(last < first, "{names:?}");
     assert_eq!(calls(&driver, "NodeUnpublishVolume"), 6);
+
+    // Made for what is done with it.
+    csi.run("bench node-publish {volume_id} --target-path '/mnt/{run}' --cap 5,block --count 1")
+        .succeeds();
+    let requests = driver.requests();
+    let last = requests
+        .iter()
+        .rfind(|request| request.method().name == "CreateVolume");
+    let last: v1::CreateVolumeRequest = last.unwrap().decode();
+    let capability = capability_of(&last);
+    assert_eq!(capability, (5, true));
+}
+
+/// The access mode that a volume is created for, and whether as a device.
+fn capability_of(request: &v1::CreateVolumeRequest) -> (i32, bool) {
+    use v1::volume_capability::AccessType;
+    assert_eq!(request.volume_capabilities.len(), 1);
+    let one = &request.volume_capabilities[0];
+    let mode = one.access_mode.as_ref().unwrap().mode;
+    (mode, matches!(one.access_type, Some(AccessType::Block(_))))
 }
 
 #[test]
