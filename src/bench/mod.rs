@@ -24,7 +24,7 @@ pub use tree::{Bench, command, task};
 
 use crate::arguments::duration;
 use crate::cli::Globals;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, EndpointKind};
 use crate::error::{Error, code_number};
 use crate::interrupt::Signals;
 use crate::output::{self, Format, load, terminal};
@@ -76,7 +76,9 @@ pub fn run(bench: &Bench, globals: &Globals, ground: &Ground) -> Result<(), Erro
         .map(parsed)
         .transpose()?;
     if prepared.publishes(bench) && !ground.in_shell {
-        for endpoint in &endpoints {
+        // One namespace is enough for both.
+        let embedded = |endpoint: &&Endpoint| endpoint.kind() == EndpointKind::Embedded;
+        if let Some(endpoint) = endpoints.iter().find(embedded) {
             run::private_mounts(endpoint)?;
         }
     }
