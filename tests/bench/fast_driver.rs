@@ -55,11 +55,18 @@ async fn serve(stream: tokio::net::UnixStream, frame: Bytes) {
     head.headers_mut().insert("content-type", kind);
     let mut trailers = http::HeaderMap::new();
     trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
-    while let Some(Ok((_, mut answer))) = connection.accept().await {
-        let sent = answer.send_response(head.clone(), false);
-        if let Ok(mut body) = sent {
-            let _ = body.send_data(frame.clone(), false);
-            let _ = body.send_trailers(trailers.clone());
-        }
+    while let Some(Ok((request, mut answer))) = connection.accept().await {
+        let (head, frame, trailers) = (head.clone(), frame.clone(), trailers.clone());
+        tokio::spawn(async move {
+            // A stream whose request was not read to its end would be reset, and too many of these end the connection.
+            let mut request = request.into_body();
+            while let Some(Ok(part)) = request.data().await {
+                let _ = request.flow_control().release_capacity(part.len());
+            }
+            if let Ok(mut body) = answer.send_response(head, false) {
+                let _ = body.send_data(frame, false);
+                let _ = body.send_trailers(trailers);
+            }
+        });
     }
 }
