@@ -5,6 +5,7 @@
 use crate::arguments::duration;
 use crate::arguments::map::Map;
 use crate::arguments::metadata;
+use crate::bench::{self, Bench};
 use crate::call::Forgives;
 use crate::call_log::Log;
 use crate::completion::Shell;
@@ -153,6 +154,8 @@ pub enum Task {
     },
     /// `csi lifecycle`.
     Lifecycle(LifecycleFlags),
+    /// `csi bench`.
+    Bench(Box<Bench>),
     /// `csi proxy --stdio SOCKET`.
     Relay(String),
     /// `csi completions SHELL`.
@@ -341,6 +344,7 @@ pub fn command(name: &'static str) -> Command {
             )
             .defer(described::<LifecycleFlags>),
     )
+    .subcommand(bench::command())
     .subcommand(
         Command::new("proxy")
             .about("Carry a connection between stdin and stdout and a driver's socket")
@@ -421,6 +425,7 @@ pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
     let (name, inner) = matches.subcommand().ok_or_else(missing)?;
     match name {
         "lifecycle" => return LifecycleFlags::from_arg_matches(inner).map(Task::Lifecycle),
+        "bench" => return bench::task(inner).map(|bench| Task::Bench(Box::new(bench))),
         "proxy" => {
             return RelayFlags::from_arg_matches(inner).map(|flags| Task::Relay(flags.stdio));
         }

@@ -3,6 +3,7 @@
 //! Owns the order parse, run, exit code. Must not know what any command does.
 
 mod arguments;
+mod bench;
 mod call;
 mod call_log;
 mod cli;

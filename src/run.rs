@@ -15,7 +15,7 @@ use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
-use crate::{completion, proxy, shell, wait};
+use crate::{bench, completion, proxy, shell, wait};
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::v1::VolumeCapability;
 use std::future::Future;
@@ -87,6 +87,7 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
 pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Error> {
     match task {
         Task::Lifecycle(flags) => lifecycle(&flags, globals, ground),
+        Task::Bench(bench) => bench::run(&bench, globals, ground),
         Task::Completions(shell) => {
             let script = completion::script(shell, ground.name);
             let script =
@@ -157,7 +158,25 @@ pub fn command(
         RequestFlags::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))?;
     let doing = format!("{} {}", group.name, rpc.verb());
     let context = context(&flags, rpc, ground).map_err(|error| error.doing(&doing))?;
-    let calls = (rpc.calls)(matches, &context).map_err(|error| match error {
+    command_in(group, rpc, matches, globals, ground, &context)
+}
+
+/// As [`command`], with what its requests are built from.
+///
+/// # Errors
+/// As [`command`].
+pub fn command_in(
+    group: &'static Group,
+    rpc: &'static Rpc,
+    matches: &ArgMatches,
+    globals: &Globals,
+    ground: &Ground,
+    context: &Context,
+) -> Result<Command, Error> {
+    let flags =
+        RequestFlags::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))?;
+    let doing = format!("{} {}", group.name, rpc.verb());
+    let calls = (rpc.calls)(matches, context).map_err(|error| match error {
         RequestError::Base(_) => Error::local(error.to_string()),
         _ => Error::usage(error.to_string()),
     });
@@ -175,7 +194,10 @@ pub fn command(
 }
 
 /// What requests are built from beside their own flags.
-fn context(flags: &RequestFlags, rpc: &Rpc, ground: &Ground) -> Result<Context, Error> {
+///
+/// # Errors
+/// When `--request` or the secrets are not usable.
+pub fn context(flags: &RequestFlags, rpc: &Rpc, ground: &Ground) -> Result<Context, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
     let secrets_file = flags
@@ -203,7 +225,10 @@ fn context(flags: &RequestFlags, rpc: &Rpc, ground: &Ground) -> Result<Context, 
 }
 
 /// The secrets of the environment, then those of a file, then those typed in.
-fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
+///
+/// # Errors
+/// When they cannot be read.
+pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut all = Secrets::from_environment().map_err(|error| usage(&error))?;
     if let Some(file) = file {
@@ -417,7 +442,10 @@ fn block_on(ground: &Ground, work: impl Future<Output = Result<(), Error>>) -> R
 }
 
 /// One thread: starting more costs more than a call.
-fn runtime() -> Result<Runtime, Error> {
+///
+/// # Errors
+/// When the system refuses.
+pub fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_current_thread().enable_all().build();
     built.map_err(|error| Error::because("the program cannot start", &error))
 }

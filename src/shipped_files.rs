@@ -3,6 +3,7 @@
 
 use crate::cli;
 use crate::completion::{Shell, kubectl, script};
+use crate::rpc::GROUPS;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -42,9 +43,15 @@ fn man_pages(command: &clap::Command, name: &str, files: &mut BTreeMap<PathBuf, 
     for inner in command
         .get_subcommands()
         .filter(|inner| !inner.is_hide_set())
+        // What a load calls has its page already.
+        .filter(|inner| name != "csi-bench" || !is_group(inner.get_name()))
     {
         man_pages(inner, &format!("{name}-{}", inner.get_name()), files);
     }
+}
+
+fn is_group(name: &str) -> bool {
+    GROUPS.iter().any(|group| group.name == name)
 }
 
 #[test]

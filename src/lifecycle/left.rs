@@ -1,4 +1,5 @@
-//! What a lifecycle says about that which it leaves: in words, with the command that takes it back.
+//! What a lifecycle says about that which it leaves: in words, with the command that takes it back. A load makes its
+//! commands of the same words.
 //!
 //! Ids come from a driver: they are quoted for a shell, and escaped for a terminal.
 
@@ -35,7 +36,7 @@ impl<W: Write> Lifecycle<'_, W> {
 }
 
 /// The beginning of a command for that driver.
-fn csi(endpoint: &Endpoint, secrets_file: Option<&str>) -> String {
+pub fn csi(endpoint: &Endpoint, secrets_file: Option<&str>) -> String {
     let mut command = format!("csi -e {}", word(&endpoint.to_string()));
     // Secrets that came on stdin are gone.
     if let Some(file) = secrets_file.filter(|file| *file != "-") {
@@ -111,14 +112,14 @@ fn arguments(request: &v1::CreateVolumeRequest) -> String {
 }
 
 /// A name or id at the end of a command.
-fn subject(text: &str) -> String {
+pub fn subject(text: &str) -> String {
     // One that begins like a flag is none.
     let end_of_flags = if text.starts_with('-') { "-- " } else { "" };
     format!("{end_of_flags}{}", word(text))
 }
 
 /// `text` as one word for a shell, safe to show.
-fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     if let (Ok(quoted), true) = (shlex::try_quote(text), escaped(text) == text) {
         return quoted.into_owned();
     }

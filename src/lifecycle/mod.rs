@@ -8,7 +8,7 @@ mod ask;
 mod calls;
 mod data;
 mod flags;
-mod left;
+pub mod left;
 mod undo;
 mod volume;
 mod writer;

@@ -6,6 +6,7 @@
 pub mod cell;
 pub mod csc;
 pub mod json;
+pub mod load;
 pub mod redirect;
 pub mod steps;
 pub mod table;

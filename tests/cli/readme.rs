@@ -11,9 +11,9 @@ fn readme() -> String {
 }
 
 /// The commands of the recorded session, with the lines that each printed.
-fn session() -> Vec<(String, Vec<String>)> {
+fn session(heading: &str) -> Vec<(String, Vec<String>)> {
     let text = readme();
-    let section = text.split("## Five minutes").nth(1).unwrap();
+    let section = text.split(heading).nth(1).unwrap();
     let block = section.split("```console\n").nth(1).unwrap();
     let block = block.split("```").next().unwrap();
     let mut session: Vec<(String, Vec<String>)> = Vec::new();
@@ -40,15 +40,31 @@ fn stable(line: &str) -> Vec<String> {
 
 #[test]
 fn the_five_minutes_run_as_recorded() {
+    runs_as_recorded("## Five minutes", 10, stable);
+}
+
+#[test]
+fn the_loads_run_as_recorded() {
+    // How many bars there are, and how long, is a matter of the machine.
+    runs_as_recorded("## A driver under load", 3, |line| match line {
+        line if line.contains(['█', '▉', '▊', '▋', '▌', '▍', '▎', '▏']) => {
+            Vec::new()
+        }
+        line => stable(line),
+    });
+}
+
+/// Runs the session below a heading, which has more than `least` commands, and compares what is left of each line.
+fn runs_as_recorded(heading: &str, least: usize, stable: impl Fn(&str) -> Vec<String>) {
     let csi = Csi::new();
     let home = csi.home();
     let binary = Path::new(env!("CARGO_BIN_EXE_csi")).parent().unwrap();
-    let session = session();
-    assert!(session.len() > 10);
+    let session = session(heading);
+    assert!(session.len() > least);
     let mut script = String::new();
     for (command, _) in &session {
-        // Every test has its own target path; a mark tells the outputs apart.
-        let command = command.replace("/tmp/pvc-1", &home.join("pvc-1").display().to_string());
+        // Every test has its own paths; a mark tells the outputs apart.
+        let command = command.replace("/tmp/", &format!("{}/", home.display()));
         script.push_str(&format!(
             "{command}\nset -- $?\necho '=== end'\n(exit $1)\n"
         ));
@@ -59,17 +75,20 @@ fn the_five_minutes_run_as_recorded() {
         .env("HOME", home)
         .env("TMPDIR", home)
         .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+        .current_dir(home)
         .output()
         .unwrap();
     let text = String::from_utf8(run.stdout).unwrap();
     let outputs: Vec<&str> = text.split("=== end\n").collect();
-    for ((command, recorded), output) in session.iter().zip(outputs) {
-        let printed: Vec<Vec<String>> = output
-            .lines()
+    let shape = |lines: &mut dyn Iterator<Item = &str>| -> Vec<Vec<String>> {
+        let lines = lines
             .filter(|line| !line.starts_with("note: "))
-            .map(stable)
-            .collect();
-        let recorded: Vec<Vec<String>> = recorded.iter().map(|line| stable(line)).collect();
+            .map(&stable);
+        lines.filter(|words| !words.is_empty()).collect()
+    };
+    for ((command, recorded), output) in session.iter().zip(outputs) {
+        let printed = shape(&mut output.lines());
+        let recorded = shape(&mut recorded.iter().map(String::as_str));
         assert_eq!(printed, recorded, "$ {command}\n{text}");
     }
 }

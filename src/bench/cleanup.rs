@@ -1,0 +1,230 @@
+//! Takes back what a load has made: in an order in which nothing is taken from under something else, several at a time,
+//! again after what may pass; and says what stays, with the command lines that take it back.
+
+use super::client::Outcome;
+use super::made::{Key, MAKERS, Maker, Thing, contents};
+use super::side::{Side, lock};
+use crate::lifecycle::left::{csi, subject, word};
+use crate::output::json;
+use crate::output::text::escaped;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use csi_proto::value::Secrets;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+/// How long a single try may take at least: the user's --timeout may be meant to fail.
+const TRY_AT_LEAST: Duration = Duration::from_secs(10);
+
+/// The pauses between tries.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_millis(1000),
+    Duration::from_millis(2000),
+];
+
+/// How many are taken back at a time, unless the load had more workers.
+pub const AT_A_TIME: usize = 8;
+
+/// Why something stays: the RPC that failed, its code and the driver's words.
+type Reason = String;
+
+/// Takes everything back; returns the lines that say what stays.
+pub async fn clean(side: &Arc<Side>, at_a_time: usize, secrets_file: Option<&str>) -> Vec<String> {
+    let stuck: Arc<Mutex<BTreeSet<Bytes>>> = Arc::default();
+    let reasons: Arc<Mutex<Vec<(Key, Reason)>>> = Arc::default();
+    for maker in 0..MAKERS.len() {
+        let waiting = Arc::new(Mutex::new(side.made().of(maker)));
+        let mut all = JoinSet::new();
+        for lane in 0..at_a_time {
+            let (side, waiting) = (Arc::clone(side), Arc::clone(&waiting));
+            let (stuck, reasons) = (Arc::clone(&stuck), Arc::clone(&reasons));
+            all.spawn(async move {
+                loop {
+                    let next = lock(&waiting).pop();
+                    let Some((key, thing)) = next else { return };
+                    match take_back(&side, lane, &key, &thing, &stuck).await {
+                        Ok(()) => side.gone(&key),
+                        Err(reason) => {
+                            lock(&stuck).extend(volumes(&MAKERS[key.0], &key.1));
+                            lock(&reasons).push((key, reason));
+                        }
+                    }
+                }
+            });
+        }
+        while all.join_next().await.is_some() {}
+    }
+    let reasons = std::mem::take(&mut *lock(&reasons));
+    let lines = reasons.iter().map(|(key, reason)| {
+        let thing = side.made().of(key.0).into_iter().find(|(of, _)| of == key);
+        let thing = thing.map(|(_, thing)| thing).unwrap_or_default();
+        format!("{}{reason}", left(side, key, &thing, secrets_file))
+    });
+    lines.collect()
+}
+
+/// The lines that say what is there, without having tried to take it back.
+pub fn untouched(side: &Side, secrets_file: Option<&str>) -> Vec<String> {
+    let made = side.made();
+    let all = (0..MAKERS.len()).flat_map(|maker| made.of(maker));
+    let all: Vec<_> = all.collect();
+    drop(made);
+    let lines = all
+        .iter()
+        .map(|(key, thing)| left(side, key, thing, secrets_file));
+    lines.collect()
+}
+
+/// The volume that a thing belongs to.
+fn volumes(maker: &Maker, request: &Bytes) -> Vec<Bytes> {
+    contents(maker.method.request, request, "volume_id")
+}
+
+async fn take_back(
+    side: &Side,
+    lane: usize,
+    key: &Key,
+    thing: &Thing,
+    stuck: &Mutex<BTreeSet<Bytes>>,
+) -> Result<(), Reason> {
+    let maker = &MAKERS[key.0];
+    let mut reply = thing.reply.clone();
+    if maker.needs_reply() && reply.is_none() {
+        // The same name and arguments lead to the same thing.
+        let outcome = patiently(side, lane, maker.method, &key.1).await;
+        match outcome.code {
+            Code::Ok => {
+                // Known from now on, also to what is said when it cannot be taken back.
+                side.made().asked(key.clone());
+                side.made().answered(key, Code::Ok, &outcome.reply);
+                reply = Some(outcome.reply);
+            }
+            code if says_no(code) => return Ok(()),
+            _ => return Err(reason(maker.method, &outcome)),
+        }
+    }
+    let Some(request) = maker.undoing(&key.1, reply.as_ref()) else {
+        return Err(format!("; {}: the reply has no id", maker.method.name));
+    };
+    let in_use = contents(maker.undo.request, &request, "volume_id");
+    if in_use.iter().any(|volume| lock(stuck).contains(volume)) {
+        return Err("; not tried: it may still be published".to_owned());
+    }
+    let outcome = patiently(side, lane, maker.undo, &request).await;
+    match outcome.code {
+        // What is not there needs not to be taken back.
+        Code::Ok | Code::NotFound => Ok(()),
+        _ => {
+            lock(stuck).extend(in_use);
+            Err(reason(maker.undo, &outcome))
+        }
+    }
+}
+
+/// Whether the code of a repeated call tells that nothing was made.
+fn says_no(code: Code) -> bool {
+    matches!(
+        code,
+        Code::InvalidArgument | Code::OutOfRange | Code::Unimplemented | Code::NotFound
+    )
+}
+
+fn reason(method: &Method, outcome: &Outcome) -> Reason {
+    let code = crate::error::code_name(outcome.code);
+    format!("; {}: {code}: {}", method.name, escaped(&outcome.message))
+}
+
+/// One call, again after what may pass.
+async fn patiently(side: &Side, lane: usize, method: &'static Method, message: &Bytes) -> Outcome {
+    let client = side.client(method);
+    let limit = client.timeout().map(|limit| limit.max(TRY_AT_LEAST));
+    let mut pauses = PAUSES.into_iter();
+    loop {
+        let outcome = client
+            .call_within(limit, lane, method, message.clone())
+            .await;
+        let passes = matches!(
+            outcome.code,
+            Code::Aborted | Code::Unavailable | Code::DeadlineExceeded
+        );
+        match pauses.next().filter(|_| passes) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return outcome,
+        }
+    }
+}
+
+/// What stays, with the command that takes it back.
+fn left(side: &Side, key: &Key, thing: &Thing, secrets_file: Option<&str>) -> String {
+    let maker = &MAKERS[key.0];
+    match maker.undoing(&key.1, thing.reply.as_ref()) {
+        Some(request) => format!(
+            "left: a {}: {}",
+            maker.noun.0,
+            command(side, maker.undo, &request, secrets_file)
+        ),
+        None => {
+            let document = json::Document {
+                message: maker.method.request,
+                bytes: &key.1,
+                secrets: Secrets::Omit,
+            };
+            let mut text = Vec::new();
+            // A vector takes every byte, and the request was made here.
+            let _ = json::line(&document, &mut text);
+            let text = String::from_utf8_lossy(&text);
+            let begin = begin(side, maker.method, secrets_file);
+            format!(
+                "left: perhaps a {}: {begin} --request {} tells its id, {} ID deletes it",
+                maker.noun.0,
+                word(text.trim_end()),
+                self::begin(side, maker.undo, secrets_file),
+            )
+        }
+    }
+}
+
+/// The beginning of a command that calls `method`.
+fn begin(side: &Side, method: &'static Method, secrets_file: Option<&str>) -> String {
+    let takes_secrets = method.request.field("secrets").is_some();
+    let mut command = csi(
+        &side.client(method).endpoint,
+        secrets_file.filter(|_| takes_secrets),
+    );
+    if let Some((group, rpc)) = crate::rpc::of_method(method) {
+        let _ = write!(command, " {} {}", group.name, rpc.verb());
+    }
+    command
+}
+
+/// The command that sends a request whose fields are texts.
+fn command(
+    side: &Side,
+    method: &'static Method,
+    request: &Bytes,
+    secrets_file: Option<&str>,
+) -> String {
+    let mut command = begin(side, method, secrets_file);
+    let mut subjects = String::new();
+    for field in method.request.fields.iter().filter(|field| !field.secret) {
+        let contents = contents(method.request, request, field.name);
+        for content in contents {
+            let text = String::from_utf8_lossy(&content);
+            match field.name {
+                "volume_id" | "snapshot_id" | "group_snapshot_id" => {
+                    let _ = write!(subjects, " {}", subject(&text));
+                }
+                name => {
+                    let _ = write!(command, " --{} {}", name.replace('_', "-"), word(&text));
+                }
+            }
+        }
+    }
+    command + &subjects
+}

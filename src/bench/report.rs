@@ -1,0 +1,161 @@
+//! From what was counted to what is shown.
+
+use super::compare;
+use super::side::Side;
+use super::tally::{Row, Tally};
+use crate::error::code_name;
+use crate::output::load;
+use std::time::Duration;
+use tonic::Code;
+
+/// The most bars of a histogram.
+const BARS: usize = 14;
+
+/// Where bars may end, in each power of ten: the finest that needs not too many bars is taken.
+const SERIES: [&[f64]; 5] = [
+    &[
+        1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0,
+        6.0, 7.0, 8.0, 9.0,
+    ],
+    &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
+    &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+    &[1.0, 2.0, 5.0],
+    &[1.0],
+];
+
+/// The names of the rows that count: the steps, and the cycle where there is more than one.
+pub fn names(side: &Side) -> Vec<String> {
+    let steps = side
+        .scenario
+        .cycle
+        .iter()
+        .map(|step| step.method.name.to_owned());
+    let mut names: Vec<String> = steps.collect();
+    if names.len() > 1 {
+        names.push("cycle".to_owned());
+    }
+    names
+}
+
+/// What came of one driver, of all its turns.
+pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
+    let names = names(side);
+    let mut all = Tally::new(side.scenario.cycle.len());
+    for turn in turns {
+        all.merge(turn);
+    }
+    let steps = &side.scenario.cycle;
+    let errors = all.errors.iter().filter_map(|((step, code), failures)| {
+        Some(load::Failure {
+            rpc: steps.get(*step)?.method.name,
+            code: code_name(Code::from_i32(i32::from(*code))),
+            calls: failures.calls,
+            example: failures.example.clone(),
+        })
+    });
+    let mut errors: Vec<_> = errors.collect();
+    errors.sort_by_key(|failure| std::cmp::Reverse(failure.calls));
+    load::Side {
+        endpoint: side.node.endpoint.to_string(),
+        elapsed: all.elapsed,
+        unsent: all.unsent,
+        rows: names
+            .into_iter()
+            .zip(&all.rows)
+            .map(|(name, counted)| row(name, counted))
+            .collect(),
+        errors,
+    }
+}
+
+fn row(name: String, row: &Row) -> load::Row {
+    let latency = (row.calls() > 0).then(|| {
+        let of = |quantile| row.quantile(quantile);
+        [
+            row.min(),
+            row.mean(),
+            of(0.5),
+            of(0.9),
+            of(0.99),
+            of(0.999),
+            row.max(),
+        ]
+    });
+    let bars = match latency {
+        None => Vec::new(),
+        Some(_) => {
+            let ends = ends(row.min(), row.max());
+            let starts = std::iter::once(Duration::ZERO).chain(ends.iter().copied());
+            let bars = starts.zip(&ends);
+            bars.map(|(from, to)| (*to, row.between(from, *to)))
+                .collect()
+        }
+    };
+    load::Row {
+        name,
+        calls: row.calls(),
+        failed: row.failed,
+        latency,
+        bars,
+    }
+}
+
+/// How the second side compares with the first.
+pub fn ratios(first: &Side, turns: &[Vec<Tally>]) -> Vec<load::Ratio> {
+    match turns {
+        [a, b] => compare::ratios(&names(first), a, b),
+        _ => Vec::new(),
+    }
+}
+
+/// Where the bars end that hold everything from `min` to `max`.
+fn ends(min: Duration, max: Duration) -> Vec<Duration> {
+    let (min, max) = (min.as_nanos() as f64, max.as_nanos() as f64);
+    let mut ends = Vec::new();
+    for series in SERIES {
+        ends.clear();
+        'powers: for power in 0..18 {
+            for step in series {
+                let end = (step * 10_f64.powi(power)).round();
+                if end < min {
+                    continue;
+                }
+                ends.push(Duration::from_nanos(end as u64));
+                if end >= max || ends.len() > BARS {
+                    break 'powers;
+                }
+            }
+        }
+        if ends.len() <= BARS {
+            break;
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_end_at_round_numbers_and_hold_everything() {
+        let nanoseconds = Duration::from_nanos;
+        for (min, max) in [
+            (1, 1),
+            (0, 0),
+            (123_456, 130_000),
+            (100_000, 150_000),
+            (80_000, 3_000_000),
+            (1_000, 60_000_000_000),
+            (1, 3_600_000_000_000),
+        ] {
+            let ends = ends(nanoseconds(min), nanoseconds(max));
+            assert!((1..=BARS).contains(&ends.len()), "{min} {max}: {ends:?}");
+            assert!(ends[0] >= nanoseconds(min) && ends[ends.len() - 1] >= nanoseconds(max));
+            assert!(ends.is_sorted_by(|a, b| a < b), "{ends:?}");
+        }
+        let some = ends(nanoseconds(110_000), nanoseconds(190_000));
+        assert_eq!(some[0], nanoseconds(110_000));
+        assert_eq!(some.len(), 9, "{some:?}");
+    }
+}

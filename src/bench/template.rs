@@ -1,0 +1,559 @@
+//! Requests with places to fill in: `{n}`, `{n%K}`, `{worker}`, `{run}`, `{random}`, `{volume_id}` and the like in any text
+//! of a request, `{{` and `}}` for braces that are meant.
+//!
+//! A request is taken apart once; what has no place in it stays the bytes that it was. Secrets are sent as they are. Owns
+//! the syntax; knows no flag, and calls nothing.
+
+use bytes::Bytes;
+use csi_proto::schema::{Kind, Message};
+use csi_proto::wire::{self, Raw, WireError};
+use thiserror::Error;
+
+/// The places and what each stands for, for help and errors.
+pub const PLACES: &str = "{n} (the number of the call), {n%K} (its remainder by K), {worker}, {run}, {random}, \
+     {volume_id}, {snapshot_id}, {group_snapshot_id} or {node_id}";
+
+/// A text that cannot be filled in.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum TemplateError {
+    /// A name that stands for nothing.
+    #[error("{{{0}}} stands for nothing: write {PLACES}; for a brace itself write {{{{ or }}}}")]
+    Unknown(String),
+    /// A brace alone.
+    #[error("{0:?} has a brace without its partner: for a brace itself write {{{{ or }}}}")]
+    Unbalanced(String),
+    /// Not a request.
+    #[error("the request cannot be read back: {0}")]
+    Wire(#[from] WireError),
+}
+
+/// What one call or reply told that a later one may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learnt {
+    /// A volume's id.
+    VolumeId,
+    /// A volume's context, entry by entry.
+    VolumeContext,
+    /// The context that a controller's publish gave, entry by entry.
+    PublishContext,
+    /// A snapshot's id.
+    SnapshotId,
+    /// A group snapshot's id.
+    GroupSnapshotId,
+    /// The node's id.
+    NodeId,
+}
+
+const LEARNT: usize = 6;
+
+/// Everything learnt so far, as the contents of fields.
+#[derive(Clone, Debug, Default)]
+pub struct Knowledge([Vec<Bytes>; LEARNT]);
+
+impl Knowledge {
+    /// The contents of what was learnt; empty for nothing.
+    pub fn get(&self, what: Learnt) -> &[Bytes] {
+        &self.0[what as usize]
+    }
+
+    /// Learns.
+    pub fn set(&mut self, what: Learnt, contents: Vec<Bytes>) {
+        self.0[what as usize] = contents;
+    }
+}
+
+/// What the places are filled in with.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling<'a> {
+    /// The number of the call, from 0.
+    pub number: u64,
+    /// The number of the worker, from 0.
+    pub worker: usize,
+    /// The id of the run.
+    pub run: &'a str,
+    /// The seed of `{random}`.
+    pub seed: u64,
+    /// What was learnt.
+    pub known: &'a Knowledge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Number,
+    Remainder(u64),
+    Worker,
+    Run,
+    Random,
+    Learnt(Learnt),
+}
+
+/// A text, taken apart.
+type Parts = Vec<Part>;
+
+#[derive(Clone, Debug)]
+enum Piece {
+    /// Fields as they stand.
+    Bytes(Vec<u8>),
+    Text(u32, Parts),
+    Message(u32, Vec<Piece>),
+    /// A field for each content.
+    Learnt(u32, Learnt),
+}
+
+/// A request, taken apart.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pieces: Vec<Piece>,
+    /// The whole, where nothing is to be filled in.
+    whole: Option<Bytes>,
+}
+
+impl Template {
+    /// Takes apart the bytes of a `message`.
+    ///
+    /// # Errors
+    /// When a text has a place that does not exist.
+    pub fn new(message: &'static Message, bytes: &[u8]) -> Result<Self, TemplateError> {
+        let mut template = Self {
+            pieces: pieces(message, bytes)?,
+            whole: None,
+        };
+        template.settle();
+        Ok(template)
+    }
+
+    fn settle(&mut self) {
+        let fixed = |piece: &Piece| matches!(piece, Piece::Bytes(_));
+        self.whole = self.pieces.iter().all(fixed).then(|| {
+            let mut bytes = Vec::new();
+            for piece in &self.pieces {
+                if let Piece::Bytes(piece) = piece {
+                    bytes.extend_from_slice(piece);
+                }
+            }
+            Bytes::from(bytes)
+        });
+    }
+
+    /// Adds a field that holds what was learnt; entries of a map that the request has already win over it.
+    pub fn carry(&mut self, number: u32, what: Learnt) {
+        self.pieces.insert(0, Piece::Learnt(number, what));
+        self.settle();
+    }
+
+    /// Puts `prefix` before a text of the request itself, which then has one.
+    ///
+    /// # Errors
+    /// As [`Template::new`], for the prefix.
+    pub fn prefix(&mut self, number: u32, prefix: &str) -> Result<(), TemplateError> {
+        let mut parts = parse(prefix)?;
+        let mut rest = Vec::new();
+        for piece in std::mem::take(&mut self.pieces) {
+            match piece {
+                // The last occurrence of a field counts.
+                Piece::Text(of, text) if of == number => {
+                    parts.truncate(parse(prefix)?.len());
+                    parts.extend(text);
+                }
+                Piece::Bytes(bytes) => {
+                    let mut kept = Vec::new();
+                    for field in wire::fields(&bytes) {
+                        match field? {
+                            (of, Raw::Bytes(text)) if of == number => {
+                                parts.truncate(parse(prefix)?.len());
+                                parts.push(Part::Text(String::from_utf8_lossy(text).into_owned()));
+                            }
+                            (of, raw) => put(&mut kept, of, raw),
+                        }
+                    }
+                    rest.push(Piece::Bytes(kept));
+                }
+                piece => rest.push(piece),
+            }
+        }
+        rest.insert(0, Piece::Text(number, parts));
+        self.pieces = rest;
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether a text of the request itself differs from call to call, or from run to run.
+    pub fn is_own(&self, number: u32) -> bool {
+        self.holds(number, |part| {
+            matches!(
+                part,
+                Part::Number | Part::Remainder(_) | Part::Run | Part::Random | Part::Worker
+            )
+        })
+    }
+
+    /// Whether a text of the request itself holds what was learnt.
+    pub fn holds_learnt(&self, number: u32) -> bool {
+        self.holds(number, |part| matches!(part, Part::Learnt(_)))
+    }
+
+    /// Whether a text of the request itself holds the id of the run.
+    pub fn holds_run(&self, number: u32) -> bool {
+        self.holds(number, |part| *part == Part::Run)
+    }
+
+    fn holds(&self, number: u32, wanted: impl Fn(&Part) -> bool) -> bool {
+        self.pieces.iter().any(|piece| {
+            matches!(piece, Piece::Text(of, parts) if *of == number && parts.iter().any(&wanted))
+        })
+    }
+
+    /// Whether anything in it needs what `what` says.
+    pub fn needs(&self, what: Learnt) -> bool {
+        needs(&self.pieces, what)
+    }
+
+    /// The request's bytes.
+    pub fn fill(&self, filling: &Filling<'_>) -> Bytes {
+        if let Some(whole) = &self.whole {
+            return whole.clone();
+        }
+        let mut out = Vec::with_capacity(128);
+        fill(&self.pieces, filling, &mut out);
+        Bytes::from(out)
+    }
+}
+
+fn needs(pieces: &[Piece], what: Learnt) -> bool {
+    pieces.iter().any(|piece| match piece {
+        Piece::Bytes(_) | Piece::Learnt(..) => false,
+        Piece::Text(_, parts) => parts.contains(&Part::Learnt(what)),
+        Piece::Message(_, pieces) => needs(pieces, what),
+    })
+}
+
+fn pieces(message: &'static Message, bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut plain = Vec::new();
+    for field in wire::fields(bytes) {
+        let (number, raw) = field?;
+        let known = message.fields.iter().find(|field| field.number == number);
+        let piece = match (known, raw) {
+            (Some(field), Raw::Bytes(text)) if !field.secret => match field.kind {
+                Kind::Message(of) => {
+                    let inner = self::pieces(of, text)?;
+                    variable(&inner).then_some(Piece::Message(number, inner))
+                }
+                Kind::String if field.cardinality == csi_proto::schema::Cardinality::Map => {
+                    let inner = entry(text)?;
+                    variable(&inner).then_some(Piece::Message(number, inner))
+                }
+                Kind::String => text_piece(number, text)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        match piece {
+            None => put(&mut plain, number, raw),
+            Some(piece) => {
+                if !plain.is_empty() {
+                    pieces.push(Piece::Bytes(std::mem::take(&mut plain)));
+                }
+                pieces.push(piece);
+            }
+        }
+    }
+    if !plain.is_empty() {
+        pieces.push(Piece::Bytes(plain));
+    }
+    Ok(pieces)
+}
+
+/// An entry of a map: the key is field 1 and the value field 2, both text.
+fn entry(bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    for field in wire::fields(bytes) {
+        let (number, raw) = field?;
+        let piece = match raw {
+            Raw::Bytes(text) => text_piece(number, text)?,
+            _ => None,
+        };
+        pieces.push(piece.unwrap_or_else(|| {
+            let mut plain = Vec::new();
+            put(&mut plain, number, raw);
+            Piece::Bytes(plain)
+        }));
+    }
+    Ok(pieces)
+}
+
+fn variable(pieces: &[Piece]) -> bool {
+    pieces.iter().any(|piece| !matches!(piece, Piece::Bytes(_)))
+}
+
+/// `None` for a text without braces.
+fn text_piece(number: u32, text: &[u8]) -> Result<Option<Piece>, TemplateError> {
+    match std::str::from_utf8(text) {
+        Ok(text) if text.contains(['{', '}']) => Ok(Some(Piece::Text(number, parse(text)?))),
+        _ => Ok(None),
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
+    match raw {
+        Raw::Varint(value) => wire::put_varint(out, number, value),
+        Raw::Bytes(bytes) => wire::put_bytes(out, number, bytes),
+        // No field of CSI is of these; requests are made here, from its fields.
+        Raw::Fixed64(_) | Raw::Fixed32(_) => {}
+    }
+}
+
+/// Takes a text apart.
+fn parse(text: &str) -> Result<Parts, TemplateError> {
+    let unbalanced = || TemplateError::Unbalanced(text.to_owned());
+    let mut parts = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        plain.push_str(&rest[..at]);
+        let brace = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix(brace) {
+            plain.push_str(brace);
+            rest = after;
+            continue;
+        }
+        if brace == "}" {
+            return Err(unbalanced());
+        }
+        let (name, after) = rest.split_once('}').ok_or_else(unbalanced)?;
+        if !plain.is_empty() {
+            parts.push(Part::Text(std::mem::take(&mut plain)));
+        }
+        parts.push(place(name)?);
+        rest = after;
+    }
+    plain.push_str(rest);
+    if !plain.is_empty() {
+        parts.push(Part::Text(plain));
+    }
+    Ok(parts)
+}
+
+fn place(name: &str) -> Result<Part, TemplateError> {
+    Ok(match name {
+        "n" => Part::Number,
+        "worker" => Part::Worker,
+        "run" => Part::Run,
+        "random" => Part::Random,
+        "volume_id" => Part::Learnt(Learnt::VolumeId),
+        "snapshot_id" => Part::Learnt(Learnt::SnapshotId),
+        "group_snapshot_id" => Part::Learnt(Learnt::GroupSnapshotId),
+        "node_id" => Part::Learnt(Learnt::NodeId),
+        _ => {
+            let divisor = name.strip_prefix("n%").and_then(|text| text.parse().ok());
+            match divisor {
+                Some(divisor @ 1..) => Part::Remainder(divisor),
+                _ => return Err(TemplateError::Unknown(name.to_owned())),
+            }
+        }
+    })
+}
+
+fn fill(pieces: &[Piece], filling: &Filling<'_>, out: &mut Vec<u8>) {
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(bytes) => out.extend_from_slice(bytes),
+            Piece::Text(number, parts) => {
+                wire::put_bytes(out, *number, text(parts, filling).as_bytes());
+            }
+            Piece::Message(number, pieces) => {
+                let mut inner = Vec::new();
+                fill(pieces, filling, &mut inner);
+                wire::put_bytes(out, *number, &inner);
+            }
+            Piece::Learnt(number, what) => {
+                for content in filling.known.get(*what) {
+                    wire::put_bytes(out, *number, content);
+                }
+            }
+        }
+    }
+}
+
+fn text(parts: &[Part], filling: &Filling<'_>) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    for part in parts {
+        // A string takes every text.
+        let _ = match part {
+            Part::Text(text) => out.write_str(text),
+            Part::Number => write!(out, "{}", filling.number),
+            Part::Remainder(by) => write!(out, "{}", filling.number % by),
+            Part::Worker => write!(out, "{}", filling.worker),
+            Part::Run => out.write_str(filling.run),
+            Part::Random => write!(out, "{:016x}", random(filling.seed, filling.number)),
+            Part::Learnt(what) => {
+                let known = filling.known.get(*what).first();
+                out.write_str(&String::from_utf8_lossy(known.map_or(&[], |id| id)))
+            }
+        };
+    }
+    out
+}
+
+/// A number that looks like any, and is the same for the same seed and call (SplitMix64).
+fn random(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::{tables, v1};
+    use prost::Message as _;
+
+    fn filled<M: prost::Message + Default>(
+        template: &Template,
+        number: u64,
+        known: &Knowledge,
+    ) -> M {
+        let filling = Filling {
+            number,
+            worker: 3,
+            run: "r1",
+            seed: 7,
+            known,
+        };
+        M::decode(template.fill(&filling)).unwrap()
+    }
+
+    #[test]
+    fn places_are_filled_in_at_any_depth_but_not_in_secrets() {
+        let request = v1::CreateVolumeRequest {
+            name: "pvc-{n}-{n%10}-{worker}".into(),
+            parameters: [("{run}".to_owned(), "{{{volume_id}}}".to_owned())].into(),
+            secrets: [("password".to_owned(), "{n}".to_owned())].into(),
+            volume_content_source: Some(v1::VolumeContentSource {
+                r#type: Some(v1::volume_content_source::Type::Snapshot(
+                    v1::volume_content_source::SnapshotSource {
+                        snapshot_id: "{snapshot_id}".into(),
+                    },
+                )),
+            }),
+            capacity_range: Some(v1::CapacityRange {
+                required_bytes: 1 << 30,
+                limit_bytes: 0,
+            }),
+            ..Default::default()
+        };
+        let template =
+            Template::new(&tables::CREATE_VOLUME_REQUEST, &request.encode_to_vec()).unwrap();
+        let mut known = Knowledge::default();
+        known.set(Learnt::VolumeId, vec!["vol-1".into()]);
+        known.set(Learnt::SnapshotId, vec!["snap-1".into()]);
+        let mut expected = request.clone();
+        expected.name = "pvc-123-3-3".into();
+        expected.parameters = [("r1".to_owned(), "{vol-1}".to_owned())].into();
+        expected.volume_content_source = Some(v1::VolumeContentSource {
+            r#type: Some(v1::volume_content_source::Type::Snapshot(
+                v1::volume_content_source::SnapshotSource {
+                    snapshot_id: "snap-1".into(),
+                },
+            )),
+        });
+        let got: v1::CreateVolumeRequest = filled(&template, 123, &known);
+        assert_eq!(got, expected);
+        assert!(template.needs(Learnt::VolumeId) && template.needs(Learnt::SnapshotId));
+        assert!(!template.needs(Learnt::NodeId));
+    }
+
+    #[test]
+    fn a_request_without_places_is_made_once() {
+        let request = v1::NodePublishVolumeRequest {
+            volume_id: "v".into(),
+            target_path: "/t".into(),
+            readonly: true,
+            ..Default::default()
+        };
+        let bytes = request.encode_to_vec();
+        let template = Template::new(&tables::NODE_PUBLISH_VOLUME_REQUEST, &bytes).unwrap();
+        assert!(template.whole.is_some());
+        let known = Knowledge::default();
+        assert_eq!(
+            filled::<v1::NodePublishVolumeRequest>(&template, 5, &known),
+            request
+        );
+    }
+
+    #[test]
+    fn what_was_learnt_is_carried_over_field_by_field() {
+        let reply = v1::Volume {
+            volume_context: [
+                ("a".to_owned(), "1".to_owned()),
+                ("b".to_owned(), "2".to_owned()),
+            ]
+            .into(),
+            ..Default::default()
+        };
+        let bytes = reply.encode_to_vec();
+        let contexts = wire::fields(&bytes).map(|field| match field.unwrap() {
+            (_, Raw::Bytes(bytes)) => Bytes::copy_from_slice(bytes),
+            _ => panic!("an entry is bytes"),
+        });
+        let mut known = Knowledge::default();
+        known.set(Learnt::VolumeContext, contexts.collect());
+        let message = &tables::NODE_PUBLISH_VOLUME_REQUEST;
+        let mut template = Template::new(message, &[]).unwrap();
+        let number = message.field("volume_context").unwrap().number;
+        template.carry(number, Learnt::VolumeContext);
+        let got: v1::NodePublishVolumeRequest = filled(&template, 0, &known);
+        assert_eq!(got.volume_context, reply.volume_context);
+    }
+
+    #[test]
+    fn names_get_their_prefix_with_and_without_places() {
+        let message = &tables::CREATE_VOLUME_REQUEST;
+        let number = message.field("name").unwrap().number;
+        let known = Knowledge::default();
+        for (name, expected) in [
+            ("", "csi-bench-r1-"),
+            ("x", "csi-bench-r1-x"),
+            ("{n}", "csi-bench-r1-4"),
+        ] {
+            let request = v1::CreateVolumeRequest {
+                name: name.into(),
+                ..Default::default()
+            };
+            let mut template = Template::new(message, &request.encode_to_vec()).unwrap();
+            assert!(!template.holds_run(number));
+            template.prefix(number, "csi-bench-{run}-").unwrap();
+            assert!(template.holds_run(number) && template.is_own(number));
+            let got: v1::CreateVolumeRequest = filled(&template, 4, &known);
+            assert_eq!(got.name, expected);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_is_right() {
+        for (text, part) in [
+            ("{N}", "{N} stands for nothing: write {n}"),
+            ("{n%0}", "{n%0} stands for nothing"),
+            ("{n%x}", "stands for nothing"),
+            ("{}", "stands for nothing"),
+            ("a{n", "without its partner"),
+            ("a}n", "without its partner"),
+            ("{\"json\": 1}", "for a brace itself write {{ or }}"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert_eq!(parse("{{n}}").unwrap(), [Part::Text("{n}".into())]);
+    }
+
+    #[test]
+    fn random_is_the_same_for_the_same_seed() {
+        assert_eq!(random(1, 2), random(1, 2));
+        assert_ne!(random(1, 2), random(1, 3));
+        assert_ne!(random(1, 2), random(2, 2));
+    }
+}
