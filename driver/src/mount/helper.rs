@@ -111,6 +111,19 @@ impl Helpers {
         task: &Task,
         bound: Duration,
     ) -> Result<(Done, Option<OwnedFd>), HelperError> {
+        self.run_holding(task, bound, ()).await
+    }
+
+    /// As [`Helpers::run`], and `guard` is dropped when the helper has really ended, which may be long after the answer.
+    ///
+    /// # Errors
+    /// As for [`Helpers::run`].
+    pub async fn run_holding(
+        &self,
+        task: &Task,
+        bound: Duration,
+        guard: impl Send + 'static,
+    ) -> Result<(Done, Option<OwnedFd>), HelperError> {
         let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
         let mut command = tokio::process::Command::from(command(theirs));
         let mut child = command
@@ -150,7 +163,7 @@ impl Helpers {
             };
         }
         let Some(pid) = pid else { return result };
-        self.remember_stuck(pid, step, child);
+        self.remember_stuck(pid, step, child, guard);
         match result {
             Err(HelperError::Deadline { step, after, .. }) => Err(HelperError::Deadline {
                 step,
@@ -162,7 +175,13 @@ impl Helpers {
     }
 
     /// Reaps the helper whenever the kernel lets it go.
-    fn remember_stuck(&self, pid: u32, step: String, mut child: tokio::process::Child) {
+    fn remember_stuck(
+        &self,
+        pid: u32,
+        step: String,
+        mut child: tokio::process::Child,
+        guard: impl Send + 'static,
+    ) {
         self.log.event(
             Level::Warn,
             "helper hangs in the kernel",
@@ -181,6 +200,7 @@ impl Helpers {
         tokio::spawn(async move {
             let _ = child.start_kill();
             let _ = child.wait().await;
+            drop(guard);
             lock(&stuck, None);
             log.event(
                 Level::Info,

@@ -4,6 +4,7 @@
 pub mod error;
 pub mod ownership;
 pub mod publish;
+pub mod questions;
 pub mod record;
 pub mod request;
 pub mod stats;
@@ -111,10 +112,15 @@ impl Node for NodeService {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        let stats = self.config.bounds.stats;
+        let patience = deadline::patience(request.metadata(), stats).min(stats);
         let request = request.get_ref();
         limits::required("volume_id", &request.volume_id).map_err(NodeError::from)?;
         let path = request::absolute("volume_path", &request.volume_path)?;
-        let condition = self.volumes.condition(&request.volume_id, &path).await?;
+        let condition = self
+            .volumes
+            .condition(&request.volume_id, &path, patience)
+            .await?;
         Ok(Response::new(stats_reply(condition)))
     }
 

@@ -36,7 +36,11 @@ enum Source {
 /// Whether a mount has to be made.
 enum Found {
     Published(Note),
-    Nothing { made_folder: bool },
+    /// By NFS: whether the server still knows it is to be asked.
+    Mounted(Box<Mount>),
+    Nothing {
+        made_folder: bool,
+    },
 }
 
 /// How the helper that was to mount has ended.
@@ -91,6 +95,18 @@ impl Volumes {
         let source = self.source(request)?;
         let made_folder = match self.compare_and_record(request, &source, target).await? {
             Found::Published(note) => return Ok(note),
+            Found::Mounted(mount) => {
+                if !self.is_stale(&mount).await {
+                    return Ok(None);
+                }
+                let fields = [("target", target.display().to_string().into())];
+                self.log
+                    .event(Level::Warn, "replacing a stale mount", &fields);
+                // Nothing can be written back through it.
+                let bound = self.config.bounds.unmount;
+                self.take_away(target, true, bound).await?;
+                false
+            }
             Found::Nothing { made_folder } => made_folder,
         };
         let error = match self.mount(request, &source, target).await {
@@ -113,6 +129,24 @@ impl Volumes {
         }
         let _ = self.records.remove(target);
         Err(error)
+    }
+
+    /// Whether the server does not know the folder of a mount any more. While it does not answer, that cannot be told, and
+    /// the mount stays: it works again when the server does.
+    async fn is_stale(&self, mount: &Mount) -> bool {
+        let bound = self.config.bounds.stats;
+        let answer = self
+            .questions
+            .usage(&self.helpers, &mount.target, Some(mount), bound)
+            .await;
+        let Err(error) = answer else { return false };
+        let fields = [
+            ("target", mount.target.display().to_string().into()),
+            ("error", error.to_string().into()),
+        ];
+        self.log
+            .event(Level::Warn, "a published volume does not answer", &fields);
+        error.is_stale()
     }
 
     fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
@@ -184,7 +218,11 @@ impl Volumes {
                     ..new
                 };
                 self.records.put(&finished).map_err(Self::record_error)?;
-                return Ok(Found::Published(None));
+                return Ok(if mount.is_nfs() {
+                    Found::Mounted(Box::new(mount))
+                } else {
+                    Found::Published(None)
+                });
             }
             // A driver that was killed between the two steps of a bind.
             (Some(_), _) if record.as_ref().is_some_and(|record| record.unfinished) => {}
