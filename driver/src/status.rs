@@ -127,6 +127,7 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::Foreign { .. }
         | ShareError::NothingToAdopt { .. }
         | ShareError::FolderGone { .. }
+        | ShareError::Astray { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
