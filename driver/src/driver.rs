@@ -91,9 +91,17 @@ impl Driver {
         self.control.release_idle().await;
     }
 
-    /// For the end of a process that is started again: waits for mounts and operations whose callers have gone, and gives up
-    /// what the next start takes up.
+    /// For the end of a process that is started again: gives up at once what the next start takes up, so that callers who
+    /// wait for a copy are answered.
+    pub fn give_up(&self) {
+        if let Some(controller) = &self.controller {
+            controller.give_up();
+        }
+    }
+
+    /// After [`Driver::give_up`]: waits for mounts and operations whose callers have gone.
     pub async fn stopped(&self) {
+        self.give_up();
         self.volumes.settled().await;
         if let Some(controller) = &self.controller {
             controller.stop().await;

@@ -61,8 +61,9 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             fields.insert(0, ("endpoint", endpoint.to_string().into()));
         }
         log.event(Level::Info, "serving", &fields);
-        let stopped = driver.stopped();
-        Ok(server::serve(listener, driver.routes(), log, signals, drain, stopped).await?)
+        let (give_up, stopped) = (|| driver.give_up(), driver.stopped());
+        let routes = driver.routes();
+        Ok(server::serve(listener, routes, log, signals, drain, give_up, stopped).await?)
     });
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();

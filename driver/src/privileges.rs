@@ -134,6 +134,19 @@ pub fn keep_for_mounting() -> io::Result<()> {
     replace(kept, kept, CapabilitySet::empty())
 }
 
+/// For the process that starts helpers: keeps nothing in effect, and passes on what mounting takes.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn pass_on_mounting() -> io::Result<()> {
+    let kept = capabilities(None)?.permitted & MOUNTING;
+    replace(CapabilitySet::empty(), kept, kept)?;
+    for one in kept {
+        configure_capability_in_ambient_set(one, true)?;
+    }
+    Ok(())
+}
+
 fn replace(
     effective: CapabilitySet,
     permitted: CapabilitySet,

@@ -208,7 +208,8 @@ impl Drop for SocketFile {
 }
 
 /// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, `drain` has passed, or a second signal
-/// comes. `settled` ends when work that outlives its call is done.
+/// comes. `give_up` is called at the first signal, so that no call waits for what the next start takes up; `settled` ends
+/// when work that outlives its call is done.
 ///
 /// # Errors
 /// When the transport fails.
@@ -218,6 +219,7 @@ pub async fn serve(
     log: Log,
     mut signals: StopSignals,
     drain: Duration,
+    give_up: impl FnOnce(),
     settled: impl Future<Output = ()>,
 ) -> Result<Ended, ServeError> {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -248,6 +250,7 @@ pub async fn serve(
     };
     log.event(Level::Info, "draining", &[("signal", name.into())]);
     let _ = stop.send(());
+    give_up();
     let drained = async {
         // Calls count, not connections: a client may keep an idle one for ever.
         let answered = async {

@@ -7,14 +7,20 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod away;
 mod controllers;
 mod failures;
+mod hostile;
+mod leaks;
 mod lifecycle;
 mod migration;
 mod privileges;
 mod relay;
 mod restarts;
 mod scene;
+mod server;
 mod staging;
+mod stale;
+mod storms;
 mod symlinks;
 mod volumes;

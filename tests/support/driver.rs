@@ -65,6 +65,20 @@ impl Driver {
         self.folder.path().join("targets").join(name)
     }
 
+    /// The file in which a test plans the driver's death: `COUNT STEP`, or `trace` (see the driver's `share/crash.rs`).
+    pub fn plan(&self) -> PathBuf {
+        plan(self.folder.path())
+    }
+
+    /// Waits until the driver has died by itself.
+    pub fn wait_for_death(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.process.is_running() {
+            assert!(Instant::now() < end, "still running\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Kills the driver with SIGKILL, in whatever it does.
     pub fn kill(&mut self) {
         self.process.kill();
@@ -80,11 +94,7 @@ impl Driver {
     /// Ends the driver with SIGTERM and waits for its end.
     pub fn stop(&mut self) {
         self.process.signal(Signal::TERM);
-        let end = Instant::now() + PATIENCE;
-        while self.process.is_running() {
-            assert!(Instant::now() < end, "still running\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.wait_for_death();
     }
 
     /// The process of the driver.
@@ -141,6 +151,10 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("csi.sock")
 }
 
+fn plan(folder: &Path) -> PathBuf {
+    folder.join("plan")
+}
+
 fn launch(folder: &Path, args: &[String]) -> Process {
     let mut command = Command::new(binary());
     command
@@ -148,6 +162,7 @@ fn launch(folder: &Path, args: &[String]) -> Process {
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("TMPDIR", folder)
         .env("RUST_BACKTRACE", "1")
+        .env("CSI_NFS_CRASH_PLAN", plan(folder))
         .arg("--endpoint")
         .arg(format!("unix://{}", socket(folder).display()))
         .args(["--node-id", "node-1", "--work-dir"])

@@ -3,11 +3,14 @@
 //! Every test program includes this folder by path and uses a part of it.
 #![allow(dead_code)]
 
+pub mod calls;
 pub mod certificates;
+pub mod disk;
 pub mod driver;
 pub mod process;
 pub mod program;
 pub mod scripted;
+pub mod storm;
 pub mod terminal;
 
 /// How long a test waits for what must happen at once, before it fails. Long, because it only matters on failure.

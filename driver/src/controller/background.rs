@@ -8,7 +8,7 @@ use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::token::NameKey;
-use crate::share::trash;
+use crate::share::trash::{self, DRAFT_LIFE};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,6 +21,9 @@ const PURGE_AGAIN: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
 ];
+
+/// For clocks that go a little differently.
+const SWEEP_MARGIN: Duration = Duration::from_secs(30);
 
 /// What runs in the background, and how it is told to come to an end.
 pub(super) struct Background {
@@ -53,8 +56,8 @@ impl Shares {
         }
     }
 
-    /// Gives up the work in the background, which the next start takes up, and waits for the operations that run.
-    pub(super) async fn stop(&self) {
+    /// Gives up the work in the background, which the next start takes up.
+    pub(super) fn give_up(&self) {
         {
             let mut background = lock(&self.background.tasks);
             self.background.stopping.store(true, Ordering::SeqCst);
@@ -62,6 +65,11 @@ impl Shares {
         }
         // A copy is left as it is, and resumed by a repeat of its call or at the next start.
         self.copies.stop_all();
+    }
+
+    /// The same, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        self.give_up();
         self.operations.settle().await;
         self.snapshot_operations.settle().await;
     }
@@ -130,6 +138,29 @@ impl Shares {
             }
         }
         self.purge_soon(&export);
+        self.sweep_later(export);
+    }
+
+    /// Sweeps the drafts when those that the crash before this start has left are old enough to be told from live ones.
+    fn sweep_later(self: &Arc<Self>, export: Export) {
+        let shares = Arc::clone(self);
+        let mut hurry = self.background.hurry.subscribe();
+        self.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN) => {}
+                _ = hurry.wait_for(|count| *count > 0) => return,
+            }
+            let expect = shares.expect_or(&export, Expect::Initialised);
+            let swept =
+                shares.with_root(&export, &[], move |root| match Share::open(root, expect) {
+                    Err(ShareError::NotInitialised) => Ok(()),
+                    share => trash::sweep_drafts(&share?),
+                });
+            match swept.await {
+                Ok(()) => shares.purge_soon(&export),
+                Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
+            }
+        });
     }
 
     /// Goes on in the background with a volume whose source was being copied.

@@ -9,6 +9,7 @@ use crate::share::copy::Progress;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -43,6 +44,8 @@ struct Failure {
 pub(super) struct Copies {
     permits: Arc<Semaphore>,
     running: Mutex<HashMap<Key, Arc<Progress>>>,
+    /// Whether the process ends.
+    ending: AtomicBool,
     failures: Mutex<HashMap<Key, Failure>>,
 }
 
@@ -55,6 +58,7 @@ impl Default for Copies {
         Self {
             permits: Arc::new(Semaphore::new(AT_A_TIME)),
             running: Mutex::default(),
+            ending: AtomicBool::new(false),
             failures: Mutex::default(),
         }
     }
@@ -68,9 +72,11 @@ impl Copies {
         }
     }
 
-    /// Ends all copies soon.
+    /// Ends all copies soon, and those that come.
     pub(super) fn stop_all(&self) {
-        for progress in lock(&self.running).values() {
+        let running = lock(&self.running);
+        self.ending.store(true, Ordering::SeqCst);
+        for progress in running.values() {
             progress.stop();
         }
     }
@@ -188,7 +194,12 @@ struct Running {
 
 impl Running {
     fn begin(shares: &Arc<Shares>, key: Key, progress: Arc<Progress>) -> Self {
-        lock(&shares.copies.running).insert(key.clone(), progress);
+        let mut running = lock(&shares.copies.running);
+        if shares.copies.ending.load(Ordering::SeqCst) {
+            progress.stop();
+        }
+        running.insert(key.clone(), progress);
+        drop(running);
         Self {
             shares: Arc::clone(shares),
             key,

@@ -76,8 +76,13 @@ impl Controller {
         self.shares.settle().await;
     }
 
-    /// For the end of a process: waits for the operations that run, also those whose callers have gone, and gives up all work
-    /// in the background, which the next start takes up. Copies end where they are, their calls with ABORTED.
+    /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they
+    /// are, their calls with ABORTED, those that are begun later at once.
+    pub fn give_up(&self) {
+        self.shares.give_up();
+    }
+
+    /// The same, and waits for the operations that run, also those whose callers have gone.
     pub async fn stop(&self) {
         self.shares.stop().await;
     }

@@ -1,10 +1,11 @@
 //! Helper processes: this program, executed again for one task, so that a deadline can end what blocks in the kernel.
 //!
-//! A helper is in a process group of its own, dies with its parent, gets its task and gives its answer by a socket that
-//! is its standard input. Owns processes and the socket; must not know what the tasks do.
+//! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
+//! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
 use crate::log::{Level, Log};
 use crate::mount::kernel;
+use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
 use rustix::io::Errno;
 use rustix::net::{
@@ -12,6 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Write};
@@ -91,6 +93,7 @@ fn stuck_words(stuck: Option<u32>) -> String {
 #[derive(Clone, Debug)]
 pub struct Helpers {
     log: Log,
+    nursery: Nursery,
     stuck: Arc<Mutex<BTreeMap<u32, String>>>,
 }
 
@@ -99,6 +102,7 @@ impl Helpers {
     pub fn new(log: Log) -> Self {
         Self {
             log,
+            nursery: Nursery::default(),
             stuck: Arc::default(),
         }
     }
@@ -111,8 +115,7 @@ impl Helpers {
             .clone()
     }
 
-    /// Does `task` in a helper, for at most `bound`. To be called from a task of the runtime, never from its blocking
-    /// pool: the helper dies with the thread that started it.
+    /// Does `task` in a helper, for at most `bound`.
     ///
     /// # Errors
     /// When the task fails or does not end in time.
@@ -121,16 +124,31 @@ impl Helpers {
         task: &Task,
         bound: Duration,
     ) -> Result<(Done, Option<OwnedFd>), HelperError> {
-        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
-        let mut command = tokio::process::Command::from(command(theirs));
-        let mut child = command
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(HelperError::Start)?;
-        // The command holds the helper's end of the socket, whose closing tells that the helper has ended.
-        drop(command);
+        self.run_holding(task, bound, ()).await
+    }
+
+    /// As [`Helpers::run`], and `guard` is dropped when the helper has really ended, which may be long after the answer.
+    ///
+    /// # Errors
+    /// As for [`Helpers::run`].
+    pub async fn run_holding(
+        &self,
+        task: &Task,
+        bound: Duration,
+        guard: impl Send + 'static,
+    ) -> Result<(Done, Option<OwnedFd>), HelperError> {
         let deadline = Instant::now() + bound;
         let mut step = "starting".to_owned();
+        let too_late = |step: &str| HelperError::Deadline {
+            step: step.to_owned(),
+            after: bound,
+            stuck: None,
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
+        let mut child = tokio::time::timeout_at(deadline, self.nursery.start(theirs))
+            .await
+            .map_err(|_| too_late(&step))?
+            .map_err(HelperError::Start)?;
         let conversation = converse(ours, task, &mut step, self.log);
         let answer = tokio::time::timeout_at(deadline, conversation).await;
         let result = match answer {
@@ -139,28 +157,22 @@ impl Helpers {
                 step: step.clone(),
                 detail: error.to_string(),
             }),
-            Err(_) => Err(HelperError::Deadline {
-                step: step.clone(),
-                after: bound,
-                stuck: None,
-            }),
+            Err(_) => Err(too_late(&step)),
         };
-        let pid = child.id();
+        let pid = child.pid;
         if !matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
-            // An error here means that it has ended already.
-            let _ = child.start_kill();
+            child.kill();
         }
-        if let Ok(status) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
-            return match (result, status) {
-                (Err(HelperError::Lost { step, .. }), Ok(status)) => Err(HelperError::Lost {
+        if let Ok(ended) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
+            return match result {
+                Err(HelperError::Lost { step, .. }) => Err(HelperError::Lost {
                     step,
-                    detail: status.to_string(),
+                    detail: ended,
                 }),
-                (result, _) => result,
+                result => result,
             };
         }
-        let Some(pid) = pid else { return result };
-        self.remember_stuck(pid, step, child);
+        self.remember_stuck(pid, step, child, guard);
         match result {
             Err(HelperError::Deadline { step, after, .. }) => Err(HelperError::Deadline {
                 step,
@@ -172,7 +184,7 @@ impl Helpers {
     }
 
     /// Reaps the helper whenever the kernel lets it go.
-    fn remember_stuck(&self, pid: u32, step: String, mut child: tokio::process::Child) {
+    fn remember_stuck(&self, pid: u32, step: String, mut child: Child, guard: impl Send + 'static) {
         self.log.event(
             Level::Warn,
             "helper hangs in the kernel",
@@ -189,8 +201,9 @@ impl Helpers {
         lock(&stuck, Some(step));
         let log = self.log;
         tokio::spawn(async move {
-            let _ = child.start_kill();
-            let _ = child.wait().await;
+            child.kill();
+            child.wait().await;
+            drop(guard);
             lock(&stuck, None);
             log.event(
                 Level::Info,
@@ -232,7 +245,7 @@ pub fn run_if_child() -> Option<ExitCode> {
     if arguments.next().as_deref() != Some(OsStr::new(MARKER)) {
         return None;
     }
-    Some(match serve(arguments.next()) {
+    Some(match serve(arguments.next(), arguments.next()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("csi-driver-nfs helper process: {error}");
@@ -242,15 +255,20 @@ pub fn run_if_child() -> Option<ExitCode> {
 }
 
 /// The helper's whole life.
-fn serve(parent: Option<OsString>) -> io::Result<()> {
+fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // A parent that died before that line sent no signal; somebody else is the parent then.
     let now = rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid);
     if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
         return Err(io::Error::other("not to be started by hand"));
     }
+    let socket = rustix::stdio::stdin().try_clone_to_owned()?;
+    if role.as_deref() == Some(OsStr::new(nursery::ARGUMENT)) {
+        crate::privileges::pass_on_mounting()?;
+        return nursery::live(&socket);
+    }
     crate::privileges::keep_for_mounting()?;
-    let socket = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let socket = UnixStream::from(socket);
     let mut task = Vec::new();
     BufReader::new(&socket).read_until(b'\n', &mut task)?;
     let task: Task = serde_json::from_slice(&task)?;
@@ -265,7 +283,15 @@ fn serve(parent: Option<OsString>) -> io::Result<()> {
     send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
 }
 
-fn command(theirs: UnixStream) -> Command {
+/// A helper that gets its task from `theirs`, as a child of this process.
+pub(super) fn command(theirs: UnixStream) -> Command {
+    let mut command = helper_arguments();
+    command.stdin(Stdio::from(OwnedFd::from(theirs)));
+    command
+}
+
+/// What helpers and their nursery have in common.
+pub(super) fn helper_arguments() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("csi-nfs-helper")
@@ -273,7 +299,6 @@ fn command(theirs: UnixStream) -> Command {
         .arg(std::process::id().to_string())
         .env_clear()
         .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         .process_group(0);
     command
@@ -318,7 +343,7 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn send(
+pub(super) fn send(
     socket: &UnixStream,
     message: &impl Serialize,
     descriptor: Option<BorrowedFd<'_>>,
@@ -340,16 +365,16 @@ fn send(
     rest.write_all(&bytes[sent..])
 }
 
-/// What has been received of the reports.
-#[derive(Default)]
-struct Inbox {
+/// What has been received of messages, and the descriptor that came with one.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
     bytes: Vec<u8>,
-    descriptor: Option<OwnedFd>,
+    pub(super) descriptor: Option<OwnedFd>,
 }
 
 impl Inbox {
     /// Takes one chunk from the socket; 0 at the end.
-    fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+    pub(super) fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         let mut chunk = [0_u8; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -368,8 +393,8 @@ impl Inbox {
         Ok(received.bytes)
     }
 
-    /// The next whole report.
-    fn next(&mut self) -> io::Result<Option<Report>> {
+    /// The next whole message.
+    pub(super) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
         };

@@ -11,6 +11,7 @@ pub mod helper;
 mod kernel;
 pub mod mountinfo;
 mod nfs;
+mod nursery;
 pub mod options;
 pub mod task;
 

@@ -5,6 +5,7 @@ use crate::export::{Export, ExportError};
 use crate::limits::LimitError;
 use crate::mount::helper::HelperError;
 use crate::mount::options::OptionError;
+use crate::node::questions::NoAnswer;
 use crate::operations::Busy;
 use crate::share::sub_path::SubPathError;
 use std::io;
@@ -151,7 +152,7 @@ pub enum NodeError {
         /// Where it is published.
         path: PathBuf,
         /// What happened.
-        cause: Arc<HelperError>,
+        cause: Arc<NoAnswer>,
     },
     /// The file system of the node failed.
     #[error("{what}: {cause}")]

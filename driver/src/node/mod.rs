@@ -6,6 +6,7 @@ pub mod inline;
 mod migration;
 pub mod ownership;
 pub mod publish;
+pub mod questions;
 pub mod record;
 pub mod request;
 pub mod stage;
@@ -98,12 +99,17 @@ impl Node for NodeService {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        let stats = self.config.bounds.stats;
+        let patience = deadline::patience(request.metadata(), stats).min(stats);
         let request = request.get_ref();
         self.config
             .check_volume_id(&request.volume_id)
             .map_err(NodeError::from)?;
         let path = request::absolute("volume_path", &request.volume_path)?;
-        let condition = self.volumes.condition(&request.volume_id, &path).await?;
+        let condition = self
+            .volumes
+            .condition(&request.volume_id, &path, patience)
+            .await?;
         Ok(Response::new(stats_reply(condition)))
     }
 

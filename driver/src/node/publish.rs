@@ -39,7 +39,15 @@ enum Source {
 /// Whether a mount has to be made.
 enum Found {
     Published(Note),
-    Nothing { made_folder: bool, source: Source },
+    /// By NFS: whether the server still knows it is to be asked.
+    Mounted {
+        mount: Box<Mount>,
+        source: Source,
+    },
+    Nothing {
+        made_folder: bool,
+        source: Source,
+    },
 }
 
 /// How the helper that was to mount has ended.
@@ -105,25 +113,24 @@ impl Volumes {
         if let Some(staging) = &staging {
             self.renew_stale(staging, self.config.bounds.mount).await?;
         }
-        let mut found = self.compare_and_record(request, &staging, target).await?;
-        if request.purpose == Purpose::Stage
-            && matches!(found, Found::Published(_))
-            && self.is_stale_at(target).await?
+        let (made_folder, source) = match self.compare_and_record(request, &staging, target).await?
         {
-            let fields = [("staging", target.display().to_string().into())];
-            self.log
-                .event(Level::Warn, "replacing a stale mount", &fields);
-            let bound = self.config.bounds.unmount;
-            self.take_away(target, true, bound).await?;
-            found = Found::Nothing {
-                made_folder: false,
-                source: self.source(request)?,
-            };
-        }
-        let (made_folder, source) = match found {
             Found::Published(note) => {
                 self.give_ownership(request, target).await?;
                 return Ok(note);
+            }
+            Found::Mounted { mount, source } => {
+                if !self.is_stale(&mount).await {
+                    self.give_ownership(request, target).await?;
+                    return Ok(None);
+                }
+                let fields = [("target", target.display().to_string().into())];
+                self.log
+                    .event(Level::Warn, "replacing a stale mount", &fields);
+                // Nothing can be written back through it.
+                let bound = self.config.bounds.unmount;
+                self.take_away(target, true, bound).await?;
+                (false, source)
             }
             Found::Nothing {
                 made_folder,
@@ -162,6 +169,24 @@ impl Volumes {
             Purpose::Publish { .. } | Purpose::Inline => &self.records,
             Purpose::Stage => &self.stages,
         }
+    }
+
+    /// Whether the server does not know the folder of a mount any more. While it does not answer, that cannot be told, and
+    /// the mount stays: it works again when the server does.
+    pub(super) async fn is_stale(&self, mount: &Mount) -> bool {
+        let bound = self.config.bounds.stats;
+        let answer = self
+            .questions
+            .usage(&self.helpers, &mount.target, Some(mount), bound)
+            .await;
+        let Err(error) = answer else { return false };
+        let fields = [
+            ("target", mount.target.display().to_string().into()),
+            ("error", error.to_string().into()),
+        ];
+        self.log
+            .event(Level::Warn, "a published volume does not answer", &fields);
+        error.is_stale()
     }
 
     fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
@@ -258,7 +283,14 @@ impl Volumes {
                     ..new
                 };
                 records.put(&finished).map_err(Self::record_error)?;
-                return Ok(Found::Published(None));
+                return Ok(if mount.is_nfs() {
+                    Found::Mounted {
+                        mount: Box::new(mount),
+                        source,
+                    }
+                } else {
+                    Found::Published(None)
+                });
             }
             // Bound from a staged mount that has been replaced since.
             (Some(mount), _)

@@ -3,14 +3,12 @@
 
 use crate::log::Level;
 use crate::mount::mountinfo::{self, Mount};
-use crate::mount::task::Task;
 use crate::node::error::NodeError;
 use crate::node::ownership;
 use crate::node::record::PublishRecord;
 use crate::node::request::{PublishRequest, Purpose};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
-use rustix::io::Errno;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -142,14 +140,10 @@ impl Volumes {
     /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
     /// do so again, and is not.
     pub(super) async fn is_stale_at(&self, path: &Path) -> Result<bool, NodeError> {
-        if !target::mounted(path)?.is_some_and(|mount| mount.is_nfs()) {
-            return Ok(false);
-        }
-        let task = Task::Usage {
-            path: path.to_owned(),
-        };
-        let answer = self.helpers.run(&task, self.config.bounds.stats).await;
-        Ok(answer.is_err_and(|error| error.errno() == Some(Errno::STALE)))
+        Ok(match target::mounted(path)? {
+            Some(mount) if mount.is_nfs() => self.is_stale(&mount).await,
+            _ => false,
+        })
     }
 
     /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `patience`. Once it is gone, a repeat

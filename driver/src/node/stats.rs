@@ -1,15 +1,16 @@
 //! How full a volume is and whether it works, asked within a bound. Owns the last known usage, which is all there is to
 //! tell when the server is gone.
 
-use crate::mount::helper::HelperError;
 use crate::mount::mountinfo;
-use crate::mount::task::{Task, Usage};
+use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::ownership;
+use crate::node::questions::NoAnswer;
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// What is known of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +22,16 @@ pub struct Condition {
 }
 
 impl Volumes {
-    /// How full the volume at `path` is.
+    /// How full the volume at `path` is. Waits for its server for at most `patience`.
     ///
     /// # Errors
     /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not.
-    pub async fn condition(&self, volume_id: &str, path: &Path) -> Result<Condition, NodeError> {
+    pub async fn condition(
+        &self,
+        volume_id: &str,
+        path: &Path,
+        patience: Duration,
+    ) -> Result<Condition, NodeError> {
         let not_published = |detail: &str| NodeError::NotPublished {
             volume: volume_id.to_owned(),
             path: path.to_owned(),
@@ -64,36 +70,50 @@ impl Volumes {
         }
         let key = (volume_id.to_owned(), path.clone());
         let answer = self
-            .helpers
-            .run(
-                &Task::Usage { path: path.clone() },
-                self.config.bounds.stats,
+            .questions
+            .usage(
+                &self.helpers,
+                &path,
+                mountinfo::covering(&mounts, &path),
+                patience,
             )
             .await;
+        // Unpublished meanwhile: what was asked was the folder below it, or nothing.
+        if mountinfo::at(&mounts, &path).last() != mountinfo::at(&target::mounts()?, &path).last() {
+            return Err(not_published(": it was unpublished in this moment"));
+        }
         let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
-            Ok((done, _)) => {
-                let usage = done.usage.ok_or(NodeError::NoUsage)?;
+            Ok(usage) => {
                 known.insert(key, usage);
                 Ok(Condition {
                     usage,
                     problem: None,
                 })
             }
+            Err(NoAnswer::NoUsage) => Err(NodeError::NoUsage),
             Err(error) => match known.get(&key) {
                 Some(usage) => Ok(Condition {
                     usage: *usage,
-                    problem: Some(format!("{error}; the usage is the last known")),
+                    problem: Some(format!(
+                        "{error}{}; the usage is the last known",
+                        hint(&error)
+                    )),
                 }),
-                None => Err(unavailable(&path, error)),
+                None => Err(NodeError::NoAnswer {
+                    path,
+                    cause: Arc::new(error),
+                }),
             },
         }
     }
 }
 
-fn unavailable(path: &Path, error: HelperError) -> NodeError {
-    NodeError::NoAnswer {
-        path: path.to_owned(),
-        cause: Arc::new(error),
+/// What helps.
+fn hint(error: &NoAnswer) -> &'static str {
+    if error.is_stale() {
+        " (the server does not know the folder any more: publish the volume again, which mounts it anew)"
+    } else {
+        ""
     }
 }

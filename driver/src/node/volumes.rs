@@ -5,6 +5,7 @@ use crate::log::Log;
 use crate::mount::helper::Helpers;
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
+use crate::node::questions::Questions;
 use crate::node::record::PublishRecords;
 use crate::operations::{Operation, Operations};
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use std::time::Duration;
 pub struct Volumes {
     pub(super) config: Arc<Config>,
     pub(super) helpers: Helpers,
+    pub(super) questions: Questions,
     pub(super) records: PublishRecords,
     pub(super) stages: PublishRecords,
     /// What runs, by target.
@@ -45,6 +47,7 @@ impl Volumes {
         Ok(Self {
             config,
             helpers,
+            questions: Questions::default(),
             records,
             stages,
             operations: Arc::default(),

@@ -1,4 +1,5 @@
-//! Places where a test can let an operation end as if the process had died. Nothing of it is in the product.
+//! Places where a test can let an operation end as if the process had died: in a test of this package an operation alone
+//! ends, in a debug build the whole process, by SIGKILL, where a plan says so. Nothing of it is in a release build.
 
 use super::error::ShareError;
 
@@ -33,8 +34,53 @@ pub(crate) fn step(step: &'static str) -> Result<(), ShareError> {
     {
         return Err(ShareError::Crash(step));
     }
+    #[cfg(all(debug_assertions, not(test)))]
+    plan::obey(step);
     let _ = step;
     Ok(())
+}
+
+/// Death as a file plans it, whose path is in `CSI_NFS_CRASH_PLAN`. The file says `trace`, and then the steps are written
+/// to a file beside it, or `COUNT STEP`: the process dies at that step, after it has passed it COUNT times.
+#[cfg(all(debug_assertions, not(test)))]
+mod plan {
+    use rustix::process::{Signal, getpid, kill_process};
+    use std::fs::File;
+    use std::io::Write;
+    use std::path::PathBuf;
+    use std::sync::{LazyLock, Mutex, PoisonError};
+
+    static PLAN: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os("CSI_NFS_CRASH_PLAN").map(PathBuf::from));
+    /// How often the planned step was passed.
+    static PASSED: Mutex<usize> = Mutex::new(0);
+
+    pub(super) fn obey(step: &str) {
+        let Some(path) = &*PLAN else { return };
+        let Ok(plan) = std::fs::read_to_string(path) else {
+            return;
+        };
+        if plan == "trace" {
+            let steps = File::options()
+                .append(true)
+                .create(true)
+                .open(path.with_extension("steps"));
+            // One write, so that the lines of several threads do not mix.
+            let _ = steps.and_then(|mut steps| steps.write_all(format!("{step}\n").as_bytes()));
+            return;
+        }
+        let Some((count, planned)) = plan.split_once(' ') else {
+            return;
+        };
+        if planned != step {
+            return;
+        }
+        let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+        if count.parse() == Ok(*passed) {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+        *passed += 1;
+    }
 }
 
 /// Runs `work` and lets it die at its `count`th step, counted from 0.

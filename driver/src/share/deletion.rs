@@ -6,8 +6,8 @@ use super::claims;
 use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::folders::{make_parents, open_parent};
-use super::lifecycle::{contended, is_full, is_overtaken, owner};
+use super::folders::{exists_at, make_parents, open_parent};
+use super::lifecycle::{contended, is_full, is_overtaken, is_read_only, owner};
 use super::record::{OnDelete, Record, State};
 use super::store::{self, ATTEMPTS, Found, PREPARED, pause};
 use super::sub_path::SubPath;
@@ -43,6 +43,10 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             Err(ShareError::Io { source, .. }) if is_full(&source) => {
                 return finish_delete(share, &found.with(next)?);
             }
+            // The first step of all: nothing was begun.
+            Err(ShareError::Io { doing, source }) if is_read_only(&source) => {
+                return Err(ShareError::Io { doing, source });
+            }
             Err(other) => return Err(other.unfinished()),
         }
     }
@@ -62,7 +66,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
         .map_err(ShareError::unfinished)?;
     if !set_aside(found).map_err(ShareError::unfinished)? {
         match record.on_delete() {
-            OnDelete::Retain => {}
+            OnDelete::Retain => bring_back(share, record).map_err(ShareError::unfinished)?,
             OnDelete::Delete | OnDelete::Archive => {
                 take_away(share, record).map_err(ShareError::unfinished)?;
             }
@@ -127,7 +131,17 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
         beneath::sync(parent).doing(doing)?;
     }
     if !beneath::exists(&share.trash, &waiting).doing(doing)? {
-        return Ok(());
+        let Some(other) = taken_by_another(share, record)? else {
+            return Ok(());
+        };
+        gone_is_fine(beneath::rename(
+            &share.trash,
+            &other,
+            &share.trash,
+            &waiting,
+        ))
+        .doing(doing)?;
+        step("the folder is found in the trash")?;
     }
     if !is_ours(share, record)? {
         return give_back(share, path, &waiting);
@@ -140,6 +154,27 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
         beneath::sync(&parent).doing(doing)
     } else {
         trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
+    }
+}
+
+/// The name in the trash under which this volume's folder waits, moved there by a late deletion of an earlier volume at the
+/// same path that died before it gave it back.
+fn taken_by_another(share: &Share, record: &Record) -> Result<Option<String>, ShareError> {
+    if !is_ours(share, record)? {
+        return Ok(None);
+    }
+    Ok(trash::waiting(share)?.remove(&record.inode))
+}
+
+/// Brings such a folder back to its path, if it is not there.
+fn bring_back(share: &Share, record: &Record) -> Result<(), ShareError> {
+    let path = &record.wanted.sub_dir;
+    if exists_at(share, path)? {
+        return Ok(());
+    }
+    match taken_by_another(share, record)? {
+        Some(name) => give_back(share, path, &name),
+        None => Ok(()),
     }
 }
 

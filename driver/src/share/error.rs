@@ -87,6 +87,14 @@ pub enum ShareError {
         /// A symlink, a mount, or a file in the way.
         source: io::Error,
     },
+    /// A folder in the trash that may not be purged, since it is no volume's.
+    #[error(
+        "the folder {RECORDS_FOLDER}/trash/{name} belongs to no volume: a late deletion moved it there from a volume's path and died before it could put it back; look at it, then move it to its place or remove it"
+    )]
+    Astray {
+        /// Its name.
+        name: String,
+    },
     /// The folder of a volume that is being created was removed by hand.
     #[error("{path} was removed from the share while its volume was being created")]
     Vanished {

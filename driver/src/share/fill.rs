@@ -21,9 +21,10 @@ use super::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
 const BEAT: Duration = Duration::from_secs(4);
@@ -280,6 +281,35 @@ impl Heart {
     }
 }
 
+/// Claims of others that this process waits for: their generation, and when it was first seen.
+static WATCHED: Mutex<BTreeMap<Nonce, (u64, Instant)>> = Mutex::new(BTreeMap::new());
+
+/// How many are watched; the oldest makes room.
+const MOST_WATCHED: usize = 256;
+
+/// Whether this process has seen `generation` of a claim for at least `limit`, with no newer one since. A server's clock that
+/// was set back would keep a dead claim young until it is right again.
+fn seen_for(attempt: Nonce, generation: u64, limit: Duration) -> bool {
+    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if watched.len() >= MOST_WATCHED && !watched.contains_key(&attempt) {
+        let oldest = watched.iter().min_by_key(|(_, (_, since))| *since);
+        if let Some(oldest) = oldest.map(|(attempt, _)| *attempt) {
+            watched.remove(&oldest);
+        }
+    }
+    let entry = watched
+        .entry(attempt)
+        .or_insert_with(|| (generation, Instant::now()));
+    if entry.0 != generation {
+        *entry = (generation, Instant::now());
+    }
+    let seen = entry.1.elapsed() >= limit;
+    if seen {
+        watched.remove(&attempt);
+    }
+    seen
+}
+
 /// Whether a claim is held by somebody who lives.
 fn is_alive<R: Fill>(
     share: &Share,
@@ -300,9 +330,31 @@ fn is_alive<R: Fill>(
         AtFlags::SYMLINK_NOFOLLOW,
     );
     match renewed {
-        Ok(stat) => Ok(u64::try_from(now - stat.st_mtime).unwrap_or(0) < STALE.as_secs()),
+        Ok(stat) => {
+            let young = u64::try_from(now - stat.st_mtime).unwrap_or(0) < STALE.as_secs();
+            Ok(young && !seen_for(copying.attempt, found.record.generation(), STALE))
+        }
         // Renewed in this moment.
         Err(Errno::NOENT) => Ok(true),
         Err(error) => Err(error).doing(doing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_old_when_it_was_seen_for_long_without_a_change() {
+        let (claim, other) = (Nonce::random().unwrap(), Nonce::random().unwrap());
+        let limit = Duration::from_millis(40);
+        assert!(!seen_for(claim, 1, limit));
+        std::thread::sleep(limit);
+        // Renewed.
+        assert!(!seen_for(claim, 2, limit));
+        assert!(!seen_for(other, 1, limit));
+        std::thread::sleep(limit);
+        assert!(seen_for(claim, 2, limit));
+        assert!(seen_for(other, 1, limit));
     }
 }

@@ -13,8 +13,6 @@ use super::snapshots;
 use super::store::{self, Kept};
 use super::token::NameKey;
 use super::trash;
-use rustix::fs::{self, AtFlags};
-use std::collections::HashMap;
 
 /// What a recovery has found.
 #[derive(Debug)]
@@ -76,15 +74,7 @@ pub fn recover<G>(
     let mut copies = Vec::new();
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     failures.extend(trash::sweep_drafts(share).err());
-    let mut waiting = HashMap::new();
-    for name in trash::entries(share)? {
-        if trash::parse_waiting(&name).is_some() {
-            let stat = fs::statat(&share.trash, &*name, AtFlags::SYMLINK_NOFOLLOW);
-            if let (Ok(stat), Ok(name)) = (stat, name.to_str()) {
-                waiting.insert(stat.st_ino, name.to_owned());
-            }
-        }
-    }
+    let mut waiting = trash::waiting(share)?;
     for key in store::keys::<Record>(share)? {
         let found = match store::look::<Record>(share, key)? {
             Kept::Found(found) => found,
@@ -92,13 +82,18 @@ pub fn recover<G>(
                 failures.extend(store::clear_leftovers::<Record>(share, key).err());
                 continue;
             }
-            Kept::Unreadable(_) => continue,
+            Kept::Unreadable(record) => {
+                waiting.retain(|_, name| trash::nonce_of_waiting(name) != Some(record.nonce));
+                continue;
+            }
         };
+        store::prune_leftovers(&found);
         let record = &found.record;
+        waiting.retain(|_, name| trash::nonce_of_waiting(name) != Some(record.nonce));
         let done = match record.state {
-            State::Ready => match waiting.get(&record.inode) {
+            State::Ready => match waiting.remove(&record.inode) {
                 // Moved by a late deletion of an earlier volume at that path, which died before it gave it back.
-                Some(name) => give_back(share, record, name),
+                Some(name) => give_back(share, record, &name),
                 None => Ok(()),
             },
             // That may take hours, and is not waited for here.
@@ -116,11 +111,20 @@ pub fn recover<G>(
         };
         failures.extend(done.err());
     }
+    // Moved by a late deletion that died, and of no volume: somebody else's, whose place is not known any more.
+    for name in waiting.into_values() {
+        if beneath::exists(&share.trash, &name).doing(|| format!("looking at {name}"))? {
+            failures.push(ShareError::Astray { name });
+        }
+    }
     for key in store::keys::<Snapshot>(share)? {
         let done = match store::look::<Snapshot>(share, key)? {
             Kept::Nothing => store::clear_leftovers::<Snapshot>(share, key),
             Kept::Found(found) => match found.record.state {
-                State::Ready => Ok(()),
+                State::Ready => {
+                    store::prune_leftovers(&found);
+                    Ok(())
+                }
                 State::Creating => {
                     copies.push(Unfinished::Snapshot(key));
                     Ok(())

@@ -75,6 +75,8 @@ pub struct Found<R = Record> {
     pub record: R,
     /// Whether the data lie beside the record: a volume's until its folder is placed, a snapshot's for ever.
     pub(super) prepared: bool,
+    /// The oldest generation that is there.
+    oldest: u64,
 }
 
 impl<R: Keep> Found<R> {
@@ -87,6 +89,7 @@ impl<R: Keep> Found<R> {
                 .doing(|| "keeping a folder open".to_owned())?,
             record,
             prepared: self.prepared,
+            oldest: self.oldest,
         })
     }
 }
@@ -188,6 +191,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
                 folder,
                 record,
                 prepared: files.prepared,
+                oldest: files.oldest,
             }),
             Err(detail) => Kept::Unreadable(Unreadable { nonce, detail }),
         });
@@ -208,6 +212,7 @@ fn newest_from(folder: &OwnedFd, nonce: Nonce, mut generation: u64) -> std::io::
 
 struct Files {
     newest: Option<(Nonce, u64)>,
+    oldest: u64,
     mixed: bool,
     prepared: bool,
 }
@@ -215,6 +220,7 @@ struct Files {
 fn list(folder: &OwnedFd) -> std::io::Result<Files> {
     let mut files = Files {
         newest: None,
+        oldest: u64::MAX,
         mixed: false,
         prepared: false,
     };
@@ -223,6 +229,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
         if name == PREPARED {
             files.prepared = true;
         } else if let Some((nonce, generation)) = parse_file_name(name) {
+            files.oldest = files.oldest.min(generation);
             match files.newest {
                 Some((other, _)) if other != nonce => files.mixed = true,
                 Some((_, newest)) if newest >= generation => {}
@@ -294,6 +301,8 @@ fn draft_and_rename<R: Keep>(
                 return Ok(Claimed::Won);
             }
             Kept::Found(_) | Kept::Unreadable(_) => return Ok(Claimed::Lost),
+            // The draft was taken for a leftover: this process hung, or the server's clock has jumped.
+            Kept::Nothing if error == Errno::NOENT => break,
             Kept::Nothing => {
                 // An empty folder that the server does not let us replace, or that just went.
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
@@ -359,7 +368,10 @@ pub(super) fn update<R: Keep>(
         Err(error) => match look::<R>(share, next.key())? {
             // An equal update by another controller is as good as ours.
             Kept::Found(now) if now.record == *next => Ok(Claimed::Won),
-            Kept::Found(now) if now.record == found.record => Err(error).doing(doing),
+            // As above; or the folder is gone, and then there is no such record any more.
+            Kept::Found(now) if now.record == found.record && error != Errno::NOENT => {
+                Err(error).doing(doing)
+            }
             _ => Ok(Claimed::Lost),
         },
     }
@@ -367,10 +379,15 @@ pub(super) fn update<R: Keep>(
 
 /// Removes generations before the last but one, which nobody reads any more.
 fn prune<R: Keep>(found: &Found<R>, newest: u64) {
-    if newest > 2 {
-        let old = format!("{}.{}", found.record.nonce(), newest - 2);
+    for generation in found.oldest..newest.saturating_sub(1) {
+        let old = format!("{}.{generation}", found.record.nonce());
         let _ = fs::unlinkat(&found.folder, &old, AtFlags::empty());
     }
+}
+
+/// Removes the generations that a crash has left.
+pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
+    prune(found, found.record.generation());
 }
 
 /// Removes the record, its newest generation last, so that a crash leaves either a record that says deleting or none.

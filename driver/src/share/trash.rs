@@ -13,7 +13,7 @@ use super::error::{Doing, ShareError};
 use super::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,8 +36,30 @@ pub(super) fn waiting_name(nonce: Nonce) -> String {
 }
 
 /// The nonce of a waiting folder's name.
-pub(super) fn parse_waiting(name: &CStr) -> Option<Nonce> {
-    name.to_str().ok()?.strip_suffix(WAITING)?.parse().ok()
+fn parse_waiting(name: &CStr) -> Option<Nonce> {
+    nonce_of_waiting(name.to_str().ok()?)
+}
+
+/// The same, of text.
+pub(super) fn nonce_of_waiting(name: &str) -> Option<Nonce> {
+    name.strip_suffix(WAITING)?.parse().ok()
+}
+
+/// What waits in the trash, by inode.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn waiting(share: &Share) -> Result<HashMap<u64, String>, ShareError> {
+    let mut waiting = HashMap::new();
+    for name in entries(share)? {
+        if parse_waiting(&name).is_some() {
+            let stat = fs::statat(&share.trash, &*name, AtFlags::SYMLINK_NOFOLLOW);
+            if let (Ok(stat), Ok(name)) = (stat, name.to_str()) {
+                waiting.insert(stat.st_ino, name.to_owned());
+            }
+        }
+    }
+    Ok(waiting)
 }
 
 /// Moves `name` from `folder` to the trash, whatever it is. Returns whether it was there.
@@ -284,14 +306,15 @@ impl Purger<'_> {
     }
 }
 
-/// How long a draft lives before it is taken for a leftover, by the server's clock.
-const DRAFT_LIFE: Duration = Duration::from_secs(3600);
+/// How long a draft lives before it is taken for a leftover, by the server's clock. It is written and moved to its place
+/// within moments; one whose writer hung for longer is written again.
+pub const DRAFT_LIFE: Duration = Duration::from_secs(600);
 
 /// Moves drafts that a crash has left to the trash.
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
+pub fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
     sweep_older(share, DRAFT_LIFE)
 }
 

@@ -172,6 +172,59 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
     }
 }
 
+/// Before it is given back, the volume whose folder was moved is deleted itself.
+#[test]
+fn a_folder_moved_by_a_late_deletion_goes_with_its_volume() {
+    for policy in [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive] {
+        let trial = Trial::new();
+        let late = trial.create(&wanted("old", "v")).unwrap();
+        trial.delete(&late).unwrap();
+        let volume = Wanted {
+            on_delete: policy,
+            ..wanted("new", "v")
+        };
+        let new = trial.create(&volume).unwrap();
+        std::fs::write(trial.at("v/file"), "data").unwrap();
+        let waiting = trial.at(&format!(".csi-nfs/trash/{}.waiting", late.nonce));
+        std::fs::rename(trial.at("v"), &waiting).unwrap();
+        trial.delete(&new).unwrap();
+        assert!(!waiting.exists(), "{policy}");
+        let kept = match policy {
+            OnDelete::Delete => None,
+            OnDelete::Retain => Some("v".to_owned()),
+            OnDelete::Archive => Some(format!("archived-v-{}", new.nonce)),
+        };
+        if let Some(kept) = kept {
+            assert_eq!(
+                std::fs::read(trial.at(&kept).join("file")).unwrap(),
+                b"data"
+            );
+        } else {
+            assert!(!trial.at("v").exists());
+        }
+        trial.check();
+    }
+}
+
+/// What a late deletion moved was no volume's at all: it is not purged, and told.
+#[test]
+fn a_foreign_folder_in_the_trash_is_kept_and_told() {
+    let trial = Trial::new();
+    let late = trial.create(&wanted("old", "v")).unwrap();
+    trial.delete(&late).unwrap();
+    let waiting = trial.at(&format!(".csi-nfs/trash/{}.waiting", late.nonce));
+    std::fs::create_dir(&waiting).unwrap();
+    std::fs::write(waiting.join("file"), "foreign").unwrap();
+    trial.create(&wanted("other", "other")).unwrap();
+    let recovered = recovery::recover(&trial.share(), |_| Some(())).unwrap();
+    assert!(
+        matches!(recovered.failures.as_slice(), [ShareError::Astray { .. }]),
+        "{recovered:?}"
+    );
+    assert_eq!(trash::purge(&trial.share()).unwrap(), 0);
+    assert_eq!(std::fs::read(waiting.join("file")).unwrap(), b"foreign");
+}
+
 #[test]
 fn two_purges_at_once_are_fine() {
     let trial = Trial::new();

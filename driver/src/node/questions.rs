@@ -1,0 +1,143 @@
+//! Questions to file systems that may not answer. Owns the bound on how many helpers ask one server at a time: a dead one
+//! holds so many and no more, however often its volumes are asked about.
+
+use crate::mount::helper::{HelperError, Helpers};
+use crate::mount::mountinfo::Mount;
+use crate::mount::task::{Task, Usage};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Helpers that ask one server at a time, those among them that hang in the kernel.
+const AT_A_TIME: usize = 4;
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum NoAnswer {
+    /// The helper got none.
+    #[error(transparent)]
+    Helper(#[from] HelperError),
+    /// The helpers that may ask the server do, and none came back in time.
+    #[error("no answer after {after:?}: {AT_A_TIME} earlier questions to {server} wait for theirs")]
+    Crowded {
+        /// Whom they ask.
+        server: String,
+        /// The deadline.
+        after: Duration,
+    },
+    /// It answered without a usage, or not at all: a defect.
+    #[error("the helper process gave no usage")]
+    NoUsage,
+}
+
+impl NoAnswer {
+    /// Whether the file system has answered that the folder is one that the server does not know any more.
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Helper(HelperError::Failed(failure)) => {
+                failure.errno == rustix::io::Errno::STALE.raw_os_error()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Who is asked now. Cheap to copy.
+#[derive(Clone, Debug, Default)]
+pub struct Questions {
+    servers: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+}
+
+impl Questions {
+    /// How full the file system at `path` is, which lies in `mount`; waits for that for at most `bound`. A question goes on
+    /// when its caller gives up, and counts until its helper has ended.
+    ///
+    /// # Errors
+    /// When there is no answer in time, or it is an error.
+    pub async fn usage(
+        &self,
+        helpers: &Helpers,
+        path: &Path,
+        mount: Option<&Mount>,
+        bound: Duration,
+    ) -> Result<Usage, NoAnswer> {
+        let deadline = Instant::now() + bound;
+        let server = mount.map_or_else(String::new, server_of);
+        let crowded = || NoAnswer::Crowded {
+            server: server.clone(),
+            after: bound,
+        };
+        let turn = self.of(&server).acquire_owned();
+        let permit = match tokio::time::timeout_at(deadline, turn).await {
+            Ok(Ok(permit)) => permit,
+            _ => return Err(crowded()),
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let (helpers, path) = (helpers.clone(), path.to_owned());
+        let asking = tokio::spawn(async move {
+            let task = Task::Usage { path };
+            helpers.run_holding(&task, left, permit).await
+        });
+        let (done, _) = asking.await.map_err(|_| NoAnswer::NoUsage)??;
+        done.usage.ok_or(NoAnswer::NoUsage)
+    }
+
+    fn of(&self, server: &str) -> Arc<Semaphore> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|_, semaphore| semaphore.strong_count() > 0);
+        if let Some(semaphore) = servers.get(server).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
+        servers.insert(server.to_owned(), Arc::downgrade(&semaphore));
+        semaphore
+    }
+}
+
+/// Who answers for a mount: its server, or the device of a local file system.
+fn server_of(mount: &Mount) -> String {
+    let source = mount.source.to_string_lossy();
+    match source.split_once(":/") {
+        Some((server, _)) if mount.is_nfs() => server.to_owned(),
+        _ => mount.device.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_server_is_asked_by_so_many_and_no_more() {
+        let questions = Questions::default();
+        let held: Vec<_> = (0..AT_A_TIME)
+            .map(|_| questions.of("nas").try_acquire_owned().unwrap())
+            .collect();
+        assert!(questions.of("nas").try_acquire_owned().is_err());
+        assert!(questions.of("other").try_acquire_owned().is_ok());
+        drop(held);
+        assert!(questions.of("nas").try_acquire_owned().is_ok());
+        assert_eq!(questions.servers.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_server_is_one_whatever_it_exports() {
+        let mount = |fs_type: &str, source: &str| Mount {
+            id: 1,
+            device: "0:42".to_owned(),
+            root: "/".into(),
+            target: "/t".into(),
+            read_only: false,
+            flags: crate::mount::options::MountFlags::default(),
+            fs_type: fs_type.to_owned(),
+            source: source.into(),
+        };
+        assert_eq!(server_of(&mount("nfs4", "nas:/a/b:/c")), "nas");
+        assert_eq!(server_of(&mount("nfs", "[fe80::1]:/a")), "[fe80::1]");
+        assert_eq!(server_of(&mount("ext4", "/dev/sda:/1")), "0:42");
+    }
+}

@@ -1,0 +1,11 @@
+//! The real `csi-driver-nfs` on a folder of this machine, killed at every step of its work from outside, and under many
+//! calls at a time.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(debug_assertions)]
+mod crashes;
+mod endings;
+mod storms;

@@ -1,0 +1,192 @@
+//! A share as it lies on its disk, looked at without the driver: what must be there when nothing is going on.
+
+use crate::support::PATIENCE;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The driver's own folder on a share.
+const RECORDS: &str = ".csi-nfs";
+
+/// The folder of somebody else on a share, which no driver may touch.
+const FOREIGN: &str = "foreign";
+
+/// What should be on a share.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// The folders of volumes, and others that have come of volumes.
+    pub folders: BTreeSet<String>,
+    /// Records of volumes.
+    pub volumes: usize,
+    /// Records of snapshots.
+    pub snapshots: usize,
+}
+
+/// A share on disk.
+pub struct Disk {
+    root: PathBuf,
+    foreign: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Disk {
+    /// The share in the folder `root`, to which somebody else's files are added.
+    pub fn with_foreign_files(root: &Path) -> Self {
+        let folder = root.join(FOREIGN);
+        fs::create_dir_all(folder.join("deep/er")).expect("a new folder");
+        for name in ["a", "deep/b", "deep/er/c"] {
+            fs::write(folder.join(name), format!("foreign {name}")).expect("a new file");
+        }
+        std::os::unix::fs::symlink("deep", folder.join("link")).expect("a new link");
+        let mut foreign = BTreeMap::new();
+        files(&folder, &mut foreign);
+        Self {
+            root: root.to_owned(),
+            foreign,
+        }
+    }
+
+    /// Waits until the share holds what is expected, somebody else's files as they were, and nothing besides: the trash is
+    /// empty, every claim and every folder belongs to a record.
+    #[track_caller]
+    pub fn settles_with(&self, expected: &Expected) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let wrong = self.difference(expected);
+            if wrong.is_empty() {
+                break;
+            }
+            assert!(
+                Instant::now() < end,
+                "{}\n{}",
+                wrong.join("\n"),
+                self.listing()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn difference(&self, expected: &Expected) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut found = names(&self.root);
+        found.remove(RECORDS);
+        found.remove(FOREIGN);
+        if found != expected.folders {
+            wrong.push(format!("{found:?} instead of {:?}", expected.folders));
+        }
+        let mut foreign = BTreeMap::new();
+        files(&self.root.join(FOREIGN), &mut foreign);
+        if foreign != self.foreign {
+            wrong.push(format!("foreign files have changed: {foreign:?}"));
+        }
+        let trash = names(&self.records("trash"));
+        if !trash.is_empty() {
+            wrong.push(format!("in the trash: {trash:?}"));
+        }
+        for (shelf, count, data) in [
+            ("volumes", expected.volumes, false),
+            ("snapshots", expected.snapshots, true),
+        ] {
+            let keys = names(&self.records(shelf));
+            if keys.len() != count {
+                wrong.push(format!("{shelf}: {keys:?} instead of {count}"));
+            }
+            for key in keys {
+                let mut inside = names(&self.records(shelf).join(&key));
+                if inside.remove("data") != data {
+                    wrong.push(format!("{shelf}/{key}: data {data} expected"));
+                }
+                let nonces = inside.iter().map(|name| name.split('.').next());
+                if nonces.collect::<BTreeSet<_>>().len() != 1 || inside.len() > 2 {
+                    wrong.push(format!("{shelf}/{key}: {inside:?}"));
+                }
+            }
+        }
+        let mut claims = 0;
+        count_claims(&self.records("folders"), &mut claims, &mut wrong);
+        if claims != expected.volumes {
+            wrong.push(format!("{claims} claims for {} volumes", expected.volumes));
+        }
+        wrong
+    }
+
+    /// Makes what is left in the drafts old enough to be swept by the next start.
+    pub fn age_drafts(&self) {
+        let old = SystemTime::now() - Duration::from_secs(7200);
+        for name in names(&self.records("drafts")) {
+            let draft = fs::File::open(self.records("drafts").join(name));
+            draft
+                .and_then(|draft| draft.set_modified(old))
+                .expect("a draft's time");
+        }
+    }
+
+    /// Waits until no draft is left.
+    #[track_caller]
+    pub fn has_no_drafts(&self) {
+        let end = Instant::now() + PATIENCE;
+        while !names(&self.records("drafts")).is_empty() {
+            assert!(Instant::now() < end, "{}", self.listing());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn records(&self, part: &str) -> PathBuf {
+        self.root.join(RECORDS).join(part)
+    }
+
+    fn listing(&self) -> String {
+        fn list(folder: &Path, depth: usize, out: &mut String) {
+            for name in names(folder) {
+                out.push_str(&format!("{}{name}\n", "  ".repeat(depth)));
+                let path = folder.join(name);
+                if path.symlink_metadata().is_ok_and(|it| it.is_dir()) {
+                    list(&path, depth + 1, out);
+                }
+            }
+        }
+        let mut out = String::new();
+        list(&self.root, 0, &mut out);
+        out
+    }
+}
+
+/// The names in a folder; none in one that is not there.
+pub fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn files(folder: &Path, out: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    for name in names(folder) {
+        let path = folder.join(name);
+        let kind = path.symlink_metadata().map(|found| found.file_type());
+        match kind {
+            Ok(kind) if kind.is_dir() => files(&path, out),
+            Ok(kind) if kind.is_symlink() => {
+                let to = fs::read_link(&path).unwrap_or_default();
+                out.insert(path, to.to_string_lossy().into_owned().into_bytes());
+            }
+            _ => {
+                let content = fs::read(&path).unwrap_or_default();
+                out.insert(path, content);
+            }
+        }
+    }
+}
+
+fn count_claims(folder: &Path, claims: &mut usize, wrong: &mut Vec<String>) {
+    for name in names(folder) {
+        if name.starts_with('@') {
+            *claims += 1;
+        } else {
+            let below = folder.join(&name);
+            if names(&below).is_empty() {
+                wrong.push(format!("an empty folder among the claims: {name}"));
+            }
+            count_claims(&below, claims, wrong);
+        }
+    }
+}
