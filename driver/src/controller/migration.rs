@@ -37,8 +37,6 @@ impl Shares {
     ///
     /// # Errors
     /// When such ids are expected and this one is not safe, or when they may come and this driver was not told what to do.
-    // Inlined, the absence of the feature takes all with it that callers do with such an id.
-    #[cfg_attr(not(feature = "migration"), inline(always))]
     pub(super) fn peer_volume(&self, id: &str) -> Result<Option<PeerVolumeId>, ControllerError> {
         if self.is_peer_volume(id)? {
             #[cfg(feature = "migration")]
@@ -48,7 +46,6 @@ impl Shares {
     }
 
     /// As [`Shares::peer_volume`], for a snapshot.
-    #[cfg_attr(not(feature = "migration"), inline(always))]
     pub(super) fn peer_snapshot(
         &self,
         id: &str,
