@@ -8,23 +8,20 @@ use std::path::Path;
 const FILES: &str = "files";
 /// The content of a volume that is used as a device.
 const DEVICE: &str = "device";
+/// The size of that file at first. Not that of the volume, which would have to be copied again and again.
+const DEVICE_SIZE: u64 = 1 << 16;
 
 /// Makes the data of an empty volume.
-pub(super) fn create(place: &Path, size: i64) -> io::Result<()> {
+pub(super) fn create(place: &Path) -> io::Result<()> {
     fs::create_dir(place)?;
     fs::create_dir(place.join(FILES))?;
-    let device = fs::File::create(place.join(DEVICE))?;
-    device.set_len(u64::try_from(size).unwrap_or_default())
+    fs::File::create(place.join(DEVICE))?.set_len(DEVICE_SIZE)
 }
 
-/// Replaces what is at `to` by what is at `from`; a device keeps its size where it is the larger one.
+/// Adds the files at `from` to those at `to`, and replaces the device.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     copy_files(&from.join(FILES), &to.join(FILES))?;
-    let size = |place: &Path| fs::metadata(place.join(DEVICE)).map_or(0, |device| device.len());
-    let larger = size(from).max(size(to));
-    fs::copy(from.join(DEVICE), to.join(DEVICE))?;
-    let device = fs::OpenOptions::new().write(true).open(to.join(DEVICE))?;
-    device.set_len(larger)
+    fs::copy(from.join(DEVICE), to.join(DEVICE)).map(drop)
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {

@@ -94,7 +94,7 @@ impl Core {
         }
         let place = self.data(&id);
         if !self.has(Defect::SnapshotIdTooLong) {
-            let kept = data::create(&place, size);
+            let kept = data::create(&place);
             let kept = kept.and_then(|()| match state.volumes.contains_key(source) {
                 true => data::copy(&self.data(source), &place),
                 false => Ok(()),

@@ -142,7 +142,7 @@ impl Core {
         let place = self.data(&id);
         let internal = |error: std::io::Error| Status::internal(error.to_string());
         if !id.is_empty() && !self.has(Defect::VolumeIdTooLong) {
-            data::create(&place, capacity).map_err(internal)?;
+            data::create(&place).map_err(internal)?;
             if let Some(from) = content.from {
                 data::copy(&self.data(&from), &place).map_err(internal)?;
             }
