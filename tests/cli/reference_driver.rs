@@ -53,8 +53,12 @@ fn a_stream_of_snapshot_metadata_is_shown_whole() {
         .run(&format!("sm get-metadata-allocated {first} -o jsonl"))
         .succeeds();
     assert!(all.stdout.lines().count() > 1, "{all}");
+    assert!(all.stdout.contains("FIXED_LENGTH"), "{all}");
     let changed = csi.run(&format!(
-        "sm get-metadata-delta --base-snapshot-id {first} --target-snapshot-id {second} --max-results 1 -o jsonl"
+        "sm get-metadata-delta --base-snapshot-id {first} --target-snapshot-id {second} -o jsonl"
     ));
-    assert_eq!(changed.succeeds().stdout.lines().count(), 4);
+    assert!(
+        !changed.succeeds().stdout.contains("byteOffset"),
+        "nothing was written"
+    );
 }

@@ -2,6 +2,7 @@
 
 use super::Defect;
 use super::core::Core;
+use super::data::BLOCK;
 use super::state::Snapshot;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
@@ -12,8 +13,6 @@ use csi_proto::v1::{
 use std::vec::IntoIter;
 use tonic::{Request, Response, Status};
 
-/// The size of a block.
-const BLOCK: i64 = 4096;
 /// How many ranges a message has where the caller does not want fewer.
 const USUAL_RESULTS: usize = 4;
 

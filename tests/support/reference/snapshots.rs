@@ -7,6 +7,7 @@ use super::state::{Snapshot, State};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::{self, CreateSnapshotRequest, DeleteSnapshotRequest};
 use prost_types::Timestamp;
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tonic::Status;
 
@@ -87,20 +88,21 @@ impl Core {
         if self.has(Defect::SnapshotIdTooLong) {
             id.push_str(&"0".repeat(128));
         }
-        let (mut size, mut blocks) = Default::default();
-        if let Some(volume) = state.volumes.get_mut(source) {
-            volume.write_journal();
-            (size, blocks) = (volume.capacity, volume.blocks.clone());
-        }
         let place = self.data(&id);
+        let mut blocks = BTreeMap::new();
         if !self.has(Defect::SnapshotIdTooLong) {
-            let kept = data::create(&place);
-            let kept = kept.and_then(|()| match state.volumes.contains_key(source) {
-                true => data::copy(&self.data(source), &place),
-                false => Ok(()),
+            let copied = data::create(&place).and_then(|()| {
+                if state.volumes.contains_key(source) {
+                    data::copy(&self.data(source), &place)?;
+                }
+                data::blocks(&place)
             });
-            kept.map_err(|error| Status::internal(error.to_string()))?;
+            blocks = copied.map_err(|error| Status::internal(error.to_string()))?;
         }
+        let size = state
+            .volumes
+            .get(source)
+            .map_or(0, |volume| volume.capacity);
         let snapshot = Snapshot {
             id: id.clone(),
             name,

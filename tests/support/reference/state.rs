@@ -41,9 +41,6 @@ pub(super) struct Volume {
     pub(super) asked: Asked,
     /// The settings now.
     pub(super) mutable: Map,
-    /// The blocks that hold data, with the write that they are from.
-    pub(super) blocks: BTreeMap<i64, u64>,
-    pub(super) writes: u64,
 }
 
 /// What a volume was asked to be. A repeated call is compared with it, whatever has changed since.
@@ -66,6 +63,7 @@ pub(super) struct Snapshot {
     /// How often it will still be said to be not ready.
     pub(super) looks_left: u32,
     pub(super) group: Option<String>,
+    /// The blocks that hold data, each with a checksum of it.
     pub(super) blocks: BTreeMap<i64, u64>,
 }
 
@@ -156,22 +154,6 @@ impl Volume {
             volume_context: self.context.clone(),
             content_source: self.asked.source.clone(),
             accessible_topology: self.topology.clone(),
-        }
-    }
-
-    /// Blocks of a file system that was just made, scattered as such are.
-    pub(super) fn fresh_blocks() -> BTreeMap<i64, u64> {
-        [0, 1, 2, 16, 17, 64, 128, 200]
-            .map(|block| (block, 1))
-            .into()
-    }
-
-    /// What a file system's journal writes with time.
-    pub(super) fn write_journal(&mut self) {
-        self.writes += 1;
-        let moving = 70 + 2 * (i64::try_from(self.writes).unwrap_or_default() % 25);
-        for block in [0, 1, moving, moving + 1] {
-            self.blocks.insert(block, 1 + self.writes);
         }
     }
 }

@@ -17,7 +17,6 @@ use csi_proto::v1::{
     TopologyRequirement, ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
     VolumeContentSource,
 };
-use std::collections::BTreeMap;
 use tonic::{Code, Status};
 
 /// The zones that volumes can be in; the driver's own node is in the first.
@@ -28,7 +27,6 @@ struct Content {
     /// The id of the volume or snapshot.
     from: Option<String>,
     least: i64,
-    blocks: BTreeMap<i64, u64>,
 }
 
 impl Core {
@@ -161,8 +159,6 @@ impl Core {
                 mutable: request.mutable_parameters,
                 source: request.volume_content_source,
             },
-            blocks: content.blocks,
-            writes: 0,
         };
         let mut reply = volume.reply();
         if self.has(Defect::ContentSourceNotAnswered) {
@@ -227,7 +223,6 @@ impl Core {
         let empty = Content {
             from: None,
             least: 0,
-            blocks: Volume::fresh_blocks(),
         };
         let unknown = |id: &str| {
             let code = match self.has(Defect::MissingSourceIsInternal) {
@@ -242,7 +237,6 @@ impl Core {
                 Some(volume) => Ok(Content {
                     from: (!self.has(Defect::CloneIsEmpty)).then(|| volume.id.clone()),
                     least: volume.capacity,
-                    blocks: volume.blocks.clone(),
                 }),
                 None if self.has(Defect::CloneOfUnknownVolume) => Ok(empty),
                 None => Err(unknown(&source.volume_id)),
@@ -252,12 +246,15 @@ impl Core {
                     Err(Status::unavailable("the snapshot is not ready yet"))
                 }
                 Some(snapshot) => Ok(Content {
-                    from: (!self.has(Defect::RestoreIsEmpty)).then(|| snapshot.id.clone()),
+                    from: match self.has(Defect::SnapshotFollowsVolume) {
+                        true => Some(snapshot.source.clone()),
+                        false if self.has(Defect::RestoreIsEmpty) => None,
+                        false => Some(snapshot.id.clone()),
+                    },
                     least: match self.has(Defect::RestoreIsTooSmall) {
                         true => 0,
                         false => snapshot.size,
                     },
-                    blocks: snapshot.blocks.clone(),
                 }),
                 None if self.has(Defect::RestoreOfUnknownSnapshot) => Ok(empty),
                 None => Err(unknown(&source.snapshot_id)),
