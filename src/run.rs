@@ -15,7 +15,7 @@ use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
-use crate::{completion, proxy, shell, wait};
+use crate::{completion, proxy, sanity, shell, wait};
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::v1::VolumeCapability;
 use std::future::Future;
@@ -87,6 +87,7 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
 pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Error> {
     match task {
         Task::Lifecycle(flags) => lifecycle(&flags, globals, ground),
+        Task::Sanity(flags) => sanity::command::sanity(&flags, globals, ground),
         Task::Completions(shell) => {
             let script = completion::script(shell, ground.name);
             let script =
@@ -203,7 +204,10 @@ fn context(flags: &RequestFlags, rpc: &Rpc, ground: &Ground) -> Result<Context, 
 }
 
 /// The secrets of the environment, then those of a file, then those typed in.
-fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
+///
+/// # Errors
+/// When they cannot be had.
+pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut all = Secrets::from_environment().map_err(|error| usage(&error))?;
     if let Some(file) = file {
@@ -417,7 +421,10 @@ fn block_on(ground: &Ground, work: impl Future<Output = Result<(), Error>>) -> R
 }
 
 /// One thread: starting more costs more than a call.
-fn runtime() -> Result<Runtime, Error> {
+///
+/// # Errors
+/// When the system refuses.
+pub fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_current_thread().enable_all().build();
     built.map_err(|error| Error::because("the program cannot start", &error))
 }

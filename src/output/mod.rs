@@ -7,6 +7,8 @@ pub mod cell;
 pub mod csc;
 pub mod json;
 pub mod redirect;
+pub mod sanity;
+pub mod shell_word;
 pub mod steps;
 pub mod table;
 pub mod terminal;

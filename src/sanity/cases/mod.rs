@@ -1,0 +1,40 @@
+//! The cases, one file a subject. Add one by a `case!` in the table of its file; a new file stands in the list below.
+
+mod create_volume;
+mod identity;
+mod node_publish;
+
+use super::case::Case;
+
+/// Every table, in the order of the list.
+const TABLES: &[&[Case]] = &[identity::CASES, create_volume::CASES, node_publish::CASES];
+
+/// Every case, in the order in which they are listed and run.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    TABLES.iter().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_stable_words_and_sentences_have_no_full_stop() {
+        let mut names = BTreeSet::new();
+        for case in all() {
+            assert!(names.insert(case.name), "{} stands twice", case.name);
+            let plain = |letter: char| {
+                letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-/".contains(letter)
+            };
+            assert!(case.name.chars().all(plain), "{}", case.name);
+            assert!(case.name.matches('/').count() >= 1, "{}", case.name);
+            assert!(
+                !case.sentence.ends_with('.') && case.sentence.len() > 20,
+                "{}",
+                case.name
+            );
+            assert!(!case.section.is_empty(), "{}", case.name);
+        }
+    }
+}
