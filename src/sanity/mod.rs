@@ -17,9 +17,11 @@ mod ledger;
 mod paths;
 mod report;
 mod requests;
+mod restart;
 mod runner;
 mod seen;
 mod settings;
+mod sources;
 mod steps;
 
 pub use case::{Case, Failure, Kind, Need};

@@ -1,13 +1,27 @@
 //! The cases, one file a subject. Add one by a `case!` in the table of its file; a new file stands in the list below.
 
+mod copies;
 mod create_volume;
+mod group_snapshots;
 mod identity;
+mod listed_snapshots;
 mod node_publish;
+mod snapshot_metadata;
+mod snapshots;
 
 use super::case::Case;
 
 /// Every table, in the order of the list.
-const TABLES: &[&[Case]] = &[identity::CASES, create_volume::CASES, node_publish::CASES];
+const TABLES: &[&[Case]] = &[
+    identity::CASES,
+    create_volume::CASES,
+    copies::CASES,
+    snapshots::CASES,
+    listed_snapshots::CASES,
+    group_snapshots::CASES,
+    snapshot_metadata::CASES,
+    node_publish::CASES,
+];
 
 /// Every case, in the order in which they are listed and run.
 pub fn all() -> impl Iterator<Item = &'static Case> {
