@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
 /// The file that data is written to in a volume with a file system.
-const FILE: &str = "csi-sanity-data";
+const FILE: &str = "csi-sanity-marks";
 
 /// How much is written of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
@@ -193,8 +193,8 @@ impl Context {
         Ok((self.volume().await?, self.volume().await?))
     }
 
-    /// Whether [`Context::write`] can be tried at all.
-    pub fn can_write(&self) -> bool {
+    /// Whether [`Context::write_marks`] can be tried at all.
+    pub fn can_publish_here(&self) -> bool {
         self.has(NODE_SERVICE) && sees_paths(&self.run)
     }
 
@@ -202,7 +202,7 @@ impl Context {
     ///
     /// # Errors
     /// When any of that fails.
-    pub async fn write(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
+    pub async fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
         let placed = self.put(volume).await?;
         let path = data_path(&placed);
         let create = Access::of(&placed.volume.capability) == Access::Mount;

@@ -265,9 +265,9 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let volume = c.volume().await?;
-            c.write(&volume, &[OLD]).await?;
+            c.write_marks(&volume, &[OLD]).await?;
             let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            c.write(&volume, &[NEW, LATER]).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
             has_old_data(&c, c.restore(&snapshot)?).await?;
         }
     ),
@@ -285,12 +285,12 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let volume = c.volume().await?;
-            c.write(&volume, &[OLD]).await?;
+            c.write_marks(&volume, &[OLD]).await?;
             let request = c.clone_of(volume.id())?;
             let copy = c.volume_of(request.clone()).await?;
-            c.write(&volume, &[NEW, LATER]).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
             has_old_data(&c, request).await?;
-            c.write(&copy, &[OLD]).await?;
+            c.write_marks(&copy, &[OLD]).await?;
             let found = c.has_marks(&volume, &[NEW]).await?;
             ensure(
                 found == [true],
