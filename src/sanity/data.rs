@@ -17,7 +17,7 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub async fn write(&self, placed: &Placed, data: &str) -> Result<(), Stop> {
+    pub async fn put_data(&self, placed: &Placed, data: &str) -> Result<(), Stop> {
         let (path, data) = (self.data_path(placed), data.to_owned());
         let create = self.access_of(placed) == Access::Mount;
         on_disk(move || {
@@ -87,7 +87,7 @@ impl Context {
     ///
     /// # Errors
     /// When that cannot be told.
-    pub async fn can_write(&self, placed: &Placed) -> Result<bool, Stop> {
+    pub async fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
         let path = self.data_path(placed);
         let create = self.access_of(placed) == Access::Mount;
         on_disk(move || {

@@ -22,6 +22,7 @@ mod restart;
 mod runner;
 mod seen;
 mod settings;
+mod sources;
 mod steps;
 
 pub use case::{Case, Failure, Kind, Need};

@@ -1,54 +1,59 @@
-//! The command that restarts the driver, and waiting for it to be back.
+//! Restarting the driver in the middle of a case, by the command of the settings.
 
-use super::case::{Stop, Verdict};
+use super::case::{Stop, Verdict, ensure};
 use super::context::Context;
+use super::requests::Request;
 use csi_proto::v1;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// How long the command may take, and then the driver until it is ready.
+/// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Context {
-    /// Restarts the driver and waits until it says that it is ready.
+    /// Restarts the driver, and returns when it answers again. Only for cases that run alone.
     ///
     /// # Errors
     /// When there is no command, it fails, or the driver does not come back.
     pub async fn restart(&self) -> Verdict {
-        let Some(command) = &self.settings().restart_command else {
-            return Err(Stop::Skipped("--restart-command is not given".to_owned()));
+        let Some(command) = self.settings().restart_command.clone() else {
+            return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
         self.did(command.clone());
-        let run = Command::new("sh")
-            .args(["-c", command])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .output();
-        let broken = |told: String| Stop::failed("the restart command restarts the driver", told);
-        match tokio::time::timeout(PATIENCE, run).await {
-            Err(_) => return Err(broken(format!("it was not over after {PATIENCE:?}"))),
-            Ok(Err(error)) => return Err(broken(error.to_string())),
-            Ok(Ok(output)) if !output.status.success() => {
-                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-                return Err(broken(format!("{}: {stderr}", output.status)));
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(&command).kill_on_drop(true);
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
+        let ended = tokio::time::timeout(PATIENCE, shell.output()).await;
+        let expected = "the restart command succeeds";
+        match ended {
+            Err(_) => return Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
+            Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
+            Ok(Ok(output)) => {
+                let words = String::from_utf8_lossy(&output.stderr);
+                let told = format!("{}: {}", output.status, words.trim_end());
+                ensure(output.status.success(), expected, told)?;
             }
-            Ok(Ok(_)) => {}
         }
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let told = match self.at_controller(v1::ProbeRequest {}).await {
-                Ok(reply) if reply.ready != Some(false) => return Ok(()),
-                Ok(_) => "Probe says that it is not ready".to_owned(),
-                Err(Stop::Failed(failure)) => failure.actual,
-                Err(stop) => return Err(stop),
-            };
-            if Instant::now() > end {
-                return Err(Stop::failed("the driver is ready after a restart", told));
+        for peer in [&self.run.node, &self.run.controller] {
+            let end = Instant::now() + PATIENCE;
+            // Not a step of the case: nobody who runs its commands by hand has to ask.
+            while let Err(error) = peer
+                .session
+                .clone()
+                .with_timeout(Some(Duration::from_secs(5)))
+                .call(v1::ProbeRequest::METHOD, bytes::Bytes::new())
+                .await
+            {
+                let told = super::context::told(&error.status);
+                ensure(
+                    Instant::now() < end,
+                    "the driver answers after its restart",
+                    told,
+                )?;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        Ok(())
     }
 }

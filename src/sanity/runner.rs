@@ -181,6 +181,15 @@ async fn times(asked: &mut Asked, count: u8) {
     }
 }
 
+/// Whether the paths of the node are those of this machine.
+pub fn sees_paths(run: &Run) -> bool {
+    run.settings.paths.unwrap_or_else(|| {
+        let kind = run.node.endpoint.kind();
+        use EndpointKind::{Abstract, Embedded, Unix};
+        matches!(kind, Unix | Abstract | Embedded)
+    })
+}
+
 /// Why a case cannot run here.
 fn missing(run: &Run, case: &Case) -> Option<String> {
     if run.settings.read_only && matches!(case.kind, Kind::Changes | Kind::Alone) {
@@ -197,11 +206,7 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::Block => run.accesses().contains(&Access::Block),
         Need::Mount => run.accesses().contains(&Access::Mount),
         Need::EachAccess => true,
-        Need::Paths => settings.paths.unwrap_or_else(|| {
-            let kind = run.node.endpoint.kind();
-            use EndpointKind::{Abstract, Embedded, Unix};
-            matches!(kind, Unix | Abstract | Embedded)
-        }),
+        Need::Paths => sees_paths(run),
         Need::Restart => settings.restart_command.is_some(),
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
         advertised => run.advertised.has(*advertised).unwrap_or(false),

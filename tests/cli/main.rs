@@ -12,6 +12,7 @@ mod lifecycle;
 mod misbehaving;
 mod readme;
 mod real_driver;
+mod reference_driver;
 mod requests;
 mod shell_completion;
 mod shell_scripts;

@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod driver;
 pub mod process;
 pub mod program;
+pub mod reference;
 pub mod scripted;
 pub mod terminal;
 

@@ -1,10 +1,13 @@
 //! CreateVolume without a source: what it requires, the size it gives, and that a name stands for one volume.
 
-use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY};
+use crate::sanity::case::needs::{
+    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
+};
 use crate::sanity::case::{Case, Stop, case, ensure};
 use crate::sanity::context::{Context, told};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
@@ -479,6 +482,48 @@ pub const CASES: &[Case] = &[
                 .await?;
         }
     ),
+    case!(
+        Changes,
+        "controller/create-volume/with-a-source-of-no-type",
+        "CreateVolume with a volume_content_source that names neither a snapshot nor a volume is refused",
+        "CreateVolume Errors",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let mut request = c.create_request()?;
+            request.volume_content_source = Some(v1::VolumeContentSource { r#type: None });
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-a-source-that-is-not-advertised",
+        "CreateVolume from a kind of source that the plugin does not advertise is refused",
+        "CreateVolume Errors",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let sources = [
+                (
+                    CREATE_DELETE_SNAPSHOT,
+                    of_snapshot("csi-sanity-no-snapshot"),
+                ),
+                (CLONE_VOLUME, of_volume(&volume.id())),
+            ];
+            let mut tried = false;
+            for (_, source) in sources.into_iter().filter(|(need, _)| !c.has(*need)) {
+                tried = true;
+                let mut request = c.create_request()?;
+                request.volume_content_source = Some(source);
+                let codes = [Code::InvalidArgument, Code::NotFound, Code::Unimplemented];
+                c.refused(request, &codes).await?;
+            }
+            if !tried {
+                return Err(Stop::Skipped(
+                    "both kinds of sources are advertised".to_owned(),
+                ));
+            }
+        }
+    ),
 ];
 
 /// A range of sizes in bytes.
@@ -532,4 +577,22 @@ async fn distinct(c: &Context, names: &[String]) -> Result<(), Stop> {
         ids.push(id);
     }
     Ok(())
+}
+
+/// A snapshot as a source.
+fn of_snapshot(id: &str) -> v1::VolumeContentSource {
+    v1::VolumeContentSource {
+        r#type: Some(Type::Snapshot(SnapshotSource {
+            snapshot_id: id.to_owned(),
+        })),
+    }
+}
+
+/// A volume as a source.
+fn of_volume(id: &str) -> v1::VolumeContentSource {
+    v1::VolumeContentSource {
+        r#type: Some(Type::Volume(VolumeSource {
+            volume_id: id.to_owned(),
+        })),
+    }
 }

@@ -1,9 +1,7 @@
 //! DeleteVolume.
 
-use crate::sanity::case::needs::{
-    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, GET_SNAPSHOT, LIST_SNAPSHOTS,
-};
-use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS};
+use crate::sanity::case::{Case, Stop, case};
 use csi_proto::v1;
 use tonic::Code;
 
@@ -87,45 +85,6 @@ pub const CASES: &[Case] = &[
             }
             c.ok(c.delete_request(gone.id())).await?;
             c.ok(c.validate_request(&new)).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-volume/spares-snapshots",
-        "DeleteVolume of a volume with a snapshot keeps the snapshot, or answers FAILED_PRECONDITION",
-        "DeleteVolume",
-        [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
-        |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.snapshot(&volume).await?;
-            match c.send(c.delete_request(volume.id())).await? {
-                Err(status) => {
-                    let told = crate::sanity::context::told(&status);
-                    let expected = "DeleteVolume answers OK or FAILED_PRECONDITION";
-                    ensure(status.code() == Code::FailedPrecondition, expected, told)?;
-                }
-                Ok(_) if c.has(GET_SNAPSHOT) => {
-                    c.ok(v1::GetSnapshotRequest {
-                        snapshot_id: snapshot.snapshot_id,
-                        secrets: c.secrets(),
-                    })
-                    .await?;
-                }
-                Ok(_) if c.has(LIST_SNAPSHOTS) => {
-                    let request = v1::ListSnapshotsRequest {
-                        snapshot_id: snapshot.snapshot_id,
-                        secrets: c.secrets(),
-                        ..Default::default()
-                    };
-                    let count = c.ok(request).await?.entries.len();
-                    ensure(
-                        count == 1,
-                        "the snapshot is listed",
-                        format!("{count} entries"),
-                    )?;
-                }
-                Ok(_) => {}
-            }
         }
     ),
 ];

@@ -1,13 +1,12 @@
 //! The whole way of a volume, in order, out of order, and with a driver that is restarted between any two steps.
 
 use crate::sanity::case::needs::{
-    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
-    PUBLISH_UNPUBLISH_VOLUME, RESTART, STAGE_UNSTAGE_VOLUME,
+    CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS, PUBLISH_UNPUBLISH_VOLUME, RESTART,
+    STAGE_UNSTAGE_VOLUME,
 };
 use crate::sanity::case::{Case, Verdict, case, ensure};
 use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Placed;
-use csi_proto::v1;
 use std::time::Duration;
 use tonic::Code;
 
@@ -148,7 +147,7 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let placed = c.published().await?;
-            c.write(&placed, "before").await?;
+            c.put_data(&placed, "before").await?;
             c.restart().await?;
             c.is_published(&placed).await?;
             c.holds(&placed, "before").await?;
@@ -158,28 +157,6 @@ pub const CASES: &[Case] = &[
             c.refused(other, &[Code::AlreadyExists]).await?;
             c.ok(placed.unpublish()).await?;
             c.is_gone(&placed).await?;
-        }
-    ),
-    case!(
-        Alone,
-        "lifecycle/restart-keeps-snapshots",
-        "A driver that is restarted still has its snapshots, under the same names",
-        "CreateSnapshot",
-        [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, RESTART],
-        |c| {
-            let volume = c.volume().await?;
-            let request = c.snapshot_request(&volume);
-            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
-            c.restart().await?;
-            let again = c.ok(request).await?.snapshot.unwrap_or_default();
-            let same = first.snapshot_id == again.snapshot_id
-                && first.creation_time == again.creation_time;
-            ensure(same, &format!("{first:?}"), format!("{again:?}"))?;
-            c.ok(v1::DeleteSnapshotRequest {
-                snapshot_id: first.snapshot_id,
-                secrets: c.secrets(),
-            })
-            .await?;
         }
     ),
     case!(

@@ -3,14 +3,17 @@
 mod capabilities;
 mod concurrency;
 mod controller_publish;
+mod copies;
 mod create_volume;
 mod delete_volume;
 mod expand;
 mod get_volume;
+mod group_snapshots;
 mod identity;
 mod lifecycle;
 mod limits;
 mod list_volumes;
+mod listed_snapshots;
 mod modify;
 mod node_info;
 mod node_publish;
@@ -18,7 +21,8 @@ mod node_stage;
 mod node_stats;
 mod protocol;
 mod secrets;
-mod sources;
+mod snapshot_metadata;
+mod snapshots;
 mod validate;
 
 use super::case::Case;
@@ -28,7 +32,7 @@ const TABLES: &[&[Case]] = &[
     identity::CASES,
     capabilities::CASES,
     create_volume::CASES,
-    sources::CASES,
+    copies::CASES,
     delete_volume::CASES,
     concurrency::CASES,
     validate::CASES,
@@ -37,6 +41,10 @@ const TABLES: &[&[Case]] = &[
     expand::CASES,
     modify::CASES,
     controller_publish::CASES,
+    snapshots::CASES,
+    listed_snapshots::CASES,
+    group_snapshots::CASES,
+    snapshot_metadata::CASES,
     node_info::CASES,
     node_stage::CASES,
     node_publish::CASES,

@@ -158,7 +158,7 @@ pub const CASES: &[Case] = &[
         SEEN,
         |c| {
             let mut placed = c.published().await?;
-            c.write(&placed, "kept").await?;
+            c.put_data(&placed, "kept").await?;
             c.ok(placed.unpublish()).await?;
             c.ok(placed.publish()).await?;
             c.holds(&placed, "kept").await?;
@@ -181,8 +181,8 @@ pub const CASES: &[Case] = &[
         |c| {
             let one = c.published().await?;
             let other = c.published().await?;
-            c.write(&one, "in the first").await?;
-            c.write(&other, "in another.").await?;
+            c.put_data(&one, "in the first").await?;
+            c.put_data(&other, "in another.").await?;
             c.holds(&one, "in the first").await?;
             c.holds(&other, "in another.").await?;
         }
@@ -204,7 +204,7 @@ pub const CASES: &[Case] = &[
                     "the driver does not mount here: nothing could keep writers out".to_owned(),
                 ));
             }
-            let writes = c.can_write(&placed).await?;
+            let writes = c.accepts_writes(&placed).await?;
             ensure(!writes, "a write is refused", "it succeeded")?;
         }
     ),
@@ -268,7 +268,7 @@ pub const CASES: &[Case] = &[
         SEEN,
         |c| {
             let first = c.published().await?;
-            c.write(&first, "the first").await?;
+            c.put_data(&first, "the first").await?;
             let mut second = c.staged().await?;
             second.target.clone_from(&first.target);
             let answer = c.send(second.publish()).await?;
@@ -309,7 +309,7 @@ pub const CASES: &[Case] = &[
             other.target = c.target()?;
             c.ok(one.publish()).await?;
             c.ok(other.publish()).await?;
-            c.write(&one, "shared").await?;
+            c.put_data(&one, "shared").await?;
             c.holds(&other, "shared").await?;
             c.ok(one.unpublish()).await?;
             c.is_gone(&one).await?;
@@ -542,7 +542,7 @@ pub const CASES: &[Case] = &[
             }
             let placed = c.published().await?;
             c.is_published(&placed).await?;
-            c.write(&placed, "first block").await?;
+            c.put_data(&placed, "first block").await?;
             c.holds(&placed, "first block").await?;
         }
     ),
