@@ -159,12 +159,15 @@ pub fn ensure(kept: bool, expected: &str, actual: impl Into<String>) -> Verdict 
 /// use `?` on a [`Verdict`]; it passes when it comes to its end.
 macro_rules! case {
     ($kind:ident, $name:literal, $sentence:literal, $section:literal, [$($need:expr),* $(,)?], |$c:ident| $body:block $(,)?) => {
+        case!($kind, $name, $sentence, $section, &[$($need),*], |$c| $body)
+    };
+    ($kind:ident, $name:literal, $sentence:literal, $section:literal, $needs:expr, |$c:ident| $body:block $(,)?) => {
         $crate::sanity::case::Case {
             name: $name,
             sentence: $sentence,
             section: $section,
             kind: $crate::sanity::case::Kind::$kind,
-            needs: &[$($need),*],
+            needs: $needs,
             body: |$c| Box::pin(async move {
                 $body
                 Ok(())

@@ -336,7 +336,7 @@ impl Context {
             step,
             match &answer {
                 Ok(messages) => Answer::Reply(messages.first().cloned().unwrap_or_default()),
-                Err(status) => Answer::Status(status.code(), status.message().to_owned()),
+                Err(status) => Answer::Status(status.code()),
             },
         );
         locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);

@@ -127,6 +127,14 @@ impl Context {
     /// # Errors
     /// When the settings have no capability of this case's access type.
     pub fn create_request(&self) -> Result<v1::CreateVolumeRequest, Stop> {
+        self.create_request_for(self.access())
+    }
+
+    /// The same for an access type.
+    ///
+    /// # Errors
+    /// When the settings have no capability of it.
+    pub fn create_request_for(&self, access: Access) -> Result<v1::CreateVolumeRequest, Stop> {
         let place = self.advertised().node_info.accessible_topology.clone();
         let place = place.filter(|_| self.has(TOPOLOGY));
         Ok(v1::CreateVolumeRequest {
@@ -135,7 +143,7 @@ impl Context {
                 required_bytes: self.settings().volume_size,
                 limit_bytes: 0,
             }),
-            volume_capabilities: vec![self.capability()?],
+            volume_capabilities: vec![self.capability_of(access)?],
             parameters: self.settings().parameters.clone(),
             secrets: self.secrets(),
             accessibility_requirements: place.map(|place| v1::TopologyRequirement {
@@ -182,6 +190,18 @@ impl Context {
         v1::DeleteVolumeRequest {
             volume_id: id.into(),
             secrets: self.secrets(),
+        }
+    }
+
+    /// ValidateVolumeCapabilities of a volume, for what it was created with.
+    pub fn validate_request(&self, volume: &Volume) -> v1::ValidateVolumeCapabilitiesRequest {
+        v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.id(),
+            volume_context: volume.volume.volume_context.clone(),
+            volume_capabilities: volume.request.volume_capabilities.clone(),
+            parameters: volume.request.parameters.clone(),
+            secrets: self.secrets(),
+            mutable_parameters: volume.request.mutable_parameters.clone(),
         }
     }
 
@@ -339,7 +359,11 @@ impl Context {
         Ok(text(&path))
     }
 
-    fn folder(&self, path: &Path) -> Result<(), Stop> {
+    /// Makes a folder, which is removed in the end.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn folder(&self, path: &Path) -> Result<(), Stop> {
         if self.settings().read_only {
             return Err(Stop::Skipped("it makes folders: --read-only".to_owned()));
         }

@@ -136,11 +136,6 @@ impl Ledger {
     pub(super) fn take(&mut self) -> Vec<(u64, Made)> {
         std::mem::take(&mut self.entries)
     }
-
-    /// What is there, for what must be said of it.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Made> {
-        self.entries.iter().map(|(_, made)| made)
-    }
 }
 
 /// What a call may make.

@@ -10,6 +10,7 @@ mod case;
 mod cases;
 pub(crate) mod command;
 mod context;
+mod data;
 mod fixtures;
 pub(crate) mod flags;
 mod journal;

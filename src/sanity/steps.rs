@@ -8,6 +8,7 @@ use super::context::{Peer, Run};
 use crate::error::code_name;
 use crate::output::json;
 use crate::output::shell_word::word;
+use crate::output::text::escaped;
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
@@ -44,8 +45,8 @@ pub struct Call {
 pub enum Answer {
     /// With OK: the first message.
     Reply(Bytes),
-    /// With another code and its message.
-    Status(Code, String),
+    /// With another code.
+    Status(Code),
 }
 
 /// The steps of a case, in the order of their beginnings.
@@ -185,7 +186,7 @@ impl Writer<'_> {
         }
         let outcome = match &call.ended {
             None => Some("given up".to_owned()),
-            Some((_, Answer::Status(code, _))) => Some(code_name(*code).to_owned()),
+            Some((_, Answer::Status(code))) => Some(code_name(*code).to_owned()),
             Some((_, Answer::Reply(_))) => None,
         };
         if let Some(outcome) = outcome {
@@ -204,12 +205,12 @@ impl Writer<'_> {
 
     /// The document as a word of the shell, with variables in the place of ids that the driver chose.
     fn request(&self, json: &str) -> String {
-        let mut text = word(json);
-        // The other form of quoting, for controls, cannot be interrupted.
-        if text.starts_with('\'') && !json.contains('\'') {
-            for (id, variable) in &self.ids {
-                text = text.replace(&format!("\"{id}\""), &format!("\"'\"${variable}\"'\""));
-            }
+        if json.contains('\'') || escaped(json) != json {
+            return word(json);
+        }
+        let mut text = format!("'{json}'");
+        for (id, variable) in &self.ids {
+            text = text.replace(&format!("\"{id}\""), &format!("\"'\"${variable}\"'\""));
         }
         text
     }
