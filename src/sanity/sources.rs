@@ -31,9 +31,9 @@ const PAGES_AT_MOST: usize = 10_000;
 /// After how long a call is given up, in the hope to meet it at different points.
 pub const SOON: [Duration; 4] = [
     Duration::from_millis(1),
-    Duration::from_millis(2),
     Duration::from_millis(4),
-    Duration::from_millis(8),
+    Duration::from_millis(16),
+    Duration::from_millis(64),
 ];
 
 impl Context {

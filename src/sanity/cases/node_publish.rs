@@ -6,7 +6,7 @@ use crate::sanity::case::needs::{
 };
 use crate::sanity::case::{Case, Need, Stop, case, ensure};
 use crate::sanity::context::told;
-use crate::sanity::data::is_mount;
+use crate::sanity::data::{is_device, is_mount};
 use crate::sanity::settings::Access;
 use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
@@ -199,7 +199,7 @@ pub const CASES: &[Case] = &[
             request.readonly = true;
             c.ok(request.clone()).await?;
             c.ok(request).await?;
-            if !is_mount(&placed.target).await? && c.access() == Access::Mount {
+            if !is_mount(&placed.target).await? && !is_device(&placed.target).await? {
                 return Err(Stop::Skipped(
                     "the driver does not mount here: nothing could keep writers out".to_owned(),
                 ));
