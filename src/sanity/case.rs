@@ -67,6 +67,8 @@ pub enum Need {
     Restart,
     /// Mutable parameters in the settings.
     MutableParameters,
+    /// A second node in the settings.
+    OtherNode,
 }
 
 /// Needs by the names of the specification, for the tables of cases.
@@ -104,6 +106,7 @@ pub mod needs {
     pub const EACH_ACCESS: Need = Need::EachAccess;
     pub const PATHS: Need = Need::Paths;
     pub const RESTART: Need = Need::Restart;
+    pub const OTHER_NODE: Need = Need::OtherNode;
     pub const MUTABLE_PARAMETERS: Need = Need::MutableParameters;
 }
 
@@ -193,6 +196,7 @@ impl Need {
             Self::Paths => "paths",
             Self::Restart => "--restart-command",
             Self::MutableParameters => "--mutable-params",
+            Self::OtherNode => "--other-node-id",
         }
     }
 }
@@ -210,7 +214,9 @@ impl std::fmt::Display for Need {
             Self::Block | Self::Mount => write!(f, "the driver has no {name} volumes"),
             Self::EachAccess => f.write_str("the driver has no volumes of any access type"),
             Self::Paths => f.write_str("the node's paths are not visible here"),
-            Self::Restart | Self::MutableParameters => write!(f, "{name} is not given"),
+            Self::Restart | Self::MutableParameters | Self::OtherNode => {
+                write!(f, "{name} is not given")
+            }
         }
     }
 }

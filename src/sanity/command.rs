@@ -1,7 +1,8 @@
 //! `csi sanity` as a command: settings from flags and file, a run that signals stop, its output and its end.
 
 use super::flags::SanityFlags;
-use super::{Report, Settings, run_watched};
+use super::settings::Access;
+use super::{Report, Settings, config, junit, run_watched};
 use crate::cli::Globals;
 use crate::error::Error;
 use crate::interrupt::Signals;
@@ -9,6 +10,7 @@ use crate::output::sanity::{Progress, Shown, list};
 use crate::output::{self, Format};
 use crate::run::{self, Ground};
 use std::io::Write as _;
+use std::time::Duration;
 
 /// Runs it.
 ///
@@ -20,18 +22,27 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
         Format::Jsonl => Shown::Jsonl,
         _ => Shown::Text,
     };
+    // What holds where neither flags nor file say anything.
+    let mut settings = Settings::of("");
+    if let Some(path) = &flags.config {
+        let read = config::read(path, &mut settings);
+        read.map_err(|error| Error::usage(format!("--config: {error}")))?;
+    }
+    flags.fill(&mut settings);
     if flags.list {
-        let mut settings = Settings::of("");
-        flags.fill(&mut settings);
         let cases: Vec<_> = super::cases()
             .filter(|case| settings.selects(case.name))
             .collect();
         return run::print(list(&cases, shown != Shown::Text).as_bytes());
     }
+    let mut globals = globals.clone();
+    if globals.endpoint.is_none() && !settings.endpoint.is_empty() {
+        globals.endpoint = Some(settings.endpoint.clone());
+    }
+    let globals = &globals;
     let endpoint = run::endpoint(globals)?;
-    let mut settings = Settings::of(endpoint.to_string());
-    flags.fill(&mut settings);
-    settings.timeout = globals.timeout().unwrap_or(settings.timeout);
+    settings.endpoint = endpoint.to_string();
+    settings.timeout = globals.timeout().unwrap_or(NO_LIMIT);
     settings.metadata = globals.metadata();
     settings.connect = run::connect_options(globals);
     settings.connection_flags = globals.connection_flags();
@@ -41,6 +52,7 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
         .or_else(|| ground.secrets_file.clone());
     settings.secrets = run::secrets(file.as_deref(), &[])?.reveal().clone();
     settings.secrets_file = file;
+    check(&settings)?;
     if !ground.in_shell {
         run::private_mounts(&endpoint)?;
     }
@@ -75,11 +87,49 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
                 }
             }
         };
+        if let Some(path) = &flags.junit {
+            std::fs::write(path, junit::document(&report)).map_err(|error| {
+                Error::because(format!("--junit: {} cannot be written", path.display()), &error)
+            })?;
+        }
         progress.finish(&report).map_err(|error| Error::because("stdout cannot be written", &error))?;
         Ok(report)
     });
     runtime.shutdown_background();
     judged(&ran?)
+}
+
+/// A day: calls without a limit must still end some time.
+const NO_LIMIT: Duration = Duration::from_secs(86_400);
+
+/// Refuses settings that contradict each other.
+fn check(settings: &Settings) -> Result<(), Error> {
+    for access in Access::ALL {
+        let of_it = settings
+            .capabilities
+            .iter()
+            .filter(|one| Access::of(one) == access);
+        if of_it.count() > 1 {
+            let problem = format!(
+                "--cap is given twice with the access type {}",
+                access.name()
+            );
+            return Err(Error::usage(problem));
+        }
+    }
+    if settings.volume_size < 1 {
+        return Err(Error::usage("--volume-size must be at least one byte"));
+    }
+    if settings.jobs == 0 {
+        return Err(Error::usage("--jobs must be at least 1"));
+    }
+    let any = super::cases().any(|case| {
+        settings.selects(case.name) || settings.selects(&format!("{}@block", case.name))
+    });
+    if !any {
+        return Err(Error::usage("--filter leaves no case").hint("--list shows their names"));
+    }
+    Ok(())
 }
 
 /// The end of the process: what came of the run.

@@ -16,6 +16,9 @@ const REPORT: &str = "Report";
 /// The flags of `csi sanity`.
 #[derive(Args, Clone, Debug)]
 pub struct SanityFlags {
+    /// Take all of this from a TOML file, whose keys are the names of the flags; flags count more
+    #[arg(long, value_name = "FILE", help_heading = DRIVER)]
+    pub config: Option<PathBuf>,
     /// The driver's controller, where that is another endpoint than the node's
     #[arg(long, value_name = "ENDPOINT", help_heading = DRIVER)]
     pub controller_endpoint: Option<String>,
@@ -57,6 +60,9 @@ pub struct SanityFlags {
     /// The node id that NodeGetInfo must answer
     #[arg(long, value_name = "ID", help_heading = DRIVER)]
     node_id: Option<String>,
+    /// The id of another node, for ControllerPublishVolume to two nodes
+    #[arg(long, value_name = "ID", help_heading = DRIVER)]
+    other_node_id: Option<String>,
     /// A shell command that restarts the driver: cases run it between any two steps of a volume's life
     #[arg(long, value_name = "COMMAND", help_heading = DRIVER)]
     restart_command: Option<String>,
@@ -114,6 +120,7 @@ impl SanityFlags {
             (&self.secrets_file, &mut settings.secrets_file),
             (&self.volume_id, &mut settings.volume_id),
             (&self.node_id, &mut settings.node_id),
+            (&self.other_node_id, &mut settings.other_node_id),
             (&self.restart_command, &mut settings.restart_command),
         ];
         for (given, to) in options {

@@ -208,6 +208,7 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::EachAccess => true,
         Need::Paths => sees_paths(run),
         Need::Restart => settings.restart_command.is_some(),
+        Need::OtherNode => settings.other_node_id.is_some(),
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
         advertised => run.advertised.has(*advertised).unwrap_or(false),
     };

@@ -52,6 +52,8 @@ pub struct Settings {
     pub paths: Option<bool>,
     /// The node id that NodeGetInfo must answer.
     pub node_id: Option<String>,
+    /// The id of another node that volumes can be published to, for ControllerPublishVolume.
+    pub other_node_id: Option<String>,
     /// A shell command that restarts the driver and returns.
     pub restart_command: Option<String>,
     /// Run only what changes nothing.
@@ -96,6 +98,7 @@ impl Settings {
             staging_parent: None,
             paths: None,
             node_id: None,
+            other_node_id: None,
             restart_command: None,
             read_only: false,
             filter: Vec::new(),

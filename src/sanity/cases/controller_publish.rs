@@ -1,7 +1,8 @@
 //! ControllerPublishVolume and ControllerUnpublishVolume.
 
 use crate::sanity::case::needs::{
-    CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
+    CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, OTHER_NODE, PUBLISH_READONLY,
+    PUBLISH_UNPUBLISH_VOLUME,
 };
 use crate::sanity::case::{Case, Need, Stop, case, ensure};
 use crate::sanity::context::told;
@@ -148,6 +149,32 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/to-two-nodes",
+        "ControllerPublishVolume of a volume for one node to a second one answers FAILED_PRECONDITION",
+        "ControllerPublishVolume Errors",
+        [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            OTHER_NODE
+        ],
+        |c| {
+            use csi_proto::v1::volume_capability::AccessMode;
+            let mut request = c.create_request()?;
+            for capability in &mut request.volume_capabilities {
+                capability.access_mode = Some(AccessMode {
+                    mode: Mode::SingleNodeWriter.into(),
+                });
+            }
+            let volume = c.volume_of(request).await?;
+            c.ok(c.attach_request(&volume)).await?;
+            let mut request = c.attach_request(&volume);
+            request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
+            c.refused(request, &[Code::FailedPrecondition]).await?;
         }
     ),
     case!(
