@@ -14,6 +14,7 @@ mod readme;
 mod real_driver;
 mod reference_driver;
 mod requests;
+mod sanity;
 mod shell_completion;
 mod shell_scripts;
 mod shell_terminal;
