@@ -41,7 +41,9 @@ impl Export {
             .and_then(|rest| rest.strip_suffix(']'))
             .unwrap_or(server);
         let host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
-        if bare.is_empty() || bare.len() > 253 || !bare.chars().all(host) {
+        // Punctuation alone is no host: `./x`, for example, is a path that somebody mistook for an address.
+        let named = bare.chars().any(|c| c.is_ascii_alphanumeric());
+        if !named || bare.len() > 253 || !bare.chars().all(host) {
             return Err(ExportError::Server(server.to_owned()));
         }
         let wrong = || ExportError::Share(share.to_owned());
@@ -105,7 +107,13 @@ mod tests {
 
     #[test]
     fn what_is_no_export_is_refused() {
-        for (server, share) in [("", "/a"), ("a b", "/a"), ("[]", "/a"), ("s,x", "/a")] {
+        for (server, share) in [
+            ("", "/a"),
+            ("a b", "/a"),
+            ("[]", "/a"),
+            ("s,x", "/a"),
+            (".", "/a"),
+        ] {
             assert!(Export::parse(server, share).is_err(), "{server:?}");
         }
         for share in ["", "..", "/a/../b", "/a\n", "/a\0"] {

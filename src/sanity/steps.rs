@@ -12,7 +12,7 @@ use crate::output::text::escaped;
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
-use csi_proto::value::{Secrets, Value};
+use csi_proto::value::{Secrets, Value, decode};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -154,14 +154,10 @@ impl Writer<'_> {
         let has_secrets = call.method.request.fields.iter().any(|field| field.secret);
         let secrets = self.run.settings.secrets_file.as_deref();
         let file = secrets.filter(|file| has_secrets && *file != "-");
+        let decoded = decode(call.method.request, &call.request, Secrets::Omit);
         let mut json = Vec::new();
-        let document = json::Document {
-            message: call.method.request,
-            bytes: &call.request,
-            secrets: Secrets::Omit,
-        };
-        let shown = json::line(&document, &mut json);
-        let shown = shown.map(|()| String::from_utf8_lossy(&json).trim_end().to_owned());
+        let shown = decoded.map(|value| json::line(&lean(value), &mut json));
+        let shown = shown.map(|_| String::from_utf8_lossy(&json).trim_end().to_owned());
         let request = match shown {
             Ok(text) => self.request(&text),
             Err(_) => "'{}'".to_owned(),
@@ -234,5 +230,25 @@ impl Writer<'_> {
             |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\\' | '\'');
         let known = self.ids.iter().any(|(known, _)| **known == *id);
         (!id.is_empty() && !known && id.chars().all(plain)).then(|| id.into_owned())
+    }
+}
+
+/// The value without what is as if it were not there, to keep the lines short.
+fn lean(value: Value<'_>) -> Value<'_> {
+    let says_nothing = |value: &Value<'_>| match value {
+        Value::Absent | Value::Bool(false) | Value::Int32(0) | Value::Int64(0) => true,
+        Value::Enum(number, _) => *number == 0,
+        Value::Text(text) => text.is_empty(),
+        Value::List(list) => list.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Message(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !says_nothing(value));
+            Value::Message(fields.map(|(key, value)| (key, lean(value))).collect())
+        }
+        Value::List(list) => Value::List(list.into_iter().map(lean).collect()),
+        other => other,
     }
 }

@@ -14,6 +14,7 @@ mod readme;
 mod real_driver;
 mod reference_driver;
 mod requests;
+mod sanity;
 mod sanity_commands;
 mod sanity_defects;
 mod shell_completion;

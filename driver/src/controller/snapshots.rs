@@ -42,7 +42,7 @@ impl Creation {
         shares: &Shares,
         request: &csi::CreateSnapshotRequest,
     ) -> Result<Self, ControllerError> {
-        limits::required("name", &request.name)?;
+        limits::name("name", &request.name)?;
         limits::required("source_volume_id", &request.source_volume_id)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;

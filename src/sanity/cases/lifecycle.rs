@@ -48,14 +48,19 @@ pub const CASES: &[Case] = &[
             for _ in 0..2 {
                 c.ok(placed.unpublish()).await?;
             }
-            if c.has(STAGE_UNSTAGE_VOLUME) {
-                c.ok(placed.unstage()).await?;
+            for _ in 0..2 {
+                if c.has(STAGE_UNSTAGE_VOLUME) {
+                    c.ok(placed.unstage()).await?;
+                }
             }
-            if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-                c.ok(c.detach_request(&placed.volume)).await?;
+            for _ in 0..2 {
+                if c.has(PUBLISH_UNPUBLISH_VOLUME) {
+                    c.ok(c.detach_request(&placed.volume)).await?;
+                }
             }
-            down(&c, &placed).await?;
-            c.ok(c.delete_request(placed.id())).await?;
+            for _ in 0..2 {
+                c.ok(c.delete_request(placed.id())).await?;
+            }
         }
     ),
     case!(
