@@ -11,6 +11,7 @@ use super::runner::sees_paths;
 use super::settings::Access;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use prost_types::Timestamp;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
@@ -364,15 +365,19 @@ pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
     )
 }
 
+/// A time in seconds since 1970, to the nanosecond, since two that differ at all are different.
+pub fn time_of(time: Option<Timestamp>) -> String {
+    let time = time.unwrap_or_default();
+    format!("{}.{:09}", time.seconds, time.nanos)
+}
+
 fn shown(snapshot: &v1::Snapshot) -> String {
-    let time = snapshot.creation_time.unwrap_or_default();
     let mut text = format!(
-        "id {} of volume {}, {} bytes, taken at {}.{:09}",
+        "id {} of volume {}, {} bytes, taken at {}",
         snapshot.snapshot_id,
         snapshot.source_volume_id,
         snapshot.size_bytes,
-        time.seconds,
-        time.nanos
+        time_of(snapshot.creation_time)
     );
     if !snapshot.group_snapshot_id.is_empty() {
         text.push_str(&format!(", of the group {}", snapshot.group_snapshot_id));
