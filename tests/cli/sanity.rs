@@ -2,7 +2,7 @@
 //! when it is stopped in the middle. Whether it finds defects is shown by `sanity_defects`.
 
 use crate::support::PATIENCE;
-use crate::support::driver::Driver;
+use crate::support::driver::{Driver, mounts_below};
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::reference::{Defect, Options, ReferenceDriver};
@@ -14,6 +14,7 @@ use csi_proto::v1::plugin_capability;
 use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tonic::Code;
 
@@ -66,19 +67,26 @@ fn in_the_middle(csi: &Csi, driver: &ReferenceDriver) -> Process {
     process
 }
 
+/// A whole run, which takes longer than anything else here; its output. It must succeed.
+fn whole(csi: &Csi, line: &str) -> String {
+    let ended = csi.spawn(line).wait(6 * PATIENCE).unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.code(), 0, "{stdout}{stderr}");
+    is_clean(csi);
+    stdout
+}
+
 #[test]
 fn the_embedded_driver_passes() {
     let csi = Csi::new();
     let folder = csi.home().join("embedded");
-    let more = "--mutable-params mountPermissions=0700 --strict";
-    let run = csi.run(&format!(
-        "-e embedded:{} {}",
-        folder.display(),
-        arguments(&csi, more)
-    ));
-    let run = run.succeeds();
-    assert!(run.stdout.contains(" 0 failed, "), "{run}");
-    is_clean(&csi);
+    let arguments = arguments(&csi, "--mutable-params mountPermissions=0700 --strict");
+    let stdout = whole(
+        &csi,
+        &format!("-e embedded:{} {arguments}", folder.display()),
+    );
+    assert!(stdout.contains(" 0 failed, "), "{stdout}");
     let left: Vec<_> = fs::read_dir(folder.join("share"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -86,19 +94,49 @@ fn the_embedded_driver_passes() {
     assert_eq!(left, [".csi-nfs"]);
 }
 
+/// A shell that starts the driver again whenever it ends.
+fn supervised(csi: &Csi) -> Process {
+    let home = csi.home();
+    fs::create_dir(home.join("share")).unwrap();
+    let script = format!(
+        "while :; do {} --endpoint unix://{home}/csi.sock --node-id node-1 --work-dir {home}/work \
+         --local-share localhost:/share={home}/share & echo $! >pid; wait; done",
+        crate::support::driver::binary().display(),
+        home = home.display(),
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(home);
+    Process::start(&mut command)
+}
+
 #[test]
-fn the_driver_as_a_process_passes() {
-    let driver = Driver::with_local_share();
-    let csi = Csi::at(&driver.endpoint());
-    let more = "--params server=localhost,share=/share --mutable-params mountPermissions=0700";
+fn the_driver_as_a_process_passes_though_it_is_killed_between_any_two_steps() {
+    let csi = Csi::new();
+    let _driver = supervised(&csi);
+    let home = csi.home().display();
+    let kill = format!("'kill -9 $(cat {home}/pid)'");
+    let more = format!(
+        "--wait 20s --params server=localhost,share=/share --mutable-params mountPermissions=0700 --restart-command {kill}"
+    );
     let filter = match may_mount() {
         true => "",
         // A process of its own does not fall back to links.
         false => "--filter !node/ --filter !lifecycle --filter !data-of --filter !written",
     };
-    sanity(&csi, &format!("{more} {filter}")).succeeds();
-    is_clean(&csi);
-    assert_eq!(driver.mounts(), [] as [PathBuf; 0]);
+    let stdout = whole(
+        &csi,
+        &format!(
+            "-e unix://{home}/csi.sock {} {filter}",
+            arguments(&csi, &more)
+        ),
+    );
+    if may_mount() {
+        assert!(
+            stdout.contains("\nok lifecycle/restart-between-any-two-steps"),
+            "{stdout}"
+        );
+    }
+    assert_eq!(mounts_below(csi.home()), [] as [PathBuf; 0]);
 }
 
 /// Whether this process may mount, as the driver must.

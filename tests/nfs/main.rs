@@ -11,6 +11,7 @@ mod controllers;
 mod failures;
 mod lifecycle;
 mod restarts;
+mod sanity;
 mod scene;
 mod symlinks;
 mod volumes;
