@@ -12,6 +12,7 @@ use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
 use crate::output::{self, Format};
 use crate::rpc::{GROUPS, Group, Rpc};
+use crate::sanity::flags::SanityFlags;
 use crate::shell::ShellFlags;
 use crate::validation::Checks;
 use clap::builder::Styles;
@@ -156,6 +157,8 @@ pub enum Task {
     Lifecycle(LifecycleFlags),
     /// `csi bench`.
     Bench(Box<Bench>),
+    /// `csi sanity`.
+    Sanity(Box<SanityFlags>),
     /// `csi proxy --stdio SOCKET`.
     Relay(String),
     /// `csi completions SHELL`.
@@ -235,6 +238,24 @@ impl Globals {
     pub fn metadata(&self) -> Vec<(String, String)> {
         let all: Map = self.metadata.iter().cloned().collect();
         all.into_iter().collect()
+    }
+
+    /// The flags that shape a connection, as they would be typed again.
+    pub fn connection_flags(&self) -> Vec<String> {
+        let mut typed = Vec::new();
+        for (flag, value) in [
+            ("--cacert", &self.cacert),
+            ("--cert", &self.cert),
+            ("--key", &self.key),
+        ] {
+            if let Some(path) = value {
+                typed.extend([flag.to_owned(), path.display().to_string()]);
+            }
+        }
+        if let Some(name) = &self.server_name {
+            typed.extend(["--server-name".to_owned(), name.clone()]);
+        }
+        typed
     }
 
     /// How replies are printed; `csc` when nothing else was asked for under that name.
@@ -346,6 +367,16 @@ pub fn command(name: &'static str) -> Command {
     )
     .subcommand(bench::command())
     .subcommand(
+        Command::new("sanity")
+            .about("Check that a driver keeps the contract of the specification")
+            .after_help(
+                "Examples:\n  csi -e embedded: sanity\n  \
+                 csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n\n\
+                 Exit codes: 0 every case passed, 3 some failed, others: it could not be run.",
+            )
+            .defer(described::<SanityFlags>),
+    )
+    .subcommand(
         Command::new("proxy")
             .about("Carry a connection between stdin and stdout and a driver's socket")
             .after_help(
@@ -426,6 +457,9 @@ pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
     match name {
         "lifecycle" => return LifecycleFlags::from_arg_matches(inner).map(Task::Lifecycle),
         "bench" => return bench::task(inner).map(|bench| Task::Bench(Box::new(bench))),
+        "sanity" => {
+            return SanityFlags::from_arg_matches(inner).map(|flags| Task::Sanity(Box::new(flags)));
+        }
         "proxy" => {
             return RelayFlags::from_arg_matches(inner).map(|flags| Task::Relay(flags.stdio));
         }

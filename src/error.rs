@@ -23,6 +23,8 @@ pub enum Kind {
     Usage,
     /// The driver, or the way to it, answered with this gRPC code.
     Rpc(Code),
+    /// What was tested was found wanting; the program itself did its work.
+    Failed,
     /// Ctrl-C.
     Interrupted,
 }
@@ -78,6 +80,11 @@ impl Error {
         let mut error = Self::usage(message);
         advice.trim_end().clone_into(&mut error.0.advice);
         error
+    }
+
+    /// What was tested was found wanting.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, message.into())
     }
 
     /// Ctrl-C.
@@ -192,12 +199,13 @@ impl Error {
         self.0.kind
     }
 
-    /// The process's exit status: 1 local, 2 usage, 64 + the gRPC code, 130 interrupted. `csc` has the bare gRPC code,
+    /// The process's exit status: 1 local, 2 usage, 3 a test that found something, 64 + the gRPC code, 130 interrupted. `csc` has the bare gRPC code,
     /// and 1 for all that is not a reply.
     pub fn exit_code(&self, style: Style) -> ExitCode {
         let code = self.0.kind;
         ExitCode::from(match (code, style) {
             (Kind::Interrupted, _) => 130,
+            (Kind::Failed, _) => 3,
             (Kind::Rpc(code), Style::Csc) => code_number(code),
             (Kind::Rpc(code), _) => 64 + code_number(code),
             (Kind::Usage, Style::Csc) | (Kind::Local, _) => 1,
@@ -268,6 +276,7 @@ impl Error {
             "kind": match self.0.kind {
                 Kind::Local => "local",
                 Kind::Usage => "usage",
+                Kind::Failed => "failed",
                 Kind::Rpc(_) => "rpc",
                 Kind::Interrupted => "interrupted",
             },

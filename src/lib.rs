@@ -17,6 +17,7 @@ mod output;
 mod proxy;
 mod rpc;
 mod run;
+pub mod sanity;
 mod session;
 mod shell;
 #[cfg(test)]

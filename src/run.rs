@@ -15,7 +15,7 @@ use crate::proxy::stdio::RelayError;
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
-use crate::{bench, completion, proxy, shell, wait};
+use crate::{bench, completion, proxy, sanity, shell, wait};
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::v1::VolumeCapability;
 use std::future::Future;
@@ -88,6 +88,7 @@ pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Er
     match task {
         Task::Lifecycle(flags) => lifecycle(&flags, globals, ground),
         Task::Bench(bench) => bench::run(&bench, globals, ground),
+        Task::Sanity(flags) => sanity::command::sanity(&flags, globals, ground),
         Task::Completions(shell) => {
             let script = completion::script(shell, ground.name);
             let script =

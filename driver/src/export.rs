@@ -114,6 +114,7 @@ mod tests {
             ("s,x", "/a"),
             ("..", "/a"),
             ("-x", "/a"),
+            (".", "/a"),
         ] {
             assert!(Export::parse(server, share).is_err(), "{server:?}");
         }

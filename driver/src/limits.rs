@@ -15,6 +15,11 @@ pub enum LimitError {
     /// A required field is empty.
     #[error("{0} is missing")]
     Missing(&'static str),
+    /// A name has a character that the specification bans.
+    #[error(
+        "{0} has a control character; of these only tab, line feed and carriage return are allowed"
+    )]
+    Control(&'static str),
     /// A string is too long.
     #[error("{field} has {length} bytes, at most {MAX_STRING} are allowed")]
     String {
@@ -55,6 +60,21 @@ pub fn required(field: &'static str, text: &str) -> Result<(), LimitError> {
     optional(field, text)
 }
 
+/// Checks a name that the caller chooses.
+///
+/// # Errors
+/// When it is empty, too long, or has a control character other than tab, line feed and carriage return.
+pub fn name(field: &'static str, text: &str) -> Result<(), LimitError> {
+    required(field, text)?;
+    match text
+        .chars()
+        .any(|letter| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r'))
+    {
+        true => Err(LimitError::Control(field)),
+        false => Ok(()),
+    }
+}
+
 /// Checks a map.
 ///
 /// # Errors
@@ -69,6 +89,21 @@ pub fn map(field: &'static str, map: &BTreeMap<String, String>) -> Result<(), Li
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_any_text_without_control_characters() {
+        for valid in ["pvc-1", "a/../b\t\r\n", "größe \u{a0}"] {
+            assert_eq!(name("name", valid), Ok(()), "{valid:?}");
+        }
+        for invalid in ["a\0", "\u{7}", "\u{1b}[31m", "\u{7f}", "\u{9f}"] {
+            assert_eq!(
+                name("name", invalid),
+                Err(LimitError::Control("name")),
+                "{invalid:?}"
+            );
+        }
+        assert_eq!(name("name", ""), Err(LimitError::Missing("name")));
+    }
 
     #[test]
     fn limits_are_in_bytes() {

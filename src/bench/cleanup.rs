@@ -4,8 +4,9 @@
 use super::client::Outcome;
 use super::made::{Key, MAKERS, Maker, Thing, contents};
 use super::side::{Side, lock};
-use crate::lifecycle::left::{csi, subject, word};
+use crate::lifecycle::left::{csi, subject};
 use crate::output::json;
+use crate::output::shell_word::word;
 use crate::output::text::escaped;
 use bytes::Bytes;
 use csi_proto::schema::Method;

@@ -8,6 +8,8 @@ pub mod csc;
 pub mod json;
 pub mod load;
 pub mod redirect;
+pub mod sanity;
+pub mod shell_word;
 pub mod steps;
 pub mod table;
 pub mod terminal;

@@ -115,7 +115,10 @@ impl Shell {
 
     fn expect(&mut self, code: &str, command: Vec<String>) -> Result<(), Error> {
         let wanted = code.to_uppercase();
-        let known = CODE_NAMES.iter().copied().chain(["USAGE", "LOCAL"]);
+        let known = CODE_NAMES
+            .iter()
+            .copied()
+            .chain(["USAGE", "LOCAL", "FAILED"]);
         if !known.clone().any(|name| name == wanted) {
             let names: Vec<&str> = known.collect();
             return Err(Error::usage(format!(
@@ -130,6 +133,7 @@ impl Shell {
                 Kind::Rpc(code) => code_name(code),
                 Kind::Usage => "USAGE",
                 Kind::Local => "LOCAL",
+                Kind::Failed => "FAILED",
                 Kind::Interrupted => return Err(Error::interrupted()),
             },
         };

@@ -17,6 +17,7 @@ mod migration;
 mod privileges;
 mod relay;
 mod restarts;
+mod sanity;
 mod scene;
 mod server;
 mod staging;

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod driver;
 pub mod process;
 pub mod program;
+pub mod reference;
 pub mod scripted;
 pub mod storm;
 pub mod terminal;

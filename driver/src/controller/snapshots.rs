@@ -45,7 +45,7 @@ impl Creation {
         shares: &Shares,
         request: &csi::CreateSnapshotRequest,
     ) -> Result<Self, ControllerError> {
-        limits::required("name", &request.name)?;
+        limits::name("name", &request.name)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;
         let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;

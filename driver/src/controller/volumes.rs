@@ -76,7 +76,7 @@ impl Creation {
         shares: &Shares,
         request: &csi::CreateVolumeRequest,
     ) -> Result<Self, ControllerError> {
-        limits::required("name", &request.name)?;
+        limits::name("name", &request.name)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;
         let (required_bytes, limit_bytes) = check_range(request.capacity_range.as_ref())?;

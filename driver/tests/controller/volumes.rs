@@ -209,13 +209,18 @@ async fn any_name_is_a_volume() {
         "/etc/passwd".to_owned(),
         "../../x".to_owned(),
         ".csi-nfs".to_owned(),
-        "a\nb\u{1b}[31m\0".to_owned(),
+        "a\nb\t\r".to_owned(),
         "%2E.".to_owned(),
         "ä".repeat(64),
         "\n".repeat(128),
         "𝄞".repeat(32),
         " ".to_owned(),
     ];
+    // The specification bans these.
+    for banned in ["a\0", "a\u{1b}[31m", "\u{9b}"] {
+        let refused = create(&controller, request(banned)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{banned:?}");
+    }
     let mut made = BTreeSet::new();
     for name in &names {
         let volume = create(&controller, request(name)).await.unwrap();

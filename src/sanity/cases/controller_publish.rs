@@ -1,0 +1,321 @@
+//! ControllerPublishVolume and ControllerUnpublishVolume.
+
+use crate::sanity::case::needs::{
+    CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, OTHER_NODE, PUBLISH_READONLY,
+    PUBLISH_UNPUBLISH_VOLUME,
+};
+use crate::sanity::case::{Case, Need, Stop, case, ensure};
+use crate::sanity::context::told;
+use csi_proto::v1;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use tonic::Code;
+
+const PUBLISH: &[Need] = &[PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE];
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "controller/publish/without-volume-id",
+        "ControllerPublishVolume without a volume_id answers INVALID_ARGUMENT",
+        "ControllerPublishVolume",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            request.volume_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/without-node-id",
+        "ControllerPublishVolume without a node_id answers INVALID_ARGUMENT",
+        "ControllerPublishVolume",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            request.node_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/without-capability",
+        "ControllerPublishVolume without a volume_capability answers INVALID_ARGUMENT",
+        "ControllerPublishVolume",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            request.volume_capability = None;
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/of-a-deleted-volume",
+        "ControllerPublishVolume of a volume that does not exist answers NOT_FOUND",
+        "ControllerPublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let gone = c.deleted_volume().await?;
+            c.refused(c.attach_request(&gone), &[Code::NotFound])
+                .await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/to-an-unknown-node",
+        "ControllerPublishVolume to a node that does not exist answers NOT_FOUND",
+        "ControllerPublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            request.node_id = "csi-sanity-no-such-node".to_owned();
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/is-idempotent",
+        "ControllerPublishVolume of a volume that is published to this node answers OK with the same publish_context",
+        "ControllerPublishVolume",
+        [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            EACH_ACCESS
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            let first = c.ok(c.attach_request(&volume)).await?;
+            let again = c.ok(c.attach_request(&volume)).await?;
+            let told = format!("{:?}", again.publish_context);
+            let expected = format!("the publish_context {:?}", first.publish_context);
+            ensure(first == again, &expected, told)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/with-another-readonly",
+        "ControllerPublishVolume of a published volume with another readonly answers ALREADY_EXISTS",
+        "ControllerPublishVolume Errors",
+        [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            PUBLISH_READONLY
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            c.ok(request.clone()).await?;
+            request.readonly = true;
+            c.refused(request, &[Code::AlreadyExists]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/with-another-capability",
+        "ControllerPublishVolume of a published volume with an incompatible capability answers ALREADY_EXISTS",
+        "ControllerPublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            c.ok(request.clone()).await?;
+            let mode = v1::volume_capability::AccessMode {
+                mode: Mode::MultiNodeMultiWriter.into(),
+            };
+            request
+                .volume_capability
+                .get_or_insert_default()
+                .access_mode = Some(mode);
+            if volume.capability.access_mode == Some(mode) {
+                return Err(Stop::Skipped(
+                    "--cap has the mode MULTI_NODE_MULTI_WRITER already".to_owned(),
+                ));
+            }
+            match c.send(request).await? {
+                Ok(_) => c.should(false, "ALREADY_EXISTS", "it answered OK"),
+                Err(status) => {
+                    let codes = [Code::AlreadyExists, Code::InvalidArgument];
+                    ensure(
+                        codes.contains(&status.code()),
+                        "ALREADY_EXISTS",
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/to-two-nodes",
+        "ControllerPublishVolume of a volume for one node to a second one answers FAILED_PRECONDITION",
+        "ControllerPublishVolume Errors",
+        [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            OTHER_NODE
+        ],
+        |c| {
+            use csi_proto::v1::volume_capability::AccessMode;
+            let mut request = c.create_request()?;
+            for capability in &mut request.volume_capabilities {
+                capability.access_mode = Some(AccessMode {
+                    mode: Mode::SingleNodeWriter.into(),
+                });
+            }
+            let volume = c.volume_of(request).await?;
+            c.ok(c.attach_request(&volume)).await?;
+            let mut request = c.attach_request(&volume);
+            request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
+            c.refused(request, &[Code::FailedPrecondition]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/publish/at-the-same-time",
+        "ControllerPublishVolume answers equal calls at the same time with the same context, or some with ABORTED",
+        "Concurrency",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.attach_request(&volume);
+            let answers = c.together(vec![request.clone(); 6]).await?;
+            let last = c.ok_in_the_end(request).await?;
+            for answer in answers {
+                match answer {
+                    Ok(reply) => {
+                        let told = format!("{:?}", reply.publish_context);
+                        let expected = format!("the publish_context {:?}", last.publish_context);
+                        ensure(reply == last, &expected, told)?;
+                    }
+                    Err(status) => {
+                        ensure(
+                            status.code() == Code::Aborted,
+                            "OK or ABORTED",
+                            told(&status),
+                        )?;
+                    }
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/without-volume-id",
+        "ControllerUnpublishVolume without a volume_id answers INVALID_ARGUMENT",
+        "ControllerUnpublishVolume",
+        [PUBLISH_UNPUBLISH_VOLUME],
+        |c| {
+            let request = v1::ControllerUnpublishVolumeRequest {
+                node_id: c.advertised().node_info.node_id.clone(),
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/is-idempotent",
+        "ControllerUnpublishVolume of a volume that is not published to the node answers OK",
+        "ControllerUnpublishVolume",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            c.ok(c.attach_request(&volume)).await?;
+            for _ in 0..3 {
+                c.ok(c.detach_request(&volume)).await?;
+            }
+            let never = c.volume().await?;
+            c.ok(c.detach_request(&never)).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/of-a-deleted-volume",
+        "ControllerUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND",
+        "ControllerUnpublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let gone = c.deleted_volume().await?;
+            if let Err(status) = c.send(c.detach_request(&gone)).await? {
+                ensure(
+                    status.code() == Code::NotFound,
+                    "OK or NOT_FOUND",
+                    told(&status),
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/lets-the-volume-go",
+        "After ControllerUnpublishVolume the volume can be published with another capability, or deleted",
+        "ControllerUnpublishVolume",
+        [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            c.ok(request.clone()).await?;
+            c.ok(c.detach_request(&volume)).await?;
+            if c.has(PUBLISH_READONLY) {
+                request.readonly = true;
+                c.ok(request).await?;
+                c.ok(c.detach_request(&volume)).await?;
+            }
+            c.ok(c.delete_request(volume.id())).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/from-all-nodes",
+        "ControllerUnpublishVolume without a node_id unpublishes the volume from every node",
+        "ControllerUnpublishVolume",
+        [
+            PUBLISH_UNPUBLISH_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            PUBLISH_READONLY
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.attach_request(&volume);
+            c.ok(request.clone()).await?;
+            let mut everywhere = c.detach_request(&volume);
+            everywhere.node_id.clear();
+            c.ok(everywhere).await?;
+            // It would be ALREADY_EXISTS if it were still published.
+            request.readonly = true;
+            c.ok(request).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/unpublish/at-the-same-time",
+        "ControllerUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED",
+        "Concurrency",
+        PUBLISH,
+        |c| {
+            let volume = c.volume().await?;
+            c.ok(c.attach_request(&volume)).await?;
+            let request = c.detach_request(&volume);
+            for answer in c.together(vec![request.clone(); 6]).await? {
+                if let Err(status) = answer {
+                    ensure(
+                        status.code() == Code::Aborted,
+                        "OK or ABORTED",
+                        told(&status),
+                    )?;
+                }
+            }
+            c.ok_in_the_end(request).await?;
+        }
+    ),
+];

@@ -1,0 +1,302 @@
+//! CreateVolume from a snapshot or from another volume, and the data in what it makes.
+
+use crate::sanity::case::needs::{
+    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
+};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::sanity::context::{Context, told};
+use crate::sanity::sources::{Mark, SOON, one_id};
+use csi_proto::v1;
+use std::collections::BTreeSet;
+use tonic::Code;
+
+/// What is in a source from the beginning, and what is written into it later, at the same place and at another.
+const OLD: Mark = Mark {
+    letter: b'a',
+    offset: 0,
+};
+const NEW: Mark = Mark {
+    letter: b'b',
+    offset: 0,
+};
+const LATER: Mark = Mark {
+    letter: b'c',
+    offset: 1 << 16,
+};
+
+fn id_of(reply: &v1::CreateVolumeResponse) -> String {
+    let volume = reply.volume.as_ref();
+    volume.map_or_else(String::new, |one| one.volume_id.clone())
+}
+
+/// Demands that a volume is at least as large as its source, as far as both sizes are known.
+fn large_enough(volume: &v1::Volume, source: i64) -> Verdict {
+    let size = volume.capacity_bytes;
+    ensure(
+        size == 0 || source == 0 || size >= source,
+        &format!("a volume of at least {source} bytes, the size of its source"),
+        format!("{size} bytes"),
+    )
+}
+
+/// Demands that the copy has what its source had then, and not what came later.
+async fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
+    let copy = c.volume_of(copy).await?;
+    let found = c.has_marks(&copy, &[OLD, NEW, LATER]).await?;
+    let expected =
+        "the copy has what was written before it was taken, and nothing that was written later";
+    let told = match found[..] {
+        [true, _, false] => return Ok(()),
+        [_, true, _] | [_, _, true] => "it has what was written later",
+        _ => "it lacks what was written before",
+    };
+    Err(Stop::failed(expected, told))
+}
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "controller/create-volume/from-snapshot",
+        "CreateVolume from a snapshot names the snapshot as its source, and makes a volume that is not smaller",
+        "CreateVolume",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let request = c.restore(&snapshot)?;
+            let copy = c.volume_of(request.clone()).await?;
+            ensure(
+                copy.id() != volume.id(),
+                "a volume of its own",
+                "it is the snapshot's source",
+            )?;
+            large_enough(&copy.volume, snapshot.size_bytes)?;
+            let again = c.ok(request).await?;
+            same_id("volume", &copy.id(), &id_of(&again))?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-larger-snapshot",
+        "CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE",
+        "CreateVolume",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let mut request = c.restore(&snapshot)?;
+            request.capacity_range = Some(v1::CapacityRange {
+                required_bytes: (c.settings().volume_size / 2).max(1),
+                limit_bytes: 0,
+            });
+            match c.send(request).await? {
+                Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes)?,
+                Err(status) => ensure(
+                    matches!(status.code(), Code::OutOfRange | Code::InvalidArgument),
+                    "CreateVolume answers OK or OUT_OF_RANGE",
+                    told(&status),
+                )?,
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-unknown-snapshot",
+        "CreateVolume from a snapshot that does not exist answers NOT_FOUND",
+        "CreateVolume Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_snapshot().await?;
+            c.refused(c.restore(&gone)?, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-unknown-volume",
+        "CreateVolume from a volume that does not exist answers NOT_FOUND",
+        "CreateVolume Errors",
+        [CLONE_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_volume().await?;
+            c.refused(c.clone_of(gone.id())?, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-volume",
+        "CreateVolume from another volume names it as its source, and makes a volume that is not smaller",
+        "CreateVolume",
+        [CLONE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.clone_of(volume.id())?;
+            let copy = c.volume_of(request.clone()).await?;
+            ensure(
+                copy.id() != volume.id(),
+                "a volume of its own",
+                "it is its source",
+            )?;
+            large_enough(&copy.volume, volume.volume.capacity_bytes)?;
+            let again = c.ok(request).await?;
+            same_id("volume", &copy.id(), &id_of(&again))?;
+            // And of a copy.
+            c.ok(c.clone_of(copy.id())?).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/name-of-a-volume-from-elsewhere",
+        "CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS",
+        "CreateVolume Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let other = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let made = c.volume_of(c.restore(&snapshot)?).await?.request;
+            let of_another = v1::CreateVolumeRequest {
+                volume_content_source: c.restore(&other)?.volume_content_source,
+                ..made.clone()
+            };
+            c.refused(of_another, &[Code::AlreadyExists]).await?;
+            let of_nothing = v1::CreateVolumeRequest {
+                volume_content_source: None,
+                ..made.clone()
+            };
+            c.refused(of_nothing, &[Code::AlreadyExists]).await?;
+            let instead = v1::CreateVolumeRequest {
+                name: volume.request.name.clone(),
+                ..made
+            };
+            c.refused(instead, &[Code::AlreadyExists]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/from-one-snapshot-at-once",
+        "CreateVolume calls with different names from one snapshot at the same time make a volume each",
+        "CreateVolume",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let requests = (0..4).map(|_| c.restore(&snapshot));
+            let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
+            let answers = c.together(requests.clone()).await?;
+            let mut ids = BTreeSet::new();
+            for (request, answer) in requests.into_iter().zip(answers) {
+                let id = match answer {
+                    Ok(reply) => id_of(&reply),
+                    Err(status) if status.code() == Code::Aborted => {
+                        id_of(&c.ok_in_the_end(request).await?)
+                    }
+                    Err(status) => return Err(Stop::failed("OK or ABORTED", told(&status))),
+                };
+                let told = format!("{id} for two names");
+                ensure(ids.insert(id), "a volume for each name", told)?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/equal-copies-at-once",
+        "Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED",
+        "CreateVolume Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let request = c.restore(&snapshot)?;
+            let mut answers = c.together(vec![request.clone(); 6]).await?;
+            answers.push(Ok(c.ok_in_the_end(request).await?));
+            one_id(&answers, id_of)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/copy-given-up",
+        "CreateVolume from a source whose caller went away can be repeated",
+        "CreateVolume",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            for after in SOON {
+                let request = c.restore(&snapshot)?;
+                c.cancelled(request.clone(), after).await?;
+                c.ok_in_the_end(request).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/outlives-its-snapshot",
+        "A volume from a snapshot is there when the snapshot is deleted, or the snapshot cannot be deleted before it",
+        "DeleteSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let copy = c.volume_of(c.restore(&snapshot)?).await?;
+            match c.send(c.delete_snapshot(&snapshot.snapshot_id)).await? {
+                Ok(_) => {
+                    let again = c.ok(copy.request.clone()).await?;
+                    same_id("volume", &copy.id(), &id_of(&again))?;
+                }
+                Err(status) => ensure(
+                    status.code() == Code::FailedPrecondition,
+                    "DeleteSnapshot answers OK or FAILED_PRECONDITION",
+                    told(&status),
+                )?,
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/data-of-the-snapshot",
+        "A volume from a snapshot has the data of that time, and not what was written into the source later",
+        "CreateVolume",
+        [
+            CREATE_DELETE_SNAPSHOT,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            EACH_ACCESS,
+            PATHS
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            c.write_marks(&volume, &[OLD]).await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
+            has_old_data(&c, c.restore(&snapshot)?).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-volume/data-of-the-volume",
+        "A clone has the data of that time, and neither it nor its source sees what is written into the other",
+        "CreateVolume",
+        [
+            CLONE_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            EACH_ACCESS,
+            PATHS
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            c.write_marks(&volume, &[OLD]).await?;
+            let request = c.clone_of(volume.id())?;
+            let copy = c.volume_of(request.clone()).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
+            has_old_data(&c, request).await?;
+            c.write_marks(&copy, &[OLD]).await?;
+            let found = c.has_marks(&volume, &[NEW]).await?;
+            ensure(
+                found == [true],
+                "the source keeps its data",
+                "it changed with its copy",
+            )?;
+        }
+    ),
+];

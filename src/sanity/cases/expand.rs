@@ -1,0 +1,360 @@
+//! ControllerExpandVolume and NodeExpandVolume.
+
+use super::create_volume::range;
+use crate::sanity::case::needs::{
+    CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
+};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::fixtures::{Placed, Volume};
+use csi_proto::v1;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "controller/expand/without-id",
+        "ControllerExpandVolume without a volume_id answers INVALID_ARGUMENT",
+        "ControllerExpandVolume",
+        [EXPAND_VOLUME],
+        |c| {
+            let request = v1::ControllerExpandVolumeRequest {
+                capacity_range: Some(range(c.settings().volume_size, 0)),
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/without-capacity",
+        "ControllerExpandVolume without a capacity_range answers INVALID_ARGUMENT",
+        "ControllerExpandVolume",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = expand(&c, &volume, 0);
+            request.capacity_range = None;
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/of-a-deleted-volume",
+        "ControllerExpandVolume of a volume that does not exist answers NOT_FOUND",
+        "ControllerExpandVolume Errors",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_volume().await?;
+            let request = expand(&c, &gone, 2 * c.settings().volume_size);
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/expands",
+        "ControllerExpandVolume answers with a size in the range, which the volume then has",
+        "ControllerExpandVolume",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            let volume = c.volume().await?;
+            let size = 2 * c.settings().volume_size;
+            // That the size lies in the range is a rule of the message.
+            let reply = c.ok(expand(&c, &volume, size)).await?;
+            if c.has(GET_VOLUME) {
+                let found = c
+                    .ok(super::get_volume::get(&volume.id()))
+                    .await?
+                    .volume
+                    .unwrap_or_default();
+                let told = found.capacity_bytes.to_string();
+                let same =
+                    found.capacity_bytes == 0 || found.capacity_bytes == reply.capacity_bytes;
+                ensure(same, &format!("the size {}", reply.capacity_bytes), told)?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/is-idempotent",
+        "ControllerExpandVolume to a size that the volume has already answers OK",
+        "ControllerExpandVolume",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let size = 2 * c.settings().volume_size;
+            let first = c.ok(expand(&c, &volume, size)).await?;
+            let again = c.ok(expand(&c, &volume, size)).await?;
+            let told = again.capacity_bytes.to_string();
+            ensure(
+                first.capacity_bytes == again.capacity_bytes,
+                &first.capacity_bytes.to_string(),
+                told,
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/never-shrinks",
+        "ControllerExpandVolume to a smaller size keeps the size of the volume",
+        "ControllerExpandVolume",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let size = volume.volume.capacity_bytes.max(c.settings().volume_size);
+            let reply = c.ok(expand(&c, &volume, size / 2)).await?;
+            let told = reply.capacity_bytes.to_string();
+            ensure(
+                reply.capacity_bytes >= size,
+                &format!("at least {size} bytes"),
+                told,
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/keeps-limit-bytes",
+        "ControllerExpandVolume does not exceed limit_bytes, or answers OUT_OF_RANGE",
+        "ControllerExpandVolume Errors",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let size = 2 * c.settings().volume_size;
+            let mut request = expand(&c, &volume, size);
+            request.capacity_range = Some(range(size, size));
+            one_of(&c, request, &[Code::OutOfRange]).await?;
+            // A limit that the volume exceeds already.
+            let mut request = expand(&c, &volume, 0);
+            request.capacity_range = Some(range(1, 2));
+            one_of(&c, request, &[Code::OutOfRange, Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/to-an-impossible-size",
+        "ControllerExpandVolume to a size that no storage has answers OUT_OF_RANGE, unless the plugin knows no limit",
+        "ControllerExpandVolume Errors",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = expand(&c, &volume, i64::MAX - (1 << 20));
+            let codes = [
+                Code::OutOfRange,
+                Code::ResourceExhausted,
+                Code::InvalidArgument,
+            ];
+            one_of(&c, request, &codes).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/of-a-reversed-range",
+        "ControllerExpandVolume with limit_bytes below required_bytes is refused",
+        "ControllerExpandVolume Errors",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let size = c.settings().volume_size;
+            let mut request = expand(&c, &volume, 0);
+            request.capacity_range = Some(range(3 * size, 2 * size));
+            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])
+                .await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/keeps-the-name",
+        "After an expansion the CreateVolume that made the volume does not make another one",
+        "CreateVolume",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            c.ok(expand(&c, &volume, 2 * c.settings().volume_size))
+                .await?;
+            match c.send(volume.request.clone()).await? {
+                Ok(reply) => {
+                    let id = reply.volume.unwrap_or_default().volume_id;
+                    same_id("volume", &volume.id(), &id)?;
+                }
+                Err(status) => {
+                    let kept = status.code() == Code::AlreadyExists;
+                    ensure(kept, "the volume again, or ALREADY_EXISTS", told(&status))?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/at-the-same-time",
+        "ControllerExpandVolume answers equal calls at the same time with the same size, or some with ABORTED",
+        "Concurrency",
+        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let size = 2 * c.settings().volume_size;
+            let request = expand(&c, &volume, size);
+            for answer in c.together(vec![request.clone(); 6]).await? {
+                if let Err(status) = answer {
+                    ensure(
+                        status.code() == Code::Aborted,
+                        "OK or ABORTED",
+                        told(&status),
+                    )?;
+                }
+            }
+            c.ok_in_the_end(request).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/expand/while-published",
+        "ControllerExpandVolume of a plugin that expands online succeeds while the volume is in use",
+        "ControllerExpandVolume",
+        [
+            EXPAND_VOLUME,
+            CREATE_DELETE_VOLUME,
+            NODE_SERVICE,
+            EACH_ACCESS
+        ],
+        |c| {
+            if !c.advertised().expands_online() {
+                return Err(Stop::Skipped(
+                    "not advertised: VolumeExpansion ONLINE".to_owned(),
+                ));
+            }
+            let placed = c.published().await?;
+            let size = 2 * c.settings().volume_size;
+            let reply = c.ok(expand(&c, &placed.volume, size)).await?;
+            if reply.node_expansion_required && c.has(NODE_EXPAND_VOLUME) {
+                c.ok(node_expand(&c, &placed, size)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/expand/without-id",
+        "NodeExpandVolume without a volume_id answers INVALID_ARGUMENT",
+        "NodeExpandVolume",
+        [NODE_EXPAND_VOLUME],
+        |c| {
+            let request = v1::NodeExpandVolumeRequest {
+                volume_path: c.target()?,
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/expand/without-path",
+        "NodeExpandVolume without a volume_path answers INVALID_ARGUMENT",
+        "NodeExpandVolume",
+        [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let placed = c.published().await?;
+            let mut request = node_expand(&c, &placed, c.settings().volume_size);
+            request.volume_path.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/expand/of-a-deleted-volume",
+        "NodeExpandVolume of a volume that does not exist answers NOT_FOUND",
+        "NodeExpandVolume Errors",
+        [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_volume().await?;
+            let request = v1::NodeExpandVolumeRequest {
+                volume_id: gone.id(),
+                volume_path: c.target()?,
+                capacity_range: Some(range(c.settings().volume_size, 0)),
+                volume_capability: Some(gone.capability),
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/expand/expands",
+        "NodeExpandVolume after ControllerExpandVolume answers OK with at least the required size, also when repeated",
+        "NodeExpandVolume",
+        [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            let mut size = c.settings().volume_size;
+            let placed = match c.has(EXPAND_VOLUME) && !c.advertised().expands_online() {
+                // Offline: the controller's part comes before the volume is used.
+                true => {
+                    let volume = c.volume().await?;
+                    size *= 2;
+                    c.ok(expand(&c, &volume, size)).await?;
+                    let placed = c.place(volume).await?;
+                    if !placed.staging.is_empty() {
+                        c.ok(placed.stage()).await?;
+                    }
+                    c.ok(placed.publish()).await?;
+                    placed
+                }
+                false => {
+                    let placed = c.published().await?;
+                    if c.has(EXPAND_VOLUME) {
+                        size *= 2;
+                        c.ok(expand(&c, &placed.volume, size)).await?;
+                    }
+                    placed
+                }
+            };
+            for _ in 0..2 {
+                let reply = c.ok(node_expand(&c, &placed, size)).await?;
+                let told = reply.capacity_bytes;
+                let enough = told == 0 || told >= size;
+                ensure(
+                    enough,
+                    &format!("at least {size} bytes, or none told"),
+                    told.to_string(),
+                )?;
+            }
+        }
+    ),
+];
+
+/// ControllerExpandVolume to at least that many bytes.
+pub fn expand(c: &Context, volume: &Volume, size: i64) -> v1::ControllerExpandVolumeRequest {
+    v1::ControllerExpandVolumeRequest {
+        volume_id: volume.id(),
+        capacity_range: Some(range(size, 0)),
+        secrets: c.secrets(),
+        volume_capability: Some(volume.capability.clone()),
+    }
+}
+
+/// NodeExpandVolume of a published volume to at least that many bytes.
+pub fn node_expand(c: &Context, placed: &Placed, size: i64) -> v1::NodeExpandVolumeRequest {
+    v1::NodeExpandVolumeRequest {
+        volume_id: placed.id(),
+        volume_path: placed.target.clone(),
+        capacity_range: Some(range(size, 0)),
+        staging_target_path: placed.staging.clone(),
+        volume_capability: Some(placed.volume.capability.clone()),
+        secrets: c.secrets(),
+    }
+}
+
+/// Sends a request that may also be refused with one of these codes.
+async fn one_of(
+    c: &Context,
+    request: v1::ControllerExpandVolumeRequest,
+    codes: &[Code],
+) -> Result<(), Stop> {
+    match c.send(request).await? {
+        Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
+            format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
+            told(&status),
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,649 @@
+//! The GroupController service: snapshots of several volumes at one instant.
+
+use super::snapshots::strange_ids;
+use crate::sanity::case::needs::{
+    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
+    GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
+};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::sanity::context::{Context, told};
+use crate::sanity::sources::{SOON, one_id, same_snapshot, time_of};
+use csi_proto::v1;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tonic::Code;
+
+fn id_of(reply: &v1::CreateVolumeGroupSnapshotResponse) -> String {
+    let group = reply.group_snapshot.as_ref();
+    group.map_or_else(String::new, |one| one.group_snapshot_id.clone())
+}
+
+fn members(group: &v1::VolumeGroupSnapshot) -> Vec<String> {
+    let snapshots = group.snapshots.iter();
+    snapshots.map(|one| one.snapshot_id.clone()).collect()
+}
+
+fn delete(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolumeGroupSnapshotRequest {
+    v1::DeleteVolumeGroupSnapshotRequest {
+        group_snapshot_id: group.group_snapshot_id.clone(),
+        snapshot_ids: members(group),
+        secrets: c.secrets(),
+    }
+}
+
+fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapshotRequest {
+    v1::GetVolumeGroupSnapshotRequest {
+        group_snapshot_id: group.group_snapshot_id.clone(),
+        snapshot_ids: members(group),
+        secrets: c.secrets(),
+    }
+}
+
+/// A new group of two new volumes, ready to use.
+async fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
+    let (one, other) = c.two_volumes().await?;
+    c.ready_group(c.group_request(&[&one, &other])).await
+}
+
+/// Demands that two answers describe one group.
+fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapshot) -> Verdict {
+    same_id("group", &before.group_snapshot_id, &now.group_snapshot_id)?;
+    let (was, is) = (time_of(before.creation_time), time_of(now.creation_time));
+    ensure(was == is, &format!("the creation_time {was}"), is)?;
+    let count = now.snapshots.len();
+    let expected = format!("its {} snapshots", before.snapshots.len());
+    ensure(
+        before.snapshots.len() == count,
+        &expected,
+        format!("{count} of them"),
+    )?;
+    for snapshot in &before.snapshots {
+        let mut found = now.snapshots.iter();
+        let found = found.find(|one| one.snapshot_id == snapshot.snapshot_id);
+        let id = &snapshot.snapshot_id;
+        let lost = || Stop::failed(format!("the snapshot {id} in the group"), "it is not there");
+        same_snapshot(snapshot, found.ok_or_else(lost)?)?;
+    }
+    Ok(())
+}
+
+/// Demands that the driver lists that many snapshots of a volume, where it lists.
+async fn count_of(c: &Context, volume: &str, wanted: usize, when: &str) -> Verdict {
+    if !c.has(LIST_SNAPSHOTS) {
+        return Ok(());
+    }
+    let count = c.listed_of(volume).await?.len();
+    let expected = format!("ListSnapshots has {wanted} of the volume {when}");
+    ensure(count == wanted, &expected, format!("it has {count}"))
+}
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "group-controller/get-capabilities/answers",
+        "GroupControllerGetCapabilities is there where GROUP_CONTROLLER_SERVICE is advertised, and always answers the same",
+        "GroupControllerGetCapabilities",
+        [GROUP_CONTROLLER_SERVICE],
+        |c| {
+            let request = v1::GroupControllerGetCapabilitiesRequest {};
+            let first = c.ok(request).await?;
+            for answer in c.together(vec![request; 4]).await? {
+                let told = answer
+                    .as_ref()
+                    .map_or_else(told, |reply| format!("{reply:?}"));
+                let is_same = answer.is_ok_and(|reply| reply == first);
+                ensure(is_same, "the same capabilities again", told)?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/without-name",
+        "CreateVolumeGroupSnapshot without a name answers INVALID_ARGUMENT",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.group_request(&[&volume]);
+            request.name.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/without-volumes",
+        "CreateVolumeGroupSnapshot without source volumes answers INVALID_ARGUMENT",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            let request = c.group_request(&[]);
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/with-unknown-volume",
+        "CreateVolumeGroupSnapshot with a volume that does not exist is refused and leaves no snapshot of the others",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_volume().await?;
+            let volume = c.volume().await?;
+            let codes = [
+                Code::NotFound,
+                Code::InvalidArgument,
+                Code::FailedPrecondition,
+            ];
+            let request = c.group_request(&[&volume, &gone]);
+            let status = c.refused(request, &codes).await?;
+            let is_best = status.code() == Code::NotFound;
+            c.should(
+                is_best,
+                "CreateVolumeGroupSnapshot answers NOT_FOUND",
+                told(&status),
+            );
+            count_of(&c, &volume.id(), 0, "after a group that was refused").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/describes-the-group",
+        "A group has an id, a time, and one snapshot of each volume which names the group",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let reply = c.ok(c.group_request(&[&one, &other])).await?;
+            let group = reply.group_snapshot.unwrap_or_default();
+            for volume in [&one, &other] {
+                let mut all = group.snapshots.iter();
+                let count = all
+                    .by_ref()
+                    .filter(|snapshot| snapshot.source_volume_id == volume.id())
+                    .count();
+                let expected = format!("one snapshot of {}", volume.id());
+                ensure(count == 1, &expected, format!("{count} of them"))?;
+                count_of(&c, &volume.id(), 1, "in the group").await?;
+            }
+            let ids: BTreeSet<_> = members(&group).into_iter().collect();
+            let told = format!("{ids:?} for {} snapshots", group.snapshots.len());
+            ensure(ids.len() == 2, "two snapshots with ids of their own", told)?;
+            for snapshot in &group.snapshots {
+                let found = &snapshot.group_snapshot_id;
+                let expected = format!("snapshots of the group {}", group.group_snapshot_id);
+                ensure(
+                    *found == group.group_snapshot_id,
+                    &expected,
+                    format!("one of {found:?}"),
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/is-ready-when-its-snapshots-are",
+        "A group is ready to use when all its snapshots are, becomes so, and stays so",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let first = c
+                .ok(request.clone())
+                .await?
+                .group_snapshot
+                .unwrap_or_default();
+            let ready = c.ready_group(request.clone()).await?;
+            let again = c.ok(request).await?.group_snapshot.unwrap_or_default();
+            for group in [&first, &ready, &again] {
+                let all = group.snapshots.iter().all(|one| one.ready_to_use);
+                let expected = "ready_to_use of the group only with that of all its snapshots";
+                ensure(
+                    all || !group.ready_to_use,
+                    expected,
+                    "one of them is not ready",
+                )?;
+                let told = "all snapshots are ready and the group is not";
+                c.should(
+                    group.ready_to_use || !all,
+                    "ready_to_use of the group",
+                    told,
+                );
+            }
+            ensure(
+                again.ready_to_use,
+                "a group that stays ready",
+                "it is not ready any more",
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/is-idempotent",
+        "CreateVolumeGroupSnapshot with the name and volumes of a group that exists answers with that group",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let first = c
+                .ok(request.clone())
+                .await?
+                .group_snapshot
+                .unwrap_or_default();
+            for _ in 0..2 {
+                let again = c
+                    .ok(request.clone())
+                    .await?
+                    .group_snapshot
+                    .unwrap_or_default();
+                same_group(&first, &again)?;
+            }
+            count_of(&c, &one.id(), 1, "after three equal calls").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/name-of-another-group",
+        "CreateVolumeGroupSnapshot with the name of a group of other volumes answers ALREADY_EXISTS",
+        "CreateVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let mut request = c.group_request(&[&one, &other]);
+            c.ok(request.clone()).await?;
+            request.source_volume_ids = vec![one.id()];
+            c.refused(request.clone(), &[Code::AlreadyExists]).await?;
+            request.source_volume_ids = vec![one.id(), c.volume().await?.id()];
+            c.refused(request, &[Code::AlreadyExists]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/takes-any-name",
+        "Names of 128 bytes and of any Unicode are taken, and names that differ little are different groups",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let stem = c.name();
+            let long = |last: &str| format!("{stem}{}{last}", "n".repeat(127 - stem.len()));
+            let mut ids = BTreeSet::new();
+            for name in [long("1"), long("2"), format!("{stem} группа/ü\t!")] {
+                let mut request = c.group_request(&[&volume]);
+                request.name = name.clone();
+                let id = id_of(&c.ok(request).await?);
+                let told = format!("{id}, the one of a name before it");
+                ensure(
+                    ids.insert(id),
+                    &format!("a group of its own for {name:?}"),
+                    told,
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/equal-calls-at-once",
+        "Equal CreateVolumeGroupSnapshot calls at the same time take one group: each answers with it, or ABORTED",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let mut answers = c.together(vec![request.clone(); 6]).await?;
+            answers.push(Ok(c.ok_in_the_end(request).await?));
+            one_id(&answers, id_of)?;
+            count_of(&c, &one.id(), 1, "after equal calls at once").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/given-up",
+        "CreateVolumeGroupSnapshot whose caller went away can be repeated, and there is one group then",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            for after in SOON {
+                let volume = c.volume().await?;
+                let request = c.group_request(&[&volume]);
+                c.cancelled(request.clone(), after).await?;
+                c.ok_in_the_end(request).await?;
+                count_of(&c, &volume.id(), 1, "after a call that was given up").await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/deadline-too-short",
+        "CreateVolumeGroupSnapshot whose deadline passed can be repeated, and there is one group then",
+        "Timeouts",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.group_request(&[&volume]);
+            let first = c
+                .send_within(Duration::from_millis(1), request.clone())
+                .await?;
+            let again = c.ok_in_the_end(request).await?;
+            if let Ok(first) = first {
+                same_id("group", &id_of(&first), &id_of(&again))?;
+            }
+            count_of(&c, &volume.id(), 1, "after a call whose deadline passed").await?;
+        }
+    ),
+    case!(
+        Alone,
+        "group-controller/create-volume-group-snapshot/survives-a-restart",
+        "A group is the same after the driver was restarted, and its name still leads to it",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME, RESTART],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.group_request(&[&volume]);
+            let before = c.ready_group(request.clone()).await?;
+            c.restart().await?;
+            let now = c.ok_in_the_end(request).await?;
+            same_group(&before, &now.group_snapshot.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/snapshots-are-sources",
+        "Any snapshot of a group can be the source of a new volume",
+        "CreateVolumeGroupSnapshot",
+        [
+            GROUP_SNAPSHOTS,
+            CREATE_DELETE_VOLUME,
+            CREATE_DELETE_SNAPSHOT
+        ],
+        |c| {
+            for snapshot in new_group(&c).await?.snapshots {
+                c.ok(c.restore(&snapshot)?).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/create-volume-group-snapshot/snapshots-show-as-such",
+        "GetSnapshot and ListSnapshots show a group's snapshots as the group does",
+        "CreateVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            for snapshot in new_group(&c).await?.snapshots {
+                let id = &snapshot.snapshot_id;
+                if c.has(GET_SNAPSHOT) {
+                    let now = c.ok(c.get_snapshot(id)).await?.snapshot;
+                    same_snapshot(&snapshot, &now.unwrap_or_default())?;
+                }
+                if c.has(LIST_SNAPSHOTS) {
+                    let mut request = c.list_snapshots();
+                    request.snapshot_id.clone_from(id);
+                    let listed = c.listed(request).await?;
+                    let told = format!("{} entries", listed.len());
+                    ensure(listed.len() == 1, &format!("ListSnapshots has {id}"), told)?;
+                    same_snapshot(&snapshot, &listed[0])?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/of-a-group",
+        "DeleteSnapshot of a snapshot that says it belongs to a group does not take it out of the group: INVALID_ARGUMENT",
+        "DeleteSnapshot Errors",
+        [
+            GROUP_SNAPSHOTS,
+            CREATE_DELETE_VOLUME,
+            CREATE_DELETE_SNAPSHOT
+        ],
+        |c| {
+            let group = new_group(&c).await?;
+            for snapshot in &group.snapshots {
+                let request = c.delete_snapshot(&snapshot.snapshot_id);
+                if let Err(status) = c.send(request).await? {
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        "DeleteSnapshot answers INVALID_ARGUMENT",
+                        told(&status),
+                    )?;
+                }
+            }
+            let now = c.ok(get(&c, &group)).await?.group_snapshot;
+            same_group(&group, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/without-id",
+        "DeleteVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let mut request = delete(&c, &group);
+            request.group_snapshot_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/is-idempotent",
+        "DeleteVolumeGroupSnapshot of a group that is gone answers OK",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            for _ in 0..3 {
+                c.ok_in_the_end(delete(&c, &group)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
+        "DeleteVolumeGroupSnapshot deletes the group's snapshots, and no other snapshot of the volumes",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let kept = c.ready_group(c.group_request(&[&volume])).await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            count_of(&c, &volume.id(), 1, "after one of two groups is deleted").await?;
+            for snapshot in &group.snapshots {
+                if c.has(GET_SNAPSHOT) {
+                    let request = c.get_snapshot(&snapshot.snapshot_id);
+                    c.refused(request, &[Code::NotFound]).await?;
+                }
+                if c.has(CREATE_DELETE_SNAPSHOT) {
+                    c.refused(c.restore(snapshot)?, &[Code::NotFound]).await?;
+                }
+            }
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+            let now = c.ok(get(&c, &kept)).await?.group_snapshot;
+            same_group(&kept, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/with-other-snapshots",
+        "DeleteVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices, and never deletes those",
+        "DeleteVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            let other = c.ready_group(c.group_request(&[&volume])).await?;
+            let mut request = delete(&c, &group);
+            request.snapshot_ids = members(&other);
+            match c.send(request).await? {
+                Ok(_) => {
+                    let expected = "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT";
+                    c.should(false, expected, "it answered OK");
+                }
+                Err(status) => ensure(
+                    status.code() == Code::InvalidArgument,
+                    "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT",
+                    told(&status),
+                )?,
+            }
+            let now = c.ok(get(&c, &other)).await?.group_snapshot;
+            same_group(&other, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/equal-calls-at-once",
+        "Equal DeleteVolumeGroupSnapshot calls at the same time each answer OK or ABORTED, and the group is gone",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let answers = c.together(vec![delete(&c, &group); 6]).await?;
+            one_id(&answers, |_| String::new())?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/while-created-again",
+        "DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let first = c.ready_group(request.clone()).await?;
+            let (deleted, created) =
+                tokio::join!(c.send(delete(&c, &first)), c.send(request.clone()));
+            one_id(&[deleted?], |_| String::new())?;
+            one_id(&[created?], id_of)?;
+            let group = c.ready_group(request).await?;
+            let now = c.ok_in_the_end(get(&c, &group)).await?.group_snapshot;
+            same_group(&group, &now.unwrap_or_default())?;
+            count_of(&c, &one.id(), 1, "after create and delete at once").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/strange-ids",
+        "DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id.clone(),
+                    ..Default::default()
+                };
+                if let Err(status) = c.send(delete(&c, &group)).await? {
+                    let rpc = "DeleteVolumeGroupSnapshot";
+                    let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        &expected,
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "group-controller/get-volume-group-snapshot/strange-ids",
+        "GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id,
+                    ..Default::default()
+                };
+                let codes = [Code::NotFound, Code::InvalidArgument];
+                c.refused(get(&c, &group), &codes).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/given-up",
+        "DeleteVolumeGroupSnapshot whose caller went away can be repeated",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            for after in SOON {
+                let group = c.ready_group(c.group_request(&[&volume])).await?;
+                c.cancelled(delete(&c, &group), after).await?;
+                c.ok_in_the_end(delete(&c, &group)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/without-id",
+        "GetVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
+        "GetVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let mut request = get(&c, &group);
+            request.group_snapshot_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/unknown",
+        "GetVolumeGroupSnapshot of a group that does not exist answers NOT_FOUND",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/agrees-with-create-volume-group-snapshot",
+        "GetVolumeGroupSnapshot answers with the group as CreateVolumeGroupSnapshot does, also to calls at the same time",
+        "GetVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            for answer in c.together(vec![get(&c, &group); 4]).await? {
+                let reply = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
+                same_group(&group, &reply.group_snapshot.unwrap_or_default())?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/with-other-snapshots",
+        "GetVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            let other = c.ready_group(c.group_request(&[&volume])).await?;
+            let mut request = get(&c, &group);
+            request.snapshot_ids = members(&other);
+            match c.send(request).await? {
+                Ok(_) => {
+                    let expected = "GetVolumeGroupSnapshot answers INVALID_ARGUMENT";
+                    c.should(false, expected, "it answered OK");
+                }
+                Err(status) => ensure(
+                    status.code() == Code::InvalidArgument,
+                    "GetVolumeGroupSnapshot answers INVALID_ARGUMENT",
+                    told(&status),
+                )?,
+            }
+        }
+    ),
+];

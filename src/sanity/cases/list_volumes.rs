@@ -1,0 +1,316 @@
+//! ListVolumes: what is listed, and page by page.
+
+use crate::sanity::case::needs::{
+    CREATE_DELETE_VOLUME, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME,
+    VOLUME_CONDITION,
+};
+use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::context::{Context, told};
+use csi_proto::v1;
+use csi_proto::v1::list_volumes_response::Entry;
+use std::collections::BTreeSet;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "controller/list-volumes/lists",
+        "ListVolumes answers with volumes that have ids",
+        "ListVolumes",
+        [LIST_VOLUMES],
+        |c| {
+            c.ok(v1::ListVolumesRequest::default()).await?;
+        }
+    ),
+    case!(
+        Reads,
+        "controller/list-volumes/keeps-max-entries",
+        "ListVolumes answers with no more entries than max_entries",
+        "ListVolumes",
+        [LIST_VOLUMES],
+        |c| {
+            // That is a rule of the message.
+            for max_entries in [1, 2, 1000] {
+                c.ok(v1::ListVolumesRequest {
+                    max_entries,
+                    ..Default::default()
+                })
+                .await?;
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "controller/list-volumes/with-an-unknown-token",
+        "ListVolumes with a starting_token that it never gave answers ABORTED",
+        "ListVolumes Errors",
+        [LIST_VOLUMES],
+        |c| {
+            for token in ["csi-sanity-no-token", "-1", "999999999999999999999"] {
+                let request = v1::ListVolumesRequest {
+                    starting_token: token.to_owned(),
+                    ..Default::default()
+                };
+                c.refused(request, &[Code::Aborted]).await?;
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "controller/list-volumes/with-negative-max-entries",
+        "ListVolumes with a negative max_entries is refused, for the field must not be negative",
+        "ListVolumes",
+        [LIST_VOLUMES],
+        |c| {
+            let request = v1::ListVolumesRequest {
+                max_entries: -1,
+                ..Default::default()
+            };
+            let answer = c.send(request).await?;
+            let refused = answer
+                .as_ref()
+                .is_err_and(|status| status.code() == Code::InvalidArgument);
+            let told = answer
+                .as_ref()
+                .err()
+                .map_or("it answered OK".to_owned(), told);
+            c.should(refused, "INVALID_ARGUMENT", told);
+        }
+    ),
+    case!(
+        Alone,
+        "controller/list-volumes/shows-every-volume-once",
+        "A volume is listed once as long as it exists, with what CreateVolume answered, and not before or after",
+        "ListVolumes",
+        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        |c| {
+            let mut volumes = Vec::new();
+            for _ in 0..3 {
+                volumes.push(c.volume().await?);
+            }
+            let listed = all(&c, 0).await?;
+            for volume in &volumes {
+                let entry = find(&listed, &volume.id())?;
+                let told = format!("{:?}", entry.volume_context);
+                let expected = format!("the volume context {:?}", volume.volume.volume_context);
+                // A list may leave the context out, but not invent another one.
+                let same = entry.volume_context.is_empty()
+                    || entry.volume_context == volume.volume.volume_context;
+                ensure(same, &expected, told)?;
+                let size = entry.capacity_bytes;
+                let same = size == 0 || size == volume.volume.capacity_bytes;
+                let expected = format!("the size {}", volume.volume.capacity_bytes);
+                ensure(same, &expected, size.to_string())?;
+            }
+            c.ok(c.delete_request(volumes[1].id())).await?;
+            let listed = all(&c, 0).await?;
+            find(&listed, &volumes[0].id())?;
+            find(&listed, &volumes[2].id())?;
+            let still = find(&listed, &volumes[1].id()).is_ok();
+            ensure(!still, "a deleted volume is not listed", volumes[1].id())?;
+        }
+    ),
+    case!(
+        Alone,
+        "controller/list-volumes/page-by-page",
+        "The pages of a list hold together every volume once, and the last has no next_token",
+        "ListVolumes",
+        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        |c| {
+            let mut ids = Vec::new();
+            for _ in 0..5 {
+                ids.push(c.volume().await?.id());
+            }
+            let whole: BTreeSet<String> = ids_of(&all(&c, 0).await?);
+            for max_entries in [1, 2, 4] {
+                let paged = all(&c, max_entries).await?;
+                for id in &ids {
+                    find(&paged, id)?;
+                }
+                let told = format!("{} by pages of {max_entries}", ids_of(&paged).len());
+                let expected = format!("{} volumes, as without pages", whole.len());
+                ensure(ids_of(&paged) == whole, &expected, told)?;
+            }
+        }
+    ),
+    case!(
+        Alone,
+        "controller/list-volumes/while-volumes-come-and-go",
+        "A list that is read page by page shows the volumes that were there all the time, whatever else comes and goes",
+        "ListVolumes",
+        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        |c| {
+            let mut stay = Vec::new();
+            for _ in 0..4 {
+                stay.push(c.volume().await?.id());
+            }
+            let goes = c.volume().await?;
+            let mut found: Vec<Entry> = Vec::new();
+            let first = page(&c, 2, String::new()).await?;
+            found.extend(first.entries);
+            let mut token = first.next_token;
+            c.ok(c.delete_request(goes.id())).await?;
+            c.volume().await?;
+            while !token.is_empty() {
+                // The list may have become another one, which ABORTED says.
+                let request = v1::ListVolumesRequest {
+                    max_entries: 2,
+                    starting_token: token,
+                };
+                match c.send(request).await? {
+                    Ok(reply) => {
+                        found.extend(reply.entries);
+                        token = reply.next_token;
+                    }
+                    Err(status) => {
+                        let aborted = status.code() == Code::Aborted;
+                        ensure(aborted, "ListVolumes answers OK or ABORTED", told(&status))?;
+                        return Ok(());
+                    }
+                }
+            }
+            for id in &stay {
+                let there = ids_of(&volumes(found.clone())).contains(id);
+                c.should(
+                    there,
+                    "a volume that stays is on one of the pages",
+                    id.clone(),
+                );
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/list-volumes/shows-published-nodes",
+        "ListVolumes shows the nodes that the controller has published a volume to",
+        "ListVolumes",
+        [
+            LIST_VOLUMES,
+            LIST_VOLUMES_PUBLISHED_NODES,
+            CREATE_DELETE_VOLUME,
+            PUBLISH_UNPUBLISH_VOLUME
+        ],
+        |c| {
+            let volume = c.volume().await?;
+            c.ok(c.attach_request(&volume)).await?;
+            let node = c.advertised().node_info.node_id.clone();
+            let nodes = nodes_of(&c, &volume.id()).await?;
+            ensure(
+                nodes.contains(&node),
+                &format!("the node {node}"),
+                format!("{nodes:?}"),
+            )?;
+            c.ok(c.detach_request(&volume)).await?;
+            let nodes = nodes_of(&c, &volume.id()).await?;
+            ensure(
+                !nodes.contains(&node),
+                "no node once it is unpublished",
+                format!("{nodes:?}"),
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/list-volumes/shows-conditions",
+        "ListVolumes of a plugin that advertises VOLUME_CONDITION shows the condition of every volume",
+        "ListVolumes",
+        [LIST_VOLUMES, VOLUME_CONDITION, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let entry = entry_of(&c, &volume.id()).await?;
+            let has = entry
+                .status
+                .as_ref()
+                .is_some_and(|status| status.volume_condition.is_some());
+            ensure(
+                has,
+                "the entry has a volume_condition",
+                format!("{:?}", entry.status),
+            )?;
+        }
+    ),
+];
+
+async fn page(
+    c: &Context,
+    max_entries: i32,
+    starting_token: String,
+) -> Result<v1::ListVolumesResponse, Stop> {
+    let request = v1::ListVolumesRequest {
+        max_entries,
+        starting_token,
+    };
+    c.ok(request).await
+}
+
+/// How many pages a list may have before it is taken to be endless.
+const PAGES_AT_MOST: usize = 10_000;
+
+async fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
+    let mut found = Vec::new();
+    let mut token = String::new();
+    for _ in 0..PAGES_AT_MOST {
+        let reply = page(c, max_entries, token).await?;
+        found.extend(reply.entries);
+        token = reply.next_token;
+        if token.is_empty() {
+            return Ok(found);
+        }
+    }
+    Err(Stop::failed(
+        "the list has an end",
+        format!("{PAGES_AT_MOST} pages and one more token"),
+    ))
+}
+
+fn volumes(entries: Vec<Entry>) -> Vec<v1::Volume> {
+    entries
+        .into_iter()
+        .filter_map(|entry| entry.volume)
+        .collect()
+}
+
+/// All volumes, by pages of that many; none of them twice.
+async fn all(c: &Context, max_entries: i32) -> Result<Vec<v1::Volume>, Stop> {
+    let listed = volumes(entries(c, max_entries).await?);
+    let mut seen = BTreeSet::new();
+    for volume in &listed {
+        let new = seen.insert(&volume.volume_id);
+        ensure(
+            new,
+            "every volume is listed once",
+            format!("{} is twice", volume.volume_id),
+        )?;
+    }
+    Ok(listed)
+}
+
+fn ids_of(volumes: &[v1::Volume]) -> BTreeSet<String> {
+    volumes
+        .iter()
+        .map(|volume| volume.volume_id.clone())
+        .collect()
+}
+
+fn find<'a>(listed: &'a [v1::Volume], id: &str) -> Result<&'a v1::Volume, Stop> {
+    let found = listed.iter().find(|volume| volume.volume_id == id);
+    let told = || format!("{} others are", listed.len());
+    found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), told()))
+}
+
+async fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
+    let listed = entries(c, 0).await?;
+    let is_it = |entry: &Entry| {
+        entry
+            .volume
+            .as_ref()
+            .is_some_and(|volume| volume.volume_id == id)
+    };
+    let found = listed.into_iter().find(is_it);
+    found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
+}
+
+async fn nodes_of(c: &Context, id: &str) -> Result<Vec<String>, Stop> {
+    let status = entry_of(c, id).await?.status;
+    Ok(status.unwrap_or_default().published_node_ids)
+}

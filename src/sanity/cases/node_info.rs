@@ -1,0 +1,81 @@
+//! NodeGetInfo.
+
+use crate::sanity::case::needs::{NODE_SERVICE, TOPOLOGY};
+use crate::sanity::case::{Case, case, ensure};
+use csi_proto::v1;
+
+/// The specification's own limit for a node's id; the general one is 128.
+const NODE_ID_MAX: usize = 256;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "node/info/has-an-id",
+        "NodeGetInfo answers with a node_id of at most 256 bytes, better 128",
+        "NodeGetInfo",
+        [NODE_SERVICE],
+        |c| {
+            let info = c.ok(v1::NodeGetInfoRequest {}).await?;
+            let size = info.node_id.len();
+            ensure(!info.node_id.is_empty(), "a node_id", "it is empty")?;
+            ensure(
+                size <= NODE_ID_MAX,
+                "at most 256 bytes",
+                format!("{size} bytes"),
+            )?;
+            c.should(size <= 128, "at most 128 bytes", format!("{size} bytes"));
+            if let Some(expected) = &c.settings().node_id {
+                ensure(info.node_id == *expected, expected, info.node_id.clone())?;
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "node/info/is-constant",
+        "NodeGetInfo gives the same answer every time, also at the same time",
+        "NodeGetInfo",
+        [NODE_SERVICE],
+        |c| {
+            let first = c.ok(v1::NodeGetInfoRequest {}).await?;
+            for answer in c.together(vec![v1::NodeGetInfoRequest {}; 8]).await? {
+                let told = format!("{answer:?}");
+                let same = answer.is_ok_and(|info| {
+                    info.node_id == first.node_id
+                        && info.accessible_topology == first.accessible_topology
+                });
+                ensure(same, "the same node_id and topology again", told)?;
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "node/info/topology-is-advertised",
+        "Only a plugin that advertises VOLUME_ACCESSIBILITY_CONSTRAINTS answers with an accessible_topology",
+        "NodeGetInfo",
+        [NODE_SERVICE],
+        |c| {
+            let info = c.ok(v1::NodeGetInfoRequest {}).await?;
+            let told = format!("{:?}", info.accessible_topology);
+            ensure(
+                info.accessible_topology.is_none() || c.has(TOPOLOGY),
+                "no accessible_topology",
+                told,
+            )?;
+        }
+    ),
+    case!(
+        Reads,
+        "node/info/limits-are-not-negative",
+        "max_volumes_per_node is not negative",
+        "NodeGetInfo",
+        [NODE_SERVICE],
+        |c| {
+            let most = c.ok(v1::NodeGetInfoRequest {}).await?.max_volumes_per_node;
+            ensure(
+                most >= 0,
+                "max_volumes_per_node is not negative",
+                most.to_string(),
+            )?;
+        }
+    ),
+];

@@ -1,0 +1,548 @@
+//! NodePublishVolume and NodeUnpublishVolume.
+
+use super::node_stage::unattached;
+use crate::sanity::case::needs::{
+    BLOCK, CREATE_DELETE_VOLUME, EACH_ACCESS, MOUNT, NODE_SERVICE, PATHS, STAGE_UNSTAGE_VOLUME,
+};
+use crate::sanity::case::{Case, Need, Stop, case, ensure};
+use crate::sanity::context::told;
+use crate::sanity::data::{is_device, is_mount};
+use crate::sanity::settings::Access;
+use crate::sanity::sources::SOON;
+use csi_proto::v1;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
+use csi_proto::v1::volume_capability::AccessMode;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use tonic::Code;
+
+const PUBLISH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME];
+const EACH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS];
+const SEEN: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS, PATHS];
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "node/publish/without-id",
+        "NodePublishVolume without a volume_id answers INVALID_ARGUMENT",
+        "NodePublishVolume",
+        PUBLISH,
+        |c| {
+            let mut request = c.staged().await?.publish();
+            request.volume_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/without-path",
+        "NodePublishVolume without a target_path answers INVALID_ARGUMENT",
+        "NodePublishVolume",
+        PUBLISH,
+        |c| {
+            let mut request = c.staged().await?.publish();
+            request.target_path.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/without-capability",
+        "NodePublishVolume without a volume_capability answers INVALID_ARGUMENT",
+        "NodePublishVolume",
+        PUBLISH,
+        |c| {
+            let mut request = c.staged().await?.publish();
+            request.volume_capability = None;
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/without-staging-path",
+        "NodePublishVolume without the staging_target_path of a staged volume answers FAILED_PRECONDITION",
+        "NodePublishVolume Errors",
+        [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
+        |c| {
+            let mut request = c.staged().await?.publish();
+            request.staging_target_path.clear();
+            let codes = [Code::FailedPrecondition, Code::InvalidArgument];
+            let status = c.refused(request, &codes).await?;
+            let told = told(&status);
+            c.should(
+                status.code() == Code::FailedPrecondition,
+                "FAILED_PRECONDITION",
+                told,
+            );
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/without-staging",
+        "NodePublishVolume of a volume that was not staged is refused",
+        "NodePublishVolume",
+        [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
+        |c| {
+            let answer = c.send(c.placed().await?.publish()).await?;
+            let told = answer
+                .as_ref()
+                .err()
+                .map_or("it answered OK".to_owned(), told);
+            c.should(answer.is_err(), "the call is refused", told);
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/of-a-deleted-volume",
+        "NodePublishVolume of a volume that does not exist answers NOT_FOUND",
+        "NodePublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let gone = unattached(&c).await?;
+            let codes = [
+                Code::NotFound,
+                Code::FailedPrecondition,
+                Code::InvalidArgument,
+            ];
+            c.refused(gone.publish(), &codes).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/is-idempotent",
+        "NodePublishVolume of a volume that is published there already, in the same way, answers OK",
+        "NodePublishVolume",
+        EACH,
+        |c| {
+            let placed = c.published().await?;
+            c.ok(placed.publish()).await?;
+            c.ok(placed.publish()).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/makes-the-target",
+        "NodePublishVolume makes the target path: a folder for mount, a file or device for block",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let placed = c.published().await?;
+            c.is_published(&placed).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/takes-a-target-that-exists",
+        "NodePublishVolume takes a target path that stands there already as an empty folder",
+        "NodePublishVolume",
+        [NODE_SERVICE, CREATE_DELETE_VOLUME, MOUNT, PATHS],
+        |c| {
+            if c.access() != Access::Mount {
+                return Err(Stop::Skipped(
+                    "a folder is no target of a block volume".to_owned(),
+                ));
+            }
+            let placed = c.staged().await?;
+            c.folder(std::path::Path::new(&placed.target))?;
+            match c.send(placed.publish()).await? {
+                Ok(_) => c.is_published(&placed).await?,
+                // The specification leaves making it to the plugin; callers of today make it themselves.
+                Err(status) => c.should(false, "it answers OK", told(&status)),
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/keeps-data",
+        "What is written into a published volume is there when it is published again, at the same path or another",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let mut placed = c.published().await?;
+            c.put_data(&placed, "kept").await?;
+            c.ok(placed.unpublish()).await?;
+            c.ok(placed.publish()).await?;
+            c.holds(&placed, "kept").await?;
+            c.ok(placed.unpublish()).await?;
+            if !placed.staging.is_empty() {
+                c.ok(placed.unstage()).await?;
+                c.ok(placed.stage()).await?;
+            }
+            placed.target = c.target()?;
+            c.ok(placed.publish()).await?;
+            c.holds(&placed, "kept").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/volumes-are-apart",
+        "What is written into one volume is not in another",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let one = c.published().await?;
+            let other = c.published().await?;
+            c.put_data(&one, "in the first").await?;
+            c.put_data(&other, "in another.").await?;
+            c.holds(&one, "in the first").await?;
+            c.holds(&other, "in another.").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/readonly",
+        "A volume that is published with readonly cannot be written",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let placed = c.staged().await?;
+            let mut request = placed.publish();
+            request.readonly = true;
+            c.ok(request.clone()).await?;
+            c.ok(request).await?;
+            if !is_mount(&placed.target).await? && !is_device(&placed.target).await? {
+                return Err(Stop::Skipped(
+                    "the driver does not mount here: nothing could keep writers out".to_owned(),
+                ));
+            }
+            let writes = c.accepts_writes(&placed).await?;
+            ensure(!writes, "a write is refused", "it succeeded")?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/with-another-readonly",
+        "NodePublishVolume at the path of a published volume with another readonly answers ALREADY_EXISTS",
+        "NodePublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let placed = c.published().await?;
+            let mut request = placed.publish();
+            request.readonly = true;
+            c.refused(request, &[Code::AlreadyExists]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/with-another-capability",
+        "NodePublishVolume at the path of a published volume with an incompatible capability answers ALREADY_EXISTS",
+        "NodePublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let placed = c.published().await?;
+            let mut request = placed.publish();
+            let other = match c.access() {
+                Access::Mount => Access::Block,
+                Access::Block => Access::Mount,
+            };
+            request.volume_capability = Some(c.capability_of(other)?);
+            let codes = [
+                Code::AlreadyExists,
+                Code::FailedPrecondition,
+                Code::InvalidArgument,
+            ];
+            c.refused(request, &codes).await?;
+            let mut request = placed.publish();
+            let capability = request.volume_capability.get_or_insert_default();
+            let mode = AccessMode {
+                mode: Mode::MultiNodeReaderOnly.into(),
+            };
+            if capability.access_mode.replace(mode) != Some(mode) {
+                let answer = c.send(request).await?;
+                let told = answer
+                    .as_ref()
+                    .err()
+                    .map_or("it answered OK".to_owned(), told);
+                c.should(
+                    answer.is_err(),
+                    "another access mode is ALREADY_EXISTS",
+                    told,
+                );
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/of-another-volume-at-the-same-path",
+        "NodePublishVolume at a path where another volume is published is refused, and that volume stays",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let first = c.published().await?;
+            c.put_data(&first, "the first").await?;
+            let mut second = c.staged().await?;
+            second.target.clone_from(&first.target);
+            let answer = c.send(second.publish()).await?;
+            let told = answer
+                .as_ref()
+                .err()
+                .map_or("it answered OK".to_owned(), told);
+            ensure(answer.is_err(), "the call is refused", told)?;
+            c.holds(&first, "the first").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/at-two-paths",
+        "A volume for several uses on one node is published at two paths, and unpublished from each by itself",
+        "NodePublishVolume",
+        SEEN,
+        |c| {
+            let mut request = c.create_request()?;
+            let mut usual = c.capability()?;
+            usual.access_mode = Some(AccessMode {
+                mode: Mode::MultiNodeMultiWriter.into(),
+            });
+            request.volume_capabilities = vec![usual];
+            if super::create_volume::accepted_or(&c, request.clone(), &[Code::InvalidArgument])
+                .await?
+                .is_none()
+            {
+                return Err(Stop::Skipped(
+                    "the driver has no volumes for MULTI_NODE_MULTI_WRITER".to_owned(),
+                ));
+            }
+            let one = c.place(c.volume_of(request).await?).await?;
+            if !one.staging.is_empty() {
+                c.ok(one.stage()).await?;
+            }
+            let mut other = one.clone();
+            other.target = c.target()?;
+            c.ok(one.publish()).await?;
+            c.ok(other.publish()).await?;
+            c.put_data(&one, "shared").await?;
+            c.holds(&other, "shared").await?;
+            c.ok(one.unpublish()).await?;
+            c.is_gone(&one).await?;
+            c.is_published(&other).await?;
+            c.holds(&other, "shared").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/for-a-single-writer-at-two-paths",
+        "NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path answers FAILED_PRECONDITION",
+        "NodePublishVolume",
+        [
+            NODE_SERVICE,
+            CREATE_DELETE_VOLUME,
+            Need::Node(NodeType::SingleNodeMultiWriter)
+        ],
+        |c| {
+            let mut request = c.create_request()?;
+            for capability in &mut request.volume_capabilities {
+                capability.access_mode = Some(AccessMode {
+                    mode: Mode::SingleNodeSingleWriter.into(),
+                });
+            }
+            let one = c.place(c.volume_of(request).await?).await?;
+            if !one.staging.is_empty() {
+                c.ok(one.stage()).await?;
+            }
+            c.ok(one.publish()).await?;
+            let mut other = one.clone();
+            other.target = c.target()?;
+            c.refused(other.publish(), &[Code::FailedPrecondition])
+                .await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/at-the-same-time",
+        "NodePublishVolume answers equal calls at the same time with OK, or some with ABORTED, and publishes once",
+        "Concurrency",
+        SEEN,
+        |c| {
+            let placed = c.staged().await?;
+            for answer in c.together(vec![placed.publish(); 6]).await? {
+                if let Err(status) = answer {
+                    ensure(
+                        status.code() == Code::Aborted,
+                        "OK or ABORTED",
+                        told(&status),
+                    )?;
+                }
+            }
+            c.ok_in_the_end(placed.publish()).await?;
+            c.is_published(&placed).await?;
+            // One call takes down what there is, however many were made.
+            c.ok(placed.unpublish()).await?;
+            c.is_gone(&placed).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/of-volumes-at-the-same-time",
+        "Volumes are published at the same time without disturbing each other",
+        "Concurrency",
+        PUBLISH,
+        |c| {
+            let mut all = Vec::new();
+            for _ in 0..4 {
+                all.push(c.staged().await?);
+            }
+            let publishes = all.iter().map(|placed| placed.publish()).collect();
+            for answer in c.together(publishes).await? {
+                let told = answer.as_ref().err().map(told).unwrap_or_default();
+                ensure(answer.is_ok(), "NodePublishVolume answers OK", told)?;
+            }
+            let unpublishes = all.iter().map(|placed| placed.unpublish()).collect();
+            for answer in c.together(unpublishes).await? {
+                let told = answer.as_ref().err().map(told).unwrap_or_default();
+                ensure(answer.is_ok(), "NodeUnpublishVolume answers OK", told)?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/given-up",
+        "A NodePublishVolume that was given up can be repeated and undone",
+        "Error Scheme",
+        EACH,
+        |c| {
+            let placed = c.staged().await?;
+            for after in SOON {
+                c.cancelled(placed.publish(), after).await?;
+                c.ok_in_the_end(placed.publish()).await?;
+                c.ok_in_the_end(placed.unpublish()).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/without-id",
+        "NodeUnpublishVolume without a volume_id answers INVALID_ARGUMENT",
+        "NodeUnpublishVolume",
+        [NODE_SERVICE],
+        |c| {
+            let request = v1::NodeUnpublishVolumeRequest {
+                target_path: c.target()?,
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/without-path",
+        "NodeUnpublishVolume without a target_path answers INVALID_ARGUMENT",
+        "NodeUnpublishVolume",
+        PUBLISH,
+        |c| {
+            let mut request = c.published().await?.unpublish();
+            request.target_path.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/removes-the-target",
+        "NodeUnpublishVolume removes the target path",
+        "NodeUnpublishVolume",
+        SEEN,
+        |c| {
+            let placed = c.published().await?;
+            c.ok(placed.unpublish()).await?;
+            c.is_gone(&placed).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/is-idempotent",
+        "NodeUnpublishVolume of a volume that is not published there answers OK",
+        "NodeUnpublishVolume",
+        EACH,
+        |c| {
+            let placed = c.published().await?;
+            for _ in 0..3 {
+                c.ok(placed.unpublish()).await?;
+            }
+            let never = c.staged().await?;
+            c.ok(never.unpublish()).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/of-a-deleted-volume",
+        "NodeUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND",
+        "NodeUnpublishVolume Errors",
+        PUBLISH,
+        |c| {
+            let gone = unattached(&c).await?;
+            if let Err(status) = c.send(gone.unpublish()).await? {
+                ensure(
+                    status.code() == Code::NotFound,
+                    "OK or NOT_FOUND",
+                    told(&status),
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/at-the-same-time",
+        "NodeUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED",
+        "Concurrency",
+        SEEN,
+        |c| {
+            let placed = c.published().await?;
+            for answer in c.together(vec![placed.unpublish(); 6]).await? {
+                if let Err(status) = answer {
+                    ensure(
+                        status.code() == Code::Aborted,
+                        "OK or ABORTED",
+                        told(&status),
+                    )?;
+                }
+            }
+            c.ok_in_the_end(placed.unpublish()).await?;
+            c.is_gone(&placed).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/unpublish/while-published",
+        "NodePublishVolume and NodeUnpublishVolume of one path at the same time leave it published or not, and nothing between",
+        "Concurrency",
+        SEEN,
+        |c| {
+            for _ in 0..3 {
+                let placed = c.staged().await?;
+                let (one, other) =
+                    tokio::join!(c.send(placed.publish()), c.send(placed.unpublish()));
+                for status in [one?.err(), other?.err()].into_iter().flatten() {
+                    ensure(
+                        status.code() == Code::Aborted,
+                        "OK or ABORTED",
+                        told(&status),
+                    )?;
+                }
+                c.ok_in_the_end(placed.publish()).await?;
+                c.is_published(&placed).await?;
+                c.ok_in_the_end(placed.unpublish()).await?;
+                c.is_gone(&placed).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "node/publish/block-as-a-device",
+        "A block volume reads back what was written, from its beginning",
+        "NodePublishVolume",
+        [
+            NODE_SERVICE,
+            CREATE_DELETE_VOLUME,
+            BLOCK,
+            EACH_ACCESS,
+            PATHS
+        ],
+        |c| {
+            if c.access() != Access::Block {
+                return Err(Stop::Skipped("shown with block".to_owned()));
+            }
+            let placed = c.published().await?;
+            c.is_published(&placed).await?;
+            c.put_data(&placed, "first block").await?;
+            c.holds(&placed, "first block").await?;
+        }
+    ),
+];

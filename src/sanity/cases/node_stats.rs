@@ -1,0 +1,143 @@
+//! NodeGetVolumeStats.
+
+use super::node_stage::unattached;
+use crate::sanity::case::needs::{
+    CREATE_DELETE_VOLUME, EACH_ACCESS, GET_VOLUME_STATS, NODE_VOLUME_CONDITION,
+};
+use crate::sanity::case::{Case, Need, case, ensure};
+use crate::sanity::context::told;
+use crate::sanity::settings::Access;
+use csi_proto::v1;
+use csi_proto::v1::volume_usage::Unit;
+use tonic::Code;
+
+const STATS: &[Need] = &[GET_VOLUME_STATS, CREATE_DELETE_VOLUME];
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "node/stats/without-id",
+        "NodeGetVolumeStats without a volume_id answers INVALID_ARGUMENT",
+        "NodeGetVolumeStats",
+        [GET_VOLUME_STATS],
+        |c| {
+            let request = v1::NodeGetVolumeStatsRequest {
+                volume_path: c.target()?,
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/without-path",
+        "NodeGetVolumeStats without a volume_path answers INVALID_ARGUMENT",
+        "NodeGetVolumeStats",
+        STATS,
+        |c| {
+            let mut request = c.published().await?.stats();
+            request.volume_path.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/of-a-deleted-volume",
+        "NodeGetVolumeStats of a volume that does not exist answers NOT_FOUND",
+        "NodeGetVolumeStats Errors",
+        STATS,
+        |c| {
+            let gone = unattached(&c).await?;
+            c.refused(gone.stats(), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/at-another-path",
+        "NodeGetVolumeStats of a volume at a path where it is not answers NOT_FOUND",
+        "NodeGetVolumeStats Errors",
+        STATS,
+        |c| {
+            let mut request = c.published().await?.stats();
+            request.volume_path = c.target()?;
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/after-unpublishing",
+        "NodeGetVolumeStats of a volume that was unpublished from the path answers NOT_FOUND",
+        "NodeGetVolumeStats Errors",
+        STATS,
+        |c| {
+            let placed = c.published().await?;
+            c.ok(placed.unpublish()).await?;
+            c.refused(placed.stats(), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/are-of-the-volume",
+        "NodeGetVolumeStats answers with a usage in bytes that has a total and is not negative",
+        "NodeGetVolumeStats",
+        [GET_VOLUME_STATS, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            // That no number is negative and each has a unit are rules of the message.
+            let placed = c.published().await?;
+            let reply = c.ok(placed.stats()).await?;
+            let bytes = reply
+                .usage
+                .iter()
+                .find(|usage| usage.unit == i32::from(Unit::Bytes));
+            let told = format!("{:?}", reply.usage);
+            let Some(bytes) = bytes else {
+                return ensure(c.access() == Access::Block, "a usage in bytes", told);
+            };
+            ensure(
+                bytes.total > 0,
+                "the total is set, for the field is required",
+                told.clone(),
+            )?;
+            ensure(
+                bytes.used <= bytes.total,
+                "no more is used than there is",
+                told.clone(),
+            )?;
+            ensure(
+                bytes.available <= bytes.total,
+                "no more is available than there is",
+                told,
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/have-a-condition",
+        "NodeGetVolumeStats of a plugin that advertises the node's VOLUME_CONDITION has a volume_condition",
+        "NodeGetVolumeStats",
+        [
+            GET_VOLUME_STATS,
+            NODE_VOLUME_CONDITION,
+            CREATE_DELETE_VOLUME
+        ],
+        |c| {
+            let reply = c.ok(c.published().await?.stats()).await?;
+            let told = "it has none";
+            ensure(reply.volume_condition.is_some(), "a volume_condition", told)?;
+        }
+    ),
+    case!(
+        Changes,
+        "node/stats/at-the-same-time",
+        "NodeGetVolumeStats answers calls at the same time",
+        "Concurrency",
+        STATS,
+        |c| {
+            let placed = c.published().await?;
+            for answer in c.together(vec![placed.stats(); 8]).await? {
+                let told = answer.as_ref().err().map(told).unwrap_or_default();
+                ensure(answer.is_ok(), "NodeGetVolumeStats answers OK", told)?;
+            }
+        }
+    ),
+];

@@ -1,0 +1,531 @@
+//! CreateSnapshot, DeleteSnapshot and GetSnapshot.
+
+use crate::sanity::case::needs::{
+    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS, RESTART,
+};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::sanity::context::{Context, told};
+use crate::sanity::sources::{SOON, one_id, same_snapshot};
+use csi_proto::v1;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tonic::Code;
+
+fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
+    let snapshot = reply.snapshot.as_ref();
+    snapshot.map_or_else(String::new, |one| one.snapshot_id.clone())
+}
+
+/// Ids as no driver makes them, which must do no harm.
+pub fn strange_ids() -> Vec<String> {
+    [
+        "../../../etc/passwd",
+        "/",
+        "..",
+        "%2e%2e%2f",
+        "a\nb",
+        "$(id)",
+        "снимок",
+    ]
+    .map(str::to_owned)
+    .into_iter()
+    .chain(["x".repeat(128), "x".repeat(300)])
+    .collect()
+}
+
+/// Demands that a list has one snapshot of a volume, where the driver lists.
+async fn has_one(c: &Context, volume: &str) -> Result<(), Stop> {
+    if !c.has(LIST_SNAPSHOTS) {
+        return Ok(());
+    }
+    let count = c.listed_of(volume).await?.len();
+    let found = format!("{count} of them");
+    ensure(
+        count == 1,
+        "ListSnapshots finds one snapshot of the volume",
+        found,
+    )
+}
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "controller/create-snapshot/without-name",
+        "CreateSnapshot without a name answers INVALID_ARGUMENT",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.snapshot_request(&volume);
+            request.name.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/without-source",
+        "CreateSnapshot without a source volume answers INVALID_ARGUMENT",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.snapshot_request(&volume);
+            request.source_volume_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/of-unknown-volume",
+        "CreateSnapshot of a volume that does not exist is refused, best with NOT_FOUND",
+        "CreateSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.deleted_volume().await?;
+            let codes = [
+                Code::NotFound,
+                Code::InvalidArgument,
+                Code::FailedPrecondition,
+            ];
+            let status = c.refused(c.snapshot_request(&volume), &codes).await?;
+            let is_best = status.code() == Code::NotFound;
+            c.should(is_best, "CreateSnapshot answers NOT_FOUND", told(&status));
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/describes-the-snapshot",
+        "CreateSnapshot answers with an id, the source, the time of the snapshot and a size that is not negative",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            // The rules of the message say the rest.
+            let snapshot = c.snapshot(&volume).await?;
+            ensure(
+                snapshot.source_volume_id == volume.id(),
+                &format!("source_volume_id {}", volume.id()),
+                snapshot.source_volume_id,
+            )?;
+            ensure(
+                snapshot.group_snapshot_id.is_empty(),
+                "no group, for the snapshot was not taken with one",
+                snapshot.group_snapshot_id,
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/is-idempotent",
+        "CreateSnapshot with the name and source of a snapshot that exists answers with that snapshot",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+            for _ in 0..2 {
+                let again = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+                same_snapshot(&first, &again)?;
+            }
+            has_one(&c, &volume.id()).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/name-of-another-volume",
+        "CreateSnapshot with the name of a snapshot of another volume answers ALREADY_EXISTS",
+        "CreateSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let mut request = c.snapshot_request(&one);
+            c.ok(request.clone()).await?;
+            request.source_volume_id = other.id();
+            c.refused(request, &[Code::AlreadyExists]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/becomes-ready",
+        "A snapshot becomes ready to use, and stays so",
+        "The ready_to_use Parameter",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let ready = c.ready_snapshot(request.clone()).await?;
+            let again = c.ok(request).await?.snapshot.unwrap_or_default();
+            same_snapshot(&ready, &again)?;
+            if c.has(LIST_SNAPSHOTS) {
+                let mut request = c.list_snapshots();
+                request.snapshot_id.clone_from(&ready.snapshot_id);
+                for listed in c.listed(request).await? {
+                    same_snapshot(&ready, &listed)?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/takes-any-name",
+        "Names of 128 bytes and of any Unicode are taken, and names that differ little are different snapshots",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let stem = c.name();
+            let long = |last: &str| format!("{stem}{}{last}", "n".repeat(127 - stem.len()));
+            let names = [
+                long("1"),
+                long("2"),
+                format!("{stem}-Snap"),
+                format!("{stem}-snap"),
+                format!("{stem} снимок/ü\t!"),
+            ];
+            let mut ids = BTreeSet::new();
+            for name in names {
+                let mut request = c.snapshot_request(&volume);
+                request.name = name.clone();
+                let id = id_of(&c.ok(request).await?);
+                let found = format!("{id}, the one of a name before it");
+                ensure(
+                    ids.insert(id),
+                    &format!("a snapshot of its own for {name:?}"),
+                    found,
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/equal-calls-at-once",
+        "Equal CreateSnapshot calls at the same time take one snapshot: each answers with it, or ABORTED",
+        "CreateSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let mut answers = c.together(vec![request.clone(); 6]).await?;
+            answers.push(Ok(c.ok_in_the_end(request).await?));
+            one_id(&answers, id_of)?;
+            has_one(&c, &volume.id()).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/different-calls-at-once",
+        "CreateSnapshot calls with different names at the same time take a snapshot each",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let requests: Vec<_> = (0..4).map(|_| c.snapshot_request(&volume)).collect();
+            let answers = c.together(requests.clone()).await?;
+            let mut ids = BTreeSet::new();
+            for (request, answer) in requests.into_iter().zip(answers) {
+                let id = match answer {
+                    Ok(reply) => id_of(&reply),
+                    // A driver may take one snapshot of a volume at a time.
+                    Err(status) if status.code() == Code::Aborted => {
+                        id_of(&c.ok_in_the_end(request).await?)
+                    }
+                    Err(status) => return Err(Stop::failed("OK or ABORTED", told(&status))),
+                };
+                let expected = "an id for each name";
+                ensure(
+                    ids.insert(id.clone()),
+                    expected,
+                    format!("{id} for two names"),
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/given-up",
+        "CreateSnapshot whose caller went away can be repeated, and there is one snapshot then",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            for after in SOON {
+                let volume = c.volume().await?;
+                let request = c.snapshot_request(&volume);
+                c.cancelled(request.clone(), after).await?;
+                c.ok_in_the_end(request).await?;
+                has_one(&c, &volume.id()).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/create-snapshot/deadline-too-short",
+        "CreateSnapshot whose deadline passed can be repeated, and there is one snapshot then",
+        "Timeouts",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let short = Duration::from_millis(1);
+            let first = c.send_within(short, request.clone()).await?;
+            let again = c.ok_in_the_end(request).await?;
+            if let Ok(first) = first {
+                same_id("snapshot", &id_of(&first), &id_of(&again))?;
+            }
+            has_one(&c, &volume.id()).await?;
+        }
+    ),
+    case!(
+        Alone,
+        "controller/create-snapshot/survives-a-restart",
+        "A snapshot is the same after the driver was restarted, and its name still leads to it",
+        "CreateSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, RESTART],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let before = c.ready_snapshot(request.clone()).await?;
+            c.restart().await?;
+            let now = c.ok_in_the_end(request).await?.snapshot.unwrap_or_default();
+            same_snapshot(&before, &now)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/without-id",
+        "DeleteSnapshot without an id answers INVALID_ARGUMENT",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT],
+        |c| {
+            let request = c.delete_snapshot("");
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/is-idempotent",
+        "DeleteSnapshot of a snapshot that is gone answers OK",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_snapshot().await?;
+            for _ in 0..2 {
+                c.ok(c.delete_snapshot(&gone.snapshot_id)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/deletes",
+        "A deleted snapshot is not listed, not shown and no source any more, and its name is free",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let (volume, other) = c.two_volumes().await?;
+            let mut request = c.snapshot_request(&volume);
+            let snapshot = c.ready_snapshot(request.clone()).await?;
+            c.ok_in_the_end(c.delete_snapshot(&snapshot.snapshot_id))
+                .await?;
+            if c.has(LIST_SNAPSHOTS) {
+                let count = c.listed_of(&volume.id()).await?.len();
+                ensure(
+                    count == 0,
+                    "no snapshot of the volume is listed",
+                    format!("{count} are"),
+                )?;
+            }
+            if c.has(GET_SNAPSHOT) {
+                let request = c.get_snapshot(&snapshot.snapshot_id);
+                c.refused(request, &[Code::NotFound]).await?;
+            }
+            c.refused(c.restore(&snapshot)?, &[Code::NotFound]).await?;
+            request.source_volume_id = other.id();
+            c.ok(request).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/leaves-the-others",
+        "DeleteSnapshot deletes one snapshot of a volume, and neither the volume nor its other snapshots",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let gone = c.snapshot(&volume).await?;
+            let request = c.snapshot_request(&volume);
+            let kept = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))
+                .await?;
+            let now = c.ok(request).await?.snapshot.unwrap_or_default();
+            same_snapshot(&kept, &now)?;
+            let again = c
+                .ok(volume.request.clone())
+                .await?
+                .volume
+                .unwrap_or_default();
+            same_id("volume", &volume.id(), &again.volume_id)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/equal-calls-at-once",
+        "Equal DeleteSnapshot calls at the same time each answer OK or ABORTED, and the snapshot is gone",
+        "DeleteSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.snapshot(&volume).await?;
+            let request = c.delete_snapshot(&snapshot.snapshot_id);
+            let answers = c.together(vec![request.clone(); 6]).await?;
+            one_id(&answers, |_| String::new())?;
+            c.ok_in_the_end(request).await?;
+            if c.has(LIST_SNAPSHOTS) {
+                let count = c.listed_of(&volume.id()).await?.len();
+                ensure(
+                    count == 0,
+                    "no snapshot of the volume is listed",
+                    format!("{count} are"),
+                )?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/while-created-again",
+        "DeleteSnapshot and CreateSnapshot of one name at the same time leave the snapshot whole, or none",
+        "DeleteSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let first = c.ready_snapshot(request.clone()).await?;
+            let (deleted, created) = tokio::join!(
+                c.send(c.delete_snapshot(&first.snapshot_id)),
+                c.send(request.clone())
+            );
+            one_id(&[deleted?], |_| String::new())?;
+            one_id(&[created?], id_of)?;
+            // Whichever came first, the name leads to a snapshot that can be used.
+            let snapshot = c.ready_snapshot(request).await?;
+            c.ok_in_the_end(c.restore(&snapshot)?).await?;
+            has_one(&c, &volume.id()).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/given-up",
+        "DeleteSnapshot whose caller went away can be repeated",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            for after in SOON {
+                let snapshot = c.snapshot(&volume).await?;
+                let request = c.delete_snapshot(&snapshot.snapshot_id);
+                c.cancelled(request.clone(), after).await?;
+                c.ok_in_the_end(request).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/strange-ids",
+        "DeleteSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
+        "DeleteSnapshot",
+        [CREATE_DELETE_SNAPSHOT],
+        |c| {
+            for id in strange_ids() {
+                if let Err(status) = c.send(c.delete_snapshot(&id)).await? {
+                    let expected =
+                        format!("DeleteSnapshot of {id:?} answers OK or INVALID_ARGUMENT");
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        &expected,
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-volume/leaves-snapshots-whole",
+        "DeleteVolume of a volume with snapshots answers FAILED_PRECONDITION, or OK and leaves them whole",
+        "DeleteVolume Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            match c.send(c.delete_request(volume.id())).await? {
+                Ok(_) => {
+                    // The one thing that shows a snapshot to every driver which takes them.
+                    c.ok(c.restore(&snapshot)?).await?;
+                    if c.has(LIST_SNAPSHOTS) {
+                        has_one(&c, &volume.id()).await?;
+                    }
+                }
+                Err(status) => ensure(
+                    status.code() == Code::FailedPrecondition,
+                    "DeleteVolume answers OK or FAILED_PRECONDITION",
+                    told(&status),
+                )?,
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "controller/get-snapshot/without-id",
+        "GetSnapshot without an id answers INVALID_ARGUMENT",
+        "GetSnapshot",
+        [GET_SNAPSHOT],
+        |c| {
+            c.refused(c.get_snapshot(""), &[Code::InvalidArgument])
+                .await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/get-snapshot/unknown",
+        "GetSnapshot of a snapshot that does not exist answers NOT_FOUND",
+        "GetSnapshot Errors",
+        [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let gone = c.deleted_snapshot().await?;
+            let request = c.get_snapshot(&gone.snapshot_id);
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/get-snapshot/agrees-with-create-snapshot",
+        "GetSnapshot answers with the snapshot as CreateSnapshot does, also before it is ready",
+        "GetSnapshot",
+        [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+            let get = c.get_snapshot(&first.snapshot_id);
+            let now = c.ok(get.clone()).await?.snapshot.unwrap_or_default();
+            same_snapshot(&first, &now)?;
+            let ready = c.ready_snapshot(request).await?;
+            for answer in c.together(vec![get; 4]).await? {
+                let answer = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
+                same_snapshot(&ready, &answer.snapshot.unwrap_or_default())?;
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "controller/get-snapshot/strange-ids",
+        "GetSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetSnapshot Errors",
+        [GET_SNAPSHOT],
+        |c| {
+            for id in strange_ids() {
+                let codes = [Code::NotFound, Code::InvalidArgument];
+                c.refused(c.get_snapshot(&id), &codes).await?;
+            }
+        }
+    ),
+];

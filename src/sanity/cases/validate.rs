@@ -1,0 +1,113 @@
+//! ValidateVolumeCapabilities.
+
+use crate::sanity::case::needs::{
+    ANY_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS,
+};
+use crate::sanity::case::{Case, case, ensure};
+use csi_proto::v1;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "controller/validate/without-id",
+        "ValidateVolumeCapabilities without a volume_id answers INVALID_ARGUMENT",
+        "ValidateVolumeCapabilities",
+        [CONTROLLER_SERVICE],
+        |c| {
+            let request = v1::ValidateVolumeCapabilitiesRequest {
+                volume_capabilities: vec![c.capability()?],
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Reads,
+        "controller/validate/without-capabilities",
+        "ValidateVolumeCapabilities without volume_capabilities answers INVALID_ARGUMENT",
+        "ValidateVolumeCapabilities",
+        [CONTROLLER_SERVICE, ANY_VOLUME],
+        |c| {
+            let request = v1::ValidateVolumeCapabilitiesRequest {
+                volume_id: c.any_volume().await?.volume_id,
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Reads,
+        "controller/validate/of-an-unknown-id",
+        "ValidateVolumeCapabilities of a volume that does not exist answers NOT_FOUND",
+        "ValidateVolumeCapabilities Errors",
+        [CONTROLLER_SERVICE],
+        |c| {
+            let request = v1::ValidateVolumeCapabilitiesRequest {
+                volume_id: c.name(),
+                volume_capabilities: vec![c.capability()?],
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused(request, &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/validate/confirms-what-it-was-created-with",
+        "ValidateVolumeCapabilities confirms the capabilities, context and parameters that the volume was created with",
+        "ValidateVolumeCapabilities",
+        [CREATE_DELETE_VOLUME, EACH_ACCESS],
+        |c| {
+            let volume = c.volume().await?;
+            let reply = c.ok(c.validate_request(&volume)).await?;
+            ensure(reply.confirmed.is_some(), "confirmed is set", reply.message)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/validate/does-not-confirm-what-is-not-supported",
+        "ValidateVolumeCapabilities does not confirm an access mode that does not exist",
+        "ValidateVolumeCapabilities",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let mut request = c.validate_request(&volume);
+            for capability in &mut request.volume_capabilities {
+                capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
+            }
+            if let Ok(reply) = c.send(request).await? {
+                let told = format!("{:?}", reply.confirmed);
+                ensure(reply.confirmed.is_none(), "confirmed is not set", told)?;
+                c.should(
+                    !reply.message.is_empty(),
+                    "the message says why not",
+                    "it is empty",
+                );
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/validate/is-constant",
+        "ValidateVolumeCapabilities answers the same to calls at the same time",
+        "ValidateVolumeCapabilities",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            for answer in c.together(vec![c.validate_request(&volume); 6]).await? {
+                let told = match &answer {
+                    Ok(reply) => reply.message.clone(),
+                    Err(status) => crate::sanity::context::told(status),
+                };
+                ensure(
+                    answer.is_ok_and(|reply| reply.confirmed.is_some()),
+                    "confirmed",
+                    told,
+                )?;
+            }
+        }
+    ),
+];

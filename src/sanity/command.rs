@@ -1,0 +1,150 @@
+//! `csi sanity` as a command: settings from flags and file, a run that signals stop, its output and its end.
+
+use super::flags::SanityFlags;
+use super::settings::Access;
+use super::{Report, Settings, config, junit, run_watched};
+use crate::cli::Globals;
+use crate::error::Error;
+use crate::interrupt::Signals;
+use crate::output::sanity::{Progress, Shown, list};
+use crate::output::{self, Format};
+use crate::run::{self, Ground};
+use std::io::Write as _;
+use std::time::Duration;
+
+/// Runs it.
+///
+/// # Errors
+/// When the run could not be made, or the driver failed.
+pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result<(), Error> {
+    let shown = match globals.output(false).format {
+        Format::Json => Shown::Json,
+        Format::Jsonl => Shown::Jsonl,
+        _ => Shown::Text,
+    };
+    // What holds where neither flags nor file say anything.
+    let mut settings = Settings::of("");
+    if let Some(path) = &flags.config {
+        let read = config::read(path, &mut settings);
+        read.map_err(|error| Error::usage(format!("--config: {error}")))?;
+    }
+    flags.fill(&mut settings);
+    if flags.list {
+        let cases: Vec<_> = super::cases()
+            .filter(|case| settings.selects(case.name))
+            .collect();
+        return run::print(list(&cases, shown != Shown::Text).as_bytes());
+    }
+    let mut globals = globals.clone();
+    if globals.endpoint.is_none() && !settings.endpoint.is_empty() {
+        globals.endpoint = Some(settings.endpoint.clone());
+    }
+    let globals = &globals;
+    let endpoint = run::endpoint(globals)?;
+    settings.endpoint = endpoint.to_string();
+    settings.timeout = globals.timeout().unwrap_or(NO_LIMIT);
+    settings.metadata = globals.metadata();
+    settings.connect = run::connect_options(globals);
+    settings.connection_flags = globals.connection_flags();
+    let file = settings
+        .secrets_file
+        .clone()
+        .or_else(|| ground.secrets_file.clone());
+    settings.secrets = run::secrets(file.as_deref(), &[])?.reveal().clone();
+    settings.secrets_file = file;
+    check(&settings)?;
+    if !ground.in_shell {
+        run::private_mounts(&endpoint)?;
+    }
+    let live = output::terminal::width().is_some();
+    let mut progress = Progress::new(output::stdout(), shown, live);
+    let runtime = run::runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let (asks, asked) = tokio::sync::watch::channel(0);
+        let wait = globals.wait;
+        if wait.is_some() {
+            tokio::select! {
+                ready = run::session(&endpoint, globals) => drop(ready?),
+                () = signals.next() => return Err(Error::interrupted()),
+            }
+        }
+        let report = {
+            let mut running = std::pin::pin!(run_watched(settings, &mut progress, asked));
+            let mut begun = 0;
+            loop {
+                tokio::select! {
+                    report = &mut running => break report.map_err(super::CannotRun::into_error)?,
+                    () = signals.next() => {
+                        begun += 1;
+                        if asks.send(begun).is_err() || begun > 2 {
+                            return Err(Error::interrupted());
+                        }
+                        if begun == 1 {
+                            let _ = writeln!(std::io::stderr(), "note: taking down what the cases made; Ctrl-C again stops that too");
+                        }
+                    }
+                }
+            }
+        };
+        if let Some(path) = &flags.junit {
+            std::fs::write(path, junit::document(&report)).map_err(|error| {
+                Error::because(format!("--junit: {} cannot be written", path.display()), &error)
+            })?;
+        }
+        progress.finish(&report).map_err(|error| Error::because("stdout cannot be written", &error))?;
+        Ok(report)
+    });
+    runtime.shutdown_background();
+    judged(&ran?)
+}
+
+/// A day: calls without a limit must still end some time.
+const NO_LIMIT: Duration = Duration::from_secs(86_400);
+
+/// Refuses settings that contradict each other.
+fn check(settings: &Settings) -> Result<(), Error> {
+    for access in Access::ALL {
+        let of_it = settings
+            .capabilities
+            .iter()
+            .filter(|one| Access::of(one) == access);
+        if of_it.count() > 1 {
+            let problem = format!(
+                "--cap is given twice with the access type {}",
+                access.name()
+            );
+            return Err(Error::usage(problem));
+        }
+    }
+    if settings.volume_size < 1 {
+        return Err(Error::usage("--volume-size must be at least one byte"));
+    }
+    if settings.jobs == 0 {
+        return Err(Error::usage("--jobs must be at least 1"));
+    }
+    let any = super::cases().any(|case| {
+        settings.selects(case.name) || settings.selects(&format!("{}@block", case.name))
+    });
+    if !any {
+        return Err(Error::usage("--filter leaves no case").hint("--list shows their names"));
+    }
+    Ok(())
+}
+
+/// The end of the process: what came of the run.
+fn judged(report: &Report) -> Result<(), Error> {
+    match &report.cut_short {
+        Some(reason) if reason == "interrupted" => Err(Error::interrupted().reported()),
+        _ if report.is_success() => Ok(()),
+        _ => {
+            let counts = report.counts();
+            Err(Error::failed(format!(
+                "{} of {} cases failed",
+                counts.failed,
+                report.results.len()
+            ))
+            .reported())
+        }
+    }
+}

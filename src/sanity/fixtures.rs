@@ -1,0 +1,383 @@
+//! What cases begin with: volumes, snapshots, folders, and the requests that a caller would send for them.
+//!
+//! Nothing here is taken down here: that follows from the calls (`ledger.rs`).
+
+use super::case::Stop;
+use super::case::needs::{
+    CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
+};
+use super::context::{Context, locked};
+use super::settings::Access;
+use crate::output::shell_word::word;
+use csi_proto::v1;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A volume that a case has created.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// What CreateVolume was asked.
+    pub request: v1::CreateVolumeRequest,
+    /// What it answered.
+    pub volume: v1::Volume,
+    /// The capability to use it with.
+    pub capability: v1::VolumeCapability,
+}
+
+/// A volume with all that a node needs for it.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The volume.
+    pub volume: Volume,
+    /// What ControllerPublishVolume answered.
+    pub publish_context: BTreeMap<String, String>,
+    /// The staging path, a folder that exists; empty where the driver does not stage.
+    pub staging: String,
+    /// The target path. Its parent exists.
+    pub target: String,
+    secrets: BTreeMap<String, String>,
+}
+
+impl Volume {
+    /// The volume's id.
+    pub fn id(&self) -> String {
+        self.volume.volume_id.clone()
+    }
+}
+
+impl Placed {
+    /// The volume's id.
+    pub fn id(&self) -> String {
+        self.volume.id()
+    }
+
+    /// NodeStageVolume.
+    pub fn stage(&self) -> v1::NodeStageVolumeRequest {
+        v1::NodeStageVolumeRequest {
+            volume_id: self.id(),
+            publish_context: self.publish_context.clone(),
+            staging_target_path: self.staging.clone(),
+            volume_capability: Some(self.volume.capability.clone()),
+            secrets: self.secrets.clone(),
+            volume_context: self.volume.volume.volume_context.clone(),
+        }
+    }
+
+    /// NodeUnstageVolume.
+    pub fn unstage(&self) -> v1::NodeUnstageVolumeRequest {
+        v1::NodeUnstageVolumeRequest {
+            volume_id: self.id(),
+            staging_target_path: self.staging.clone(),
+        }
+    }
+
+    /// NodePublishVolume.
+    pub fn publish(&self) -> v1::NodePublishVolumeRequest {
+        v1::NodePublishVolumeRequest {
+            volume_id: self.id(),
+            publish_context: self.publish_context.clone(),
+            staging_target_path: self.staging.clone(),
+            target_path: self.target.clone(),
+            volume_capability: Some(self.volume.capability.clone()),
+            readonly: false,
+            secrets: self.secrets.clone(),
+            volume_context: self.volume.volume.volume_context.clone(),
+        }
+    }
+
+    /// NodeUnpublishVolume.
+    pub fn unpublish(&self) -> v1::NodeUnpublishVolumeRequest {
+        v1::NodeUnpublishVolumeRequest {
+            volume_id: self.id(),
+            target_path: self.target.clone(),
+        }
+    }
+
+    /// NodeGetVolumeStats.
+    pub fn stats(&self) -> v1::NodeGetVolumeStatsRequest {
+        v1::NodeGetVolumeStatsRequest {
+            volume_id: self.id(),
+            volume_path: self.target.clone(),
+            staging_target_path: self.staging.clone(),
+        }
+    }
+}
+
+impl Context {
+    /// The capability to use volumes with, of this case's access type.
+    ///
+    /// # Errors
+    /// When the settings have none of that type.
+    pub fn capability(&self) -> Result<v1::VolumeCapability, Stop> {
+        self.capability_of(self.access())
+    }
+
+    /// The capability to use volumes of an access type with.
+    ///
+    /// # Errors
+    /// When the settings have none of that type.
+    pub fn capability_of(&self, access: Access) -> Result<v1::VolumeCapability, Stop> {
+        let given = self.settings().capability(access);
+        given.ok_or_else(|| Stop::Skipped(format!("no --cap of the type {}", access.name())))
+    }
+
+    /// A CreateVolume as the settings want it, with a new name.
+    ///
+    /// # Errors
+    /// When the settings have no capability of this case's access type.
+    pub fn create_request(&self) -> Result<v1::CreateVolumeRequest, Stop> {
+        self.create_request_for(self.access())
+    }
+
+    /// The same for an access type.
+    ///
+    /// # Errors
+    /// When the settings have no capability of it.
+    pub fn create_request_for(&self, access: Access) -> Result<v1::CreateVolumeRequest, Stop> {
+        let place = self.advertised().node_info.accessible_topology.clone();
+        let place = place.filter(|_| self.has(TOPOLOGY));
+        Ok(v1::CreateVolumeRequest {
+            name: self.name(),
+            capacity_range: Some(v1::CapacityRange {
+                required_bytes: self.settings().volume_size,
+                limit_bytes: 0,
+            }),
+            volume_capabilities: vec![self.capability_of(access)?],
+            parameters: self.settings().parameters.clone(),
+            secrets: self.secrets(),
+            accessibility_requirements: place.map(|place| v1::TopologyRequirement {
+                requisite: vec![place.clone()],
+                preferred: vec![place],
+            }),
+            ..Default::default()
+        })
+    }
+
+    /// The secrets of the settings.
+    pub fn secrets(&self) -> BTreeMap<String, String> {
+        self.settings().secrets.clone()
+    }
+
+    /// A new volume.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub async fn volume(&self) -> Result<Volume, Stop> {
+        let request = self.create_request()?;
+        self.volume_of(request).await
+    }
+
+    /// The volume of a request.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub async fn volume_of(&self, request: v1::CreateVolumeRequest) -> Result<Volume, Stop> {
+        let reply = self.ok(request.clone()).await?;
+        Ok(Volume {
+            capability: request
+                .volume_capabilities
+                .first()
+                .cloned()
+                .unwrap_or_default(),
+            request,
+            volume: reply.volume.unwrap_or_default(),
+        })
+    }
+
+    /// DeleteVolume.
+    pub fn delete_request(&self, id: impl Into<String>) -> v1::DeleteVolumeRequest {
+        v1::DeleteVolumeRequest {
+            volume_id: id.into(),
+            secrets: self.secrets(),
+        }
+    }
+
+    /// ValidateVolumeCapabilities of a volume, for what it was created with.
+    pub fn validate_request(&self, volume: &Volume) -> v1::ValidateVolumeCapabilitiesRequest {
+        v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.id(),
+            volume_context: volume.volume.volume_context.clone(),
+            volume_capabilities: volume.request.volume_capabilities.clone(),
+            parameters: volume.request.parameters.clone(),
+            secrets: self.secrets(),
+            mutable_parameters: volume.request.mutable_parameters.clone(),
+        }
+    }
+
+    /// The id of a volume that was there and is deleted: it has the driver's own form, and no volume.
+    ///
+    /// # Errors
+    /// When there is no such id to be had.
+    pub async fn deleted_volume(&self) -> Result<Volume, Stop> {
+        let volume = self.volume().await?;
+        self.ok(self.delete_request(volume.id())).await?;
+        Ok(volume)
+    }
+
+    /// Any volume to ask questions about, without its secrets: a new one, or in a run that changes nothing one that exists.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn any_volume(&self) -> Result<v1::Volume, Stop> {
+        if self.has(CREATE_DELETE_VOLUME) && !self.settings().read_only {
+            return Ok(self.volume().await?.volume);
+        }
+        if let Some(id) = &self.settings().volume_id {
+            return Ok(v1::Volume {
+                volume_id: id.clone(),
+                ..Default::default()
+            });
+        }
+        if self.has(LIST_VOLUMES) {
+            let request = v1::ListVolumesRequest {
+                max_entries: 1,
+                ..Default::default()
+            };
+            let listed = self.ok(request).await?.entries;
+            if let Some(volume) = listed.into_iter().find_map(|entry| entry.volume) {
+                return Ok(volume);
+            }
+        }
+        Err(Stop::Skipped("there is no volume to ask about".to_owned()))
+    }
+
+    /// CreateSnapshot of a volume, with a new name.
+    pub fn snapshot_request(&self, volume: &Volume) -> v1::CreateSnapshotRequest {
+        v1::CreateSnapshotRequest {
+            source_volume_id: volume.id(),
+            name: self.name(),
+            secrets: self.secrets(),
+            parameters: self.settings().snapshot_parameters.clone(),
+        }
+    }
+
+    /// A new snapshot of a volume.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub async fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+        let reply = self.ok(self.snapshot_request(volume)).await?;
+        Ok(reply.snapshot.unwrap_or_default())
+    }
+
+    /// ControllerPublishVolume to this driver's node.
+    pub fn attach_request(&self, volume: &Volume) -> v1::ControllerPublishVolumeRequest {
+        v1::ControllerPublishVolumeRequest {
+            volume_id: volume.id(),
+            node_id: self.advertised().node_info.node_id.clone(),
+            volume_capability: Some(volume.capability.clone()),
+            readonly: false,
+            secrets: self.secrets(),
+            volume_context: volume.volume.volume_context.clone(),
+        }
+    }
+
+    /// ControllerUnpublishVolume from this driver's node.
+    pub fn detach_request(&self, volume: &Volume) -> v1::ControllerUnpublishVolumeRequest {
+        v1::ControllerUnpublishVolumeRequest {
+            volume_id: volume.id(),
+            node_id: self.advertised().node_info.node_id.clone(),
+            secrets: self.secrets(),
+        }
+    }
+
+    /// A new volume, published by the controller where the driver does that, and paths for it on the node. Neither staged
+    /// nor published there.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub async fn placed(&self) -> Result<Placed, Stop> {
+        let volume = self.volume().await?;
+        self.place(volume).await
+    }
+
+    /// The same for a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub async fn place(&self, volume: Volume) -> Result<Placed, Stop> {
+        let publish_context = match self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            true => self.ok(self.attach_request(&volume)).await?.publish_context,
+            false => BTreeMap::new(),
+        };
+        Ok(Placed {
+            publish_context,
+            staging: match self.has(STAGE_UNSTAGE_VOLUME) {
+                true => self.staging()?,
+                false => String::new(),
+            },
+            target: self.target()?,
+            volume,
+            secrets: self.secrets(),
+        })
+    }
+
+    /// A new volume that is staged, where the driver stages.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub async fn staged(&self) -> Result<Placed, Stop> {
+        let placed = self.placed().await?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.stage()).await?;
+        }
+        Ok(placed)
+    }
+
+    /// A new volume that is published on the node.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub async fn published(&self) -> Result<Placed, Stop> {
+        let placed = self.staged().await?;
+        self.ok(placed.publish()).await?;
+        Ok(placed)
+    }
+
+    /// A new target path. It does not exist; its parent does, as the specification has it.
+    ///
+    /// # Errors
+    /// When the parent cannot be made.
+    pub fn target(&self) -> Result<String, Stop> {
+        let parent = self.run.journal.folder().join(self.name());
+        self.folder(&parent)?;
+        Ok(text(&parent.join("target")))
+    }
+
+    /// A new staging path: a folder, which the caller makes, as the specification has it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn staging(&self) -> Result<String, Stop> {
+        let parent = match &self.settings().staging_parent {
+            None => self.run.journal.folder().to_owned(),
+            Some(_) => self.settings().staging_folder(),
+        };
+        let path = parent.join(format!("{}-staging", self.name()));
+        self.folder(&path)?;
+        Ok(text(&path))
+    }
+
+    /// Makes a folder, which is removed in the end.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn folder(&self, path: &Path) -> Result<(), Stop> {
+        if self.settings().read_only {
+            return Err(Stop::Skipped("it makes folders: --read-only".to_owned()));
+        }
+        locked(&self.ledger).folder(&self.run.journal, path)?;
+        self.did(format!("mkdir -p {}", word(&text(path))));
+        fs::create_dir(path).map_err(|error| {
+            Stop::Skipped(format!(
+                "the folder {} cannot be made: {error}",
+                path.display()
+            ))
+        })
+    }
+}
+
+fn text(path: &Path) -> String {
+    PathBuf::from(path).to_string_lossy().into_owned()
+}

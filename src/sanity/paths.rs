@@ -1,0 +1,110 @@
+//! Looking at the node's paths: what is mounted, what is there. Never in a case's own thread, for a path may belong to a
+//! server that is dead.
+
+use super::case::Stop;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a path may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A folder, or a link to one.
+    Folder,
+    /// A file or device, or a link to one.
+    File,
+    /// A link to nothing.
+    DeadLink,
+}
+
+/// What stands at a path.
+///
+/// # Errors
+/// When it cannot be told.
+pub async fn look(path: impl Into<PathBuf>) -> Result<Found, Stop> {
+    let path = path.into();
+    on_disk(move || match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(error),
+        Ok(_) => Ok(match fs::metadata(&path) {
+            Ok(meta) if meta.is_dir() => Found::Folder,
+            Ok(_) => Found::File,
+            Err(_) => Found::DeadLink,
+        }),
+    })
+    .await
+}
+
+/// Does something with files, within a bound.
+///
+/// # Errors
+/// When it fails, or does not end in time.
+pub async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Stop> {
+    let expected = "the path on the node can be used";
+    let done = tokio::task::spawn_blocking(work);
+    match tokio::time::timeout(PATIENCE, done).await {
+        Ok(Ok(result)) => result.map_err(|error| Stop::failed(expected, error.to_string())),
+        Ok(Err(error)) => Err(Stop::failed(expected, error.to_string())),
+        Err(_) => Err(Stop::failed(
+            expected,
+            format!("no answer within {PATIENCE:?}"),
+        )),
+    }
+}
+
+/// Whether something is mounted at exactly this path, as far as this process sees.
+pub fn is_mount(path: &Path) -> bool {
+    mounts_below(path).iter().any(|mount| mount == path)
+}
+
+/// The mount points at and below a path.
+pub fn mounts_below(path: &Path) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    points
+        .map(unescaped)
+        .filter(|point| point.starts_with(path))
+        .collect()
+}
+
+/// A path as the kernel writes it there: `\040` for a space.
+fn unescaped(text: &str) -> PathBuf {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let code = tail.get(..3).filter(|_| byte == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(letter) => {
+                out.push(letter);
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_as_the_kernel_writes_them() {
+        assert_eq!(unescaped("/a\\040b\\134c"), Path::new("/a b\\c"));
+        assert_eq!(unescaped("/plain\\"), Path::new("/plain\\"));
+        assert!(is_mount(Path::new("/")));
+    }
+}

@@ -1,0 +1,69 @@
+//! What all cases of a run have seen together, for the cases that judge it in the end.
+
+use crate::error::code_name;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use std::collections::{BTreeMap, BTreeSet};
+use tonic::{Code, Status};
+
+/// Observations that are of no single case. Each is kept once.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// How many calls were made.
+    pub calls: usize,
+    /// How many of them were refused.
+    pub refusals: usize,
+    /// Errors without a message, as `RPC: CODE`.
+    pub silent: BTreeSet<String>,
+    /// RPCs whose answers hold the value of a secret, as `RPC: where`.
+    pub secrets: BTreeSet<String>,
+    /// Values that were sent as secrets beside those of the settings.
+    pub made_up: Vec<String>,
+}
+
+/// Shorter values may stand in an answer by chance.
+const SECRET_AT_LEAST: usize = 6;
+
+impl Seen {
+    /// Looks at the answer to a call.
+    pub(super) fn look(
+        &mut self,
+        secrets: &BTreeMap<String, String>,
+        method: &Method,
+        answer: &Result<Vec<Bytes>, Status>,
+    ) {
+        self.calls += 1;
+        let values = secrets.values().chain(&self.made_up);
+        let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
+        match answer {
+            Ok(messages) => {
+                let mut values = values.map(String::as_bytes);
+                if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
+                    self.secrets
+                        .insert(format!("{}: in its reply", method.name));
+                }
+            }
+            Err(status) => {
+                self.refusals += 1;
+                let details = status.details();
+                let mut values = values.map(String::as_bytes);
+                if values
+                    .any(|value| holds(status.message().as_bytes(), value) || holds(details, value))
+                {
+                    let code = code_name(status.code());
+                    self.secrets
+                        .insert(format!("{}: in the message of {code}", method.name));
+                }
+                // An UNIMPLEMENTED of the gRPC library has no words of the driver.
+                if status.message().is_empty() && status.code() != Code::Unimplemented {
+                    self.silent
+                        .insert(format!("{}: {}", method.name, code_name(status.code())));
+                }
+            }
+        }
+    }
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

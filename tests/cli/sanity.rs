@@ -1,0 +1,485 @@
+//! `csi sanity` as its user sees it: against the NFS driver, embedded and as a process, against drivers that misbehave, and
+//! when it is stopped in the middle. Whether it finds defects is shown by `sanity_defects`.
+
+use crate::support::PATIENCE;
+use crate::support::driver::{Driver, mounts_below};
+use crate::support::process::Process;
+use crate::support::program::{Csi, Output};
+use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::tables::METHODS;
+use csi_proto::v1;
+use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
+use csi_proto::v1::plugin_capability;
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tonic::Code;
+
+/// What names of runs begin with.
+const PREFIX: &str = "csi-sanity-";
+
+/// The folders that runs have left in a folder.
+fn left_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_run = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(PREFIX)
+    };
+    paths.filter(is_run).collect()
+}
+
+/// Nothing of any run is left in the folder.
+fn is_clean(csi: &Csi) {
+    assert_eq!(left_in(csi.home()), [] as [PathBuf; 0]);
+}
+
+/// The arguments of `csi sanity` with its paths in the home folder.
+fn arguments(csi: &Csi, more: &str) -> String {
+    format!("sanity --mount-parent {} {more}", csi.home().display())
+}
+
+fn sanity(csi: &Csi, more: &str) -> Output {
+    csi.run(&arguments(csi, more))
+}
+
+/// A driver that takes its time, so that a run can be met in the middle.
+fn slow() -> ReferenceDriver {
+    ReferenceDriver::start(Options {
+        pace: Duration::from_millis(150),
+        ..Options::default()
+    })
+}
+
+/// A run of `csi sanity` that has made something and is about to make more.
+fn in_the_middle(csi: &Csi, driver: &ReferenceDriver) -> Process {
+    let process = csi.spawn(&arguments(
+        csi,
+        "--filter node/ --filter controller/create-volume",
+    ));
+    process.wait_for_output("ok ");
+    while driver.left_behind().len() < 4 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    process
+}
+
+/// A whole run, which takes longer than anything else here; its output. It must succeed.
+fn whole(csi: &Csi, line: &str) -> String {
+    let ended = csi.spawn(line).wait(6 * PATIENCE).unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.code(), 0, "{stdout}{stderr}");
+    is_clean(csi);
+    stdout
+}
+
+#[test]
+fn the_embedded_driver_passes() {
+    let csi = Csi::new();
+    let folder = csi.home().join("embedded");
+    let arguments = arguments(&csi, "--mutable-params mountPermissions=0700 --strict");
+    let stdout = whole(
+        &csi,
+        &format!("-e embedded:{} {arguments}", folder.display()),
+    );
+    assert!(stdout.contains(" 0 failed, "), "{stdout}");
+    let left: Vec<_> = fs::read_dir(folder.join("share"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, [".csi-nfs"]);
+}
+
+/// A shell that starts the driver again whenever it ends.
+fn supervised(csi: &Csi) -> Process {
+    let home = csi.home();
+    fs::create_dir(home.join("share")).unwrap();
+    let script = format!(
+        "while :; do {} --endpoint unix://{home}/csi.sock --node-id node-1 --work-dir {home}/work \
+         --local-share localhost:/share={home}/share & echo $! >pid; wait; done",
+        crate::support::driver::binary().display(),
+        home = home.display(),
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(home);
+    Process::start(&mut command)
+}
+
+#[test]
+fn the_driver_as_a_process_passes_though_it_is_killed_between_any_two_steps() {
+    let csi = Csi::new();
+    let _driver = supervised(&csi);
+    let home = csi.home().display();
+    let kill = format!("'kill -9 $(cat {home}/pid)'");
+    let more = format!(
+        "--wait 20s --params server=localhost,share=/share --mutable-params mountPermissions=0700 --restart-command {kill}"
+    );
+    let filter = match may_mount() {
+        true => "",
+        // A process of its own does not fall back to links.
+        false => "--filter !node/ --filter !lifecycle --filter !data-of --filter !written",
+    };
+    let stdout = whole(
+        &csi,
+        &format!(
+            "-e unix://{home}/csi.sock {} {filter}",
+            arguments(&csi, &more)
+        ),
+    );
+    if may_mount() {
+        assert!(
+            stdout.contains("\nok lifecycle/restart-between-any-two-steps"),
+            "{stdout}"
+        );
+    }
+    assert_eq!(mounts_below(csi.home()), [] as [PathBuf; 0]);
+}
+
+/// Whether this process may mount, as the driver must.
+fn may_mount() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+    capabilities >> 21 & 1 == 1
+}
+
+#[test]
+fn one_case_in_every_output() {
+    let driver = ReferenceDriver::start(Options::default().with(Defect::CreateVolumeWithoutName));
+    let csi = Csi::at(&driver.endpoint());
+    let (failing, passing) = (
+        "controller/create-volume/without-name",
+        "identity/probe/answers-ready",
+    );
+    let filter = format!("--filter {failing} --filter {passing} --jobs 1 --seed 7");
+
+    let text = sanity(&csi, &filter).exits(3);
+    for part in [
+        "reference.csi.test 1.12.0 at unix://",
+        "seed 7\n",
+        "\nok identity/probe/answers-ready ",
+        "\n!! controller/create-volume/without-name ",
+        "   CreateVolume without a name answers INVALID_ARGUMENT.\n   CSI 1.12.0, section \"CreateVolume\"\n",
+        "expected: CreateVolume answers INVALID_ARGUMENT\n",
+        "but: it answered OK\n",
+        "\nfailed: controller/create-volume/without-name\n1 passed (0 with warnings), 1 failed, 0 skipped in ",
+    ] {
+        assert!(text.stdout.contains(part), "{part}\n{text}");
+    }
+    // The command that is shown does the same again, in a shell.
+    let command = text
+        .stdout
+        .lines()
+        .find(|line| line.contains("create-volume --request"));
+    let command = command.unwrap().trim().split_once("=$(").unwrap().1;
+    let command = command
+        .rsplit_once(')')
+        .unwrap()
+        .0
+        .strip_prefix("csi ")
+        .unwrap();
+    let words = shlex::split(command).unwrap();
+    let again = csi.run_args(words).succeeds();
+    csi.run_args(["controller", "delete-volume", again.value()])
+        .succeeds();
+    assert_eq!(driver.left_behind(), [""; 0]);
+
+    let junit = csi.home().join("junit.xml");
+    let json = sanity(
+        &csi,
+        &format!("-o json --junit {} {filter}", junit.display()),
+    )
+    .exits(3)
+    .json();
+    assert_eq!(json["summary"]["failed"], 1);
+    assert_eq!(json["seed"], "7");
+    let results = json["results"].as_array().unwrap();
+    let failed = results
+        .iter()
+        .find(|result| result["name"] == failing)
+        .unwrap();
+    assert_eq!(failed["failure"]["actual"], "it answered OK");
+    assert!(
+        failed["commands"][0]
+            .as_str()
+            .unwrap()
+            .contains("create-volume")
+    );
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(
+        junit.contains("tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"0\""),
+        "{junit}"
+    );
+    assert!(
+        junit.contains("classname=\"controller\" name=\"controller/create-volume/without-name\""),
+        "{junit}"
+    );
+
+    let lines = sanity(&csi, &format!("-o jsonl {filter}")).exits(3);
+    let lines: Vec<serde_json::Value> = lines
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[0]["cases"], 2);
+    assert_eq!(lines[3]["passed"], 1);
+}
+
+#[test]
+fn the_list_names_every_case() {
+    let csi = Csi::new();
+    let all = csi.run("sanity --list").succeeds();
+    assert!(
+        all.stdout
+            .contains("\ncontroller/create-volume/without-name "),
+        "{all}"
+    );
+    let json = csi.run("sanity --list -o json").succeeds().json();
+    let cases = json.as_array().unwrap();
+    assert!(cases.len() > 250, "{}", cases.len());
+    assert!(all.stdout.ends_with(&format!("\n{} cases\n", cases.len())));
+    for case in cases {
+        assert!(
+            all.stdout.contains(case["sentence"].as_str().unwrap()),
+            "{case}"
+        );
+    }
+    let few = csi
+        .run("sanity --list --filter node/*/is-idempotent --filter !stage")
+        .succeeds();
+    assert_eq!(few.stdout.lines().count(), 3, "{few}");
+}
+
+#[test]
+fn settings_come_from_a_file_and_flags_count_more() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::new();
+    let config = csi.file(
+        "sanity.toml",
+        format!(
+            "endpoint = '{}'\nfilter = ['identity/probe']\nmount-parent = '{}'\nseed = 5\n[params]\npool = 'a'\n",
+            driver.endpoint(),
+            csi.home().display()
+        ),
+    );
+    let config = config.display();
+    let run = csi.run(&format!("sanity --config {config}")).succeeds();
+    assert!(
+        run.stdout.contains(": 2 cases, 8 at a time, seed 5\n"),
+        "{run}"
+    );
+    let run = csi
+        .run(&format!(
+            "sanity --config {config} --filter identity --seed 6 --jobs 2"
+        ))
+        .succeeds();
+    assert!(run.stdout.contains(" 2 at a time, seed 6\n"), "{run}");
+    let wrong = csi.file("wrong.toml", "param = 1\n");
+    let wrong = csi
+        .run(&format!("sanity --config {}", wrong.display()))
+        .exits(2);
+    wrong.says("wrong.toml:1: param: no such key; the keys are endpoint, ");
+}
+
+#[test]
+fn a_driver_in_production_is_only_asked() {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "production.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let service = plugin_capability::Service {
+        r#type: plugin_capability::service::Type::ControllerService.into(),
+    };
+    let plugin = v1::GetPluginCapabilitiesResponse {
+        capabilities: vec![v1::PluginCapability {
+            r#type: Some(plugin_capability::Type::Service(service)),
+        }],
+    };
+    let all = 1..=15;
+    let capabilities = all.map(|number| v1::ControllerServiceCapability {
+        r#type: Some(Type::Rpc(Rpc { r#type: number })),
+    });
+    assert_eq!(rpc::Type::GetSnapshot as i32, 15);
+    let controller = v1::ControllerGetCapabilitiesResponse {
+        capabilities: capabilities.collect(),
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginCapabilities", Reply::message(&plugin));
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on("ControllerGetCapabilities", Reply::message(&controller));
+    driver.on(
+        "NodeGetCapabilities",
+        Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
+    );
+    let node = v1::NodeGetInfoResponse {
+        node_id: "n".into(),
+        ..Default::default()
+    };
+    driver.on("NodeGetInfo", Reply::message(&node));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--read-only");
+    assert!(
+        run.stdout.contains("\nok identity/probe/answers-ready"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("create-volume/is-idempotent"), "{run}");
+    assert!(
+        run.stdout
+            .contains("skipped: it changes something: --read-only"),
+        "{run}"
+    );
+    let words = [
+        "Create",
+        "Delete",
+        "Publish",
+        "Unpublish",
+        "Stage",
+        "Unstage",
+        "Expand",
+        "Modify",
+    ];
+    for call in driver.calls() {
+        assert!(!words.iter().any(|word| call.contains(word)), "{call}");
+    }
+    assert!(driver.calls().len() > 100);
+    is_clean(&csi);
+}
+
+#[test]
+fn a_signal_in_the_middle_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let driver = slow();
+        let csi = Csi::at(&driver.endpoint());
+        let process = in_the_middle(&csi, &driver);
+        process.signal(signal);
+        let ended = process.wait(PATIENCE).unwrap();
+        assert_eq!(ended.code(), 130);
+        let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(stdout.contains("ended early: interrupted\n"), "{stdout}");
+        assert_eq!(driver.left_behind(), [""; 0], "{stdout}");
+        is_clean(&csi);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_taken_down_by_the_next() {
+    let driver = slow();
+    let csi = Csi::at(&driver.endpoint());
+    let mut process = in_the_middle(&csi, &driver);
+    // Another run at the same time leaves it alone: it lives.
+    sanity(&csi, "--filter identity/probe").succeeds();
+    assert_eq!(left_in(csi.home()).len(), 1);
+    process.kill();
+    assert_ne!(driver.left_behind(), [""; 0]);
+    let run = sanity(&csi, "--filter identity/probe").succeeds();
+    assert!(
+        run.stderr
+            .contains("note: took down what an earlier run left ("),
+        "{run}"
+    );
+    assert_eq!(driver.left_behind(), [""; 0], "{run}");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_driver_that_ends_in_the_middle_ends_the_run() {
+    let mut driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let more = "--params server=localhost,share=/share --filter controller --filter !secrets";
+    let process = csi.spawn(&arguments(&csi, &format!("{more} --jobs 2")));
+    process.wait_for_output("ok ");
+    driver.kill();
+    let ended = process.wait(2 * PATIENCE).unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.code(), 3, "{stdout}");
+    assert!(
+        stdout.contains("ended early: the driver does not answer any more: "),
+        "{stdout}"
+    );
+    driver.restart();
+    sanity(&csi, "--filter identity/probe").succeeds();
+    is_clean(&csi);
+    let listed = csi.run("controller list-volumes -o name").succeeds();
+    assert_eq!(listed.stdout, "");
+}
+
+#[test]
+fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
+    let csi = Csi::new();
+    let nobody = csi.home().join("no.sock").display().to_string();
+    let run = csi
+        .run(&format!("-e {nobody} {}", arguments(&csi, "")))
+        .exits(64 + 14);
+    run.says("does not exist")
+        .says("hint: is the driver running");
+    let silent = ScriptedDriver::silent();
+    let run = csi.run(&format!(
+        "-e {} -t 300ms {}",
+        silent.endpoint(),
+        arguments(&csi, "")
+    ));
+    run.exits(64 + 4)
+        .says("asking GetPluginInfo what the driver can do: DEADLINE_EXCEEDED");
+    csi.run("sanity").exits(2).says("no driver named");
+    csi.run("-e /x sanity --filter nothing-like-it")
+        .exits(2)
+        .says("--filter leaves no case");
+    csi.run("-e /x sanity --cap 1,mount --cap 5,mount")
+        .exits(2)
+        .says("given twice with the access type mount");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_driver_that_answers_garbage_fails_and_does_no_harm() {
+    let driver = ScriptedDriver::unix();
+    for (index, method) in METHODS.iter().enumerate() {
+        let reply = match index % 3 {
+            0 => Reply::bytes(&b"\xff\xff\x1b[31m garbage"[..]),
+            1 => Reply::error(Code::Internal, "\x1b[31m<&\"'>\0 on\nfire"),
+            _ => Reply::http(503, "<html>"),
+        };
+        driver.on(method.name, reply);
+    }
+    let csi = Csi::at(driver.endpoint());
+    let junit = csi.home().join("junit.xml");
+    let run = sanity(&csi, &format!("-t 5s --junit {}", junit.display())).exits(3);
+    assert!(
+        !run.stdout.contains('\x1b') && !run.stderr.contains('\x1b'),
+        "{run}"
+    );
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(!junit.contains('\x1b') && junit.ends_with("</testsuites>\n"));
+    is_clean(&csi);
+}
+
+#[test]
+fn fail_fast_ends_after_the_first_failure_and_shuffle_is_told_by_the_seed() {
+    let driver = ReferenceDriver::start(Options::default().with(Defect::ProbeFails));
+    let csi = Csi::at(&driver.endpoint());
+    let run = sanity(&csi, "--filter identity --fail-fast --jobs 1").exits(3);
+    assert!(
+        run.stdout
+            .contains("ended early: --fail-fast: a case failed\n"),
+        "{run}"
+    );
+    assert!(run.stdout.contains(", 1 failed, "), "{run}");
+    let order = |seed: &str| -> Vec<String> {
+        let more = format!("--filter identity --shuffle --jobs 1 --seed {seed} -o jsonl");
+        let run = sanity(&csi, &more).exits(3);
+        let names = run.stdout.lines().filter_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["name"].as_str().map(str::to_owned)
+        });
+        names.collect()
+    };
+    assert_eq!(order("1"), order("1"));
+    assert_ne!(order("1"), order("2"));
+}

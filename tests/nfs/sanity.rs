@@ -1,0 +1,33 @@
+//! `csi sanity` against the driver over real NFS, in this test's own process.
+
+use crate::scene::{Scene, Version};
+use csi_cli::sanity::{Settings, run};
+
+#[test]
+fn the_driver_keeps_the_contract() {
+    let scene = Scene::new("sanity", Version::V4_2);
+    let params = scene.share.params();
+    let pairs = params.split_once(",mountOptions=").unwrap();
+    let mut settings = Settings::of(scene.driver.endpoint());
+    settings.parameters = pairs
+        .0
+        .split(',')
+        .chain([format!("mountOptions={}", pairs.1).as_str()])
+        .map(|pair| pair.split_once('=').unwrap())
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    settings.mutable_parameters = [("mountPermissions".to_owned(), "0700".to_owned())].into();
+    // Mounts there are undone in the end, also when this fails.
+    settings.mount_parent = scene.driver.target("x").parent().map(Into::into);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let report = runtime.block_on(run(settings)).unwrap();
+    assert!(report.is_success(), "{report}\n{}", scene.driver.log());
+    assert!(report.counts().passed > 150, "{report}");
+    assert!(report.took.as_secs() < 20, "{report}");
+    scene.has_no_mounts();
+    scene.share.wait_until_empty("csi-sanity-data");
+    assert_eq!(scene.list(), [""; 0]);
+}

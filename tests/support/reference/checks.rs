@@ -1,0 +1,264 @@
+//! What the specification demands of requests whatever the state: required fields, sizes, capabilities, ranges. Every
+//! refusal is INVALID_ARGUMENT, but for sizes that cannot be.
+
+use super::Defect;
+use super::core::Core;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::v1::{CapacityRange, VolumeCapability};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tonic::Status;
+
+/// The smallest volume.
+pub(super) const SMALLEST: i64 = 1 << 20;
+/// The largest volume.
+pub(super) const LARGEST: i64 = 1 << 40;
+/// Sizes are multiples of this, where the range allows it.
+const GRANULE: i64 = 1 << 20;
+/// The size of a volume for which none was asked.
+const USUAL: i64 = 1 << 30;
+
+/// How long a string may be where the specification says nothing else, in bytes.
+const TEXT_MAX: usize = 128;
+/// How large a map may be, keys and values together, in bytes.
+const MAP_MAX: usize = 4096;
+
+impl Core {
+    /// Refuses calls of a service that is not there.
+    pub(super) fn needs_service(&self, service: PluginService) -> Result<(), Status> {
+        let has = self.options().services.contains(&service);
+        self.implemented(has, service.as_str_name())
+    }
+
+    /// Refuses calls of an RPC without its capability.
+    pub(super) fn needs(&self, capability: ControllerCapability) -> Result<(), Status> {
+        self.needs_service(PluginService::ControllerService)?;
+        self.implemented(self.controller_can(capability), capability.as_str_name())
+    }
+
+    /// As [`Core::needs`], of the node.
+    pub(super) fn needs_node(&self, capability: NodeCapability) -> Result<(), Status> {
+        self.implemented(self.node_can(capability), capability.as_str_name())
+    }
+
+    fn implemented(&self, has: bool, what: &str) -> Result<(), Status> {
+        if has {
+            return Ok(());
+        }
+        if self.has(Defect::UnadvertisedIsInternal) {
+            return Err(Status::internal("oops"));
+        }
+        Err(Status::unimplemented(format!("needs {what}")))
+    }
+
+    pub(super) fn controller_can(&self, capability: ControllerCapability) -> bool {
+        self.options().controller.contains(&capability)
+    }
+
+    pub(super) fn node_can(&self, capability: NodeCapability) -> bool {
+        self.options().node.contains(&capability)
+    }
+
+    pub(super) fn has_topology(&self) -> bool {
+        let topology = PluginService::VolumeAccessibilityConstraints;
+        self.options().services.contains(&topology)
+    }
+
+    /// Refuses a request without that field, but for a driver with the defect to overlook it.
+    pub(super) fn required(
+        &self,
+        is_set: bool,
+        field: &str,
+        overlooks: Defect,
+    ) -> Result<(), Status> {
+        if is_set || self.has(overlooks) {
+            return Ok(());
+        }
+        Err(Status::invalid_argument(format!("{field} is required")))
+    }
+
+    /// Refuses a request without an id in that field.
+    pub(super) fn id(&self, id: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
+        self.required(!id.is_empty(), field, overlooks)?;
+        if self.has(Defect::HostileIdIsInternal) && id.contains(['/', '\0']) {
+            return Err(Status::internal("open: no such file or directory"));
+        }
+        if self.has(Defect::LongIdPanics) && id.len() > TEXT_MAX {
+            // Without the hook of `panic!`, which would write into the tests' output.
+            std::panic::resume_unwind(Box::new("index out of range"));
+        }
+        Ok(())
+    }
+
+    /// Refuses names that the specification does not allow.
+    pub(super) fn name(&self, name: &str, overlooks: Defect) -> Result<(), Status> {
+        self.required(!name.is_empty(), "name", overlooks)?;
+        let longest = match self.has(Defect::LongNameRefused) {
+            true => 64,
+            false => TEXT_MAX,
+        };
+        if name.len() > longest {
+            return Err(Status::invalid_argument(format!(
+                "name has more than {longest} bytes"
+            )));
+        }
+        let is_banned = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+        if name.contains(is_banned) {
+            return Err(Status::invalid_argument("name has control characters"));
+        }
+        if self.has(Defect::UnicodeNameRefused) && !name.is_ascii() {
+            return Err(Status::invalid_argument("name is not ASCII"));
+        }
+        Ok(())
+    }
+
+    /// Refuses paths that are missing or not absolute.
+    pub(super) fn path(&self, path: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
+        self.required(!path.is_empty(), field, overlooks)?;
+        if !path.is_empty() && !Path::new(path).is_absolute() {
+            return Err(Status::invalid_argument(format!("{field} is not absolute")));
+        }
+        Ok(())
+    }
+
+    /// Refuses a capability that is missing, incomplete, or not one that this driver has.
+    pub(super) fn capability<'a>(
+        &self,
+        capability: Option<&'a VolumeCapability>,
+        overlooks: Defect,
+    ) -> Result<Option<&'a VolumeCapability>, Status> {
+        self.required(capability.is_some(), "volume_capability", overlooks)?;
+        if let Some(capability) = capability {
+            self.complete(capability)?;
+            self.supported(capability)
+                .map_err(Status::invalid_argument)?;
+        }
+        Ok(capability)
+    }
+
+    /// As [`Core::capability`], of a list.
+    pub(super) fn capabilities(
+        &self,
+        capabilities: &[VolumeCapability],
+        overlooks: Defect,
+    ) -> Result<(), Status> {
+        self.required(!capabilities.is_empty(), "volume_capabilities", overlooks)?;
+        capabilities.iter().try_for_each(|one| self.complete(one))
+    }
+
+    fn complete(&self, capability: &VolumeCapability) -> Result<(), Status> {
+        self.required(
+            capability.access_type.is_some(),
+            "volume_capability.access_type",
+            Defect::CapabilityWithoutAccessType,
+        )?;
+        let mode = capability.access_mode.map_or(0, |access| access.mode);
+        self.required(
+            mode != 0,
+            "volume_capability.access_mode",
+            Defect::CapabilityWithoutAccessMode,
+        )
+    }
+
+    /// Why no volume of this driver can be used so.
+    pub(super) fn supported(&self, capability: &VolumeCapability) -> Result<(), String> {
+        let AccessMode { mode } = capability.access_mode.unwrap_or_default();
+        let multi_writer = ControllerCapability::SingleNodeMultiWriter;
+        match Mode::try_from(mode) {
+            Err(_) => return Err(format!("access mode {mode} is not known")),
+            Ok(mode @ (Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter))
+                if !self.controller_can(multi_writer)
+                    && !self.node_can(NodeCapability::SingleNodeMultiWriter) =>
+            {
+                return Err(format!("{} is not supported", mode.as_str_name()));
+            }
+            Ok(_) => {}
+        }
+        if let Some(AccessType::Mount(MountVolume {
+            fs_type,
+            volume_mount_group,
+            ..
+        })) = &capability.access_type
+        {
+            if !matches!(fs_type.as_str(), "" | "ext4" | "xfs") {
+                return Err(format!("file system type {fs_type:?} is not supported"));
+            }
+            if !volume_mount_group.is_empty() && !self.node_can(NodeCapability::VolumeMountGroup) {
+                return Err("volume_mount_group is not supported".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses secrets, parameters or contexts that are too large.
+    pub(super) fn map(&self, map: &BTreeMap<String, String>, field: &str) -> Result<(), Status> {
+        let size: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if size > MAP_MAX {
+            return Err(Status::invalid_argument(format!(
+                "{field} has more than {MAP_MAX} bytes"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The size of a volume in that range, and not below `least`.
+    pub(super) fn size_in(&self, range: Option<CapacityRange>, least: i64) -> Result<i64, Status> {
+        let Some(range) = range else {
+            return Ok(USUAL.max(least));
+        };
+        let (required, limit) = (range.required_bytes, range.limit_bytes);
+        if (required < 0 || limit < 0) && !self.has(Defect::CreateVolumeNegativeSize) {
+            return Err(Status::invalid_argument("capacity_range is negative"));
+        }
+        let (required, limit) = (required.max(0), limit.max(0));
+        if required == 0 && limit == 0 {
+            return Ok(USUAL.max(least));
+        }
+        let reversed = limit > 0 && limit < required;
+        if reversed && !self.has(Defect::CreateVolumeReversedRange) {
+            return Err(Status::invalid_argument(
+                "limit_bytes is below required_bytes",
+            ));
+        }
+        let limit = if limit == 0 || reversed {
+            LARGEST
+        } else {
+            limit
+        };
+        let required = required.max(least).max(SMALLEST);
+        if required > limit || required > LARGEST {
+            return Err(Status::out_of_range(format!(
+                "volumes have {SMALLEST} to {LARGEST} bytes, and this one at least {least}"
+            )));
+        }
+        let rounded = (required + GRANULE - 1) / GRANULE * GRANULE;
+        Ok(if rounded > limit { required } else { rounded })
+    }
+}
+
+/// Whether a volume that was made for `made` can be used as `wanted`: the kind of access decides.
+pub(super) fn covers(made: &[VolumeCapability], wanted: &VolumeCapability) -> bool {
+    let kind = |one: &VolumeCapability| one.access_type.as_ref().map(std::mem::discriminant);
+    made.iter().any(|made| kind(made) == kind(wanted))
+}
+
+/// Whether only one node at a time may have a volume that is used so.
+pub(super) fn is_single_node(capability: &VolumeCapability) -> bool {
+    let mode = capability.access_mode.unwrap_or_default().mode();
+    matches!(
+        mode,
+        Mode::SingleNodeWriter
+            | Mode::SingleNodeReaderOnly
+            | Mode::SingleNodeSingleWriter
+            | Mode::SingleNodeMultiWriter
+    )
+}
+
+/// Whether a path to a block device is asked for.
+pub(super) fn is_block(capability: &VolumeCapability) -> bool {
+    matches!(capability.access_type, Some(AccessType::Block(_)))
+}

@@ -1,0 +1,271 @@
+//! The Controller service: its capabilities, attaching and detaching, and the way from each RPC to the file that does it.
+
+use super::Defect;
+use super::checks::is_single_node;
+use super::core::Core;
+use super::state::{Map, Use};
+use csi_proto::v1;
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::controller_service_capability::{Rpc, Type};
+use csi_proto::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::v1::*;
+use tonic::{Request, Response, Status};
+
+impl Core {
+    async fn attach(&self, request: ControllerPublishVolumeRequest) -> Result<Map, Status> {
+        self.needs(ControllerCapability::PublishUnpublishVolume)?;
+        let without = Defect::ControllerPublishWithoutVolumeId;
+        self.id(&request.volume_id, "volume_id", without)?;
+        let without = Defect::ControllerPublishWithoutNodeId;
+        self.id(&request.node_id, "node_id", without)?;
+        let without = Defect::ControllerPublishWithoutCapability;
+        let capability = self.capability(request.volume_capability.as_ref(), without)?;
+        if request.readonly && !self.controller_can(ControllerCapability::PublishReadonly) {
+            return Err(Status::invalid_argument("readonly is not supported"));
+        }
+        self.authenticate(&request.secrets)?;
+        let how = Use {
+            capability: capability.cloned().unwrap_or_default(),
+            readonly: request.readonly,
+        };
+        let what = [format!("volume {}", request.volume_id)];
+        let work = self.attach_alone(&request.volume_id, &request.node_id, how);
+        self.alone(what, work).await
+    }
+
+    async fn attach_alone(&self, id: &str, node: &str, how: Use) -> Result<Map, Status> {
+        if let Some(again) = self.attachment(id, node, &how)? {
+            return Ok(again);
+        }
+        self.pace().await;
+        let key = (id.to_owned(), node.to_owned());
+        self.state().attached.insert(key, how);
+        Ok(self.publish_context(node))
+    }
+
+    /// The answer where the volume is attached already, and `None` where it can be.
+    fn attachment(&self, id: &str, node: &str, how: &Use) -> Result<Option<Map>, Status> {
+        let state = self.state();
+        if !state.volumes.contains_key(id) {
+            return Err(
+                match self.has(Defect::ControllerPublishUnknownVolumeIsInternal) {
+                    true => Status::internal("no rows in result set"),
+                    false => Status::not_found("there is no such volume"),
+                },
+            );
+        }
+        let is_known = self.options().nodes.iter().any(|known| known == node);
+        if !is_known && !self.has(Defect::ControllerPublishUnknownNode) {
+            return Err(Status::not_found("there is no such node"));
+        }
+        if let Some(now) = state.attached.get(&(id.to_owned(), node.to_owned())) {
+            let same = (now.capability == how.capability
+                || self.has(Defect::ControllerPublishIgnoresCapability))
+                && (now.readonly == how.readonly
+                    || self.has(Defect::ControllerPublishIgnoresReadonly));
+            if !same || self.has(Defect::ControllerPublishRepeatFails) {
+                let message = "the volume is attached there in another way";
+                return Err(Status::already_exists(message));
+            }
+            return Ok(Some(self.publish_context(node)));
+        }
+        let mut elsewhere = state.attached.iter().filter(|((other, _), _)| other == id);
+        let exclusive = |used: &Use| is_single_node(&used.capability);
+        if elsewhere.any(|(_, used)| exclusive(used) || exclusive(how))
+            && !self.has(Defect::ControllerPublishToTwoNodes)
+        {
+            let message = "the volume is attached to another node";
+            return Err(Status::failed_precondition(message));
+        }
+        let count = state
+            .attached
+            .keys()
+            .filter(|(_, other)| other == node)
+            .count();
+        let most = self.options().max_volumes_per_node;
+        if most > 0 && usize::try_from(most).is_ok_and(|most| count >= most) {
+            return Err(Status::resource_exhausted("the node has no place left"));
+        }
+        Ok(None)
+    }
+
+    fn publish_context(&self, node: &str) -> Map {
+        let mut context: Map = [("attached-to".to_owned(), node.to_owned())].into();
+        if self.has(Defect::PublishContextChanges) {
+            context.insert("lun".to_owned(), self.count().to_string());
+        }
+        context
+    }
+
+    async fn detach(&self, request: ControllerUnpublishVolumeRequest) -> Result<(), Status> {
+        self.needs(ControllerCapability::PublishUnpublishVolume)?;
+        let without = Defect::ControllerUnpublishWithoutVolumeId;
+        self.id(&request.volume_id, "volume_id", without)?;
+        self.authenticate(&request.secrets)?;
+        let what = [format!("volume {}", request.volume_id)];
+        let work = self.detach_alone(&request.volume_id, &request.node_id);
+        self.alone(what, work).await
+    }
+
+    /// A volume or node that is not known is not attached either, of which this driver can be sure.
+    async fn detach_alone(&self, id: &str, node: &str) -> Result<(), Status> {
+        let is_meant = |(volume, other): &(String, String)| {
+            volume == id
+                && (other == node
+                    || node.is_empty() && !self.has(Defect::ControllerUnpublishFromAllIgnored))
+        };
+        if !self.state().attached.keys().any(is_meant) {
+            return match self.has(Defect::ControllerUnpublishRepeatFails) {
+                true => Err(Status::failed_precondition("the volume is not attached")),
+                false => Ok(()),
+            };
+        }
+        self.pace().await;
+        if !self.has(Defect::ControllerUnpublishKeepsAttachment) {
+            self.state().attached.retain(|key, _| !is_meant(key));
+        }
+        Ok(())
+    }
+}
+
+/// Takes the request apart, and words the error.
+macro_rules! answer {
+    ($core:ident, $request:ident, $call:ident) => {{
+        let request = $request.into_inner();
+        let secrets = request.secrets.clone();
+        let result = $core.$call(request).await;
+        result.map_err(|status| $core.worded(status, &secrets))
+    }};
+}
+pub(super) use answer;
+
+#[tonic::async_trait]
+impl Controller for Core {
+    async fn create_volume(
+        &self,
+        request: Request<CreateVolumeRequest>,
+    ) -> Result<Response<CreateVolumeResponse>, Status> {
+        let volume = Some(answer!(self, request, create)?);
+        Ok(Response::new(CreateVolumeResponse { volume }))
+    }
+
+    async fn delete_volume(
+        &self,
+        request: Request<DeleteVolumeRequest>,
+    ) -> Result<Response<DeleteVolumeResponse>, Status> {
+        answer!(self, request, delete)?;
+        Ok(Response::new(DeleteVolumeResponse {}))
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        request: Request<ControllerPublishVolumeRequest>,
+    ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
+        let publish_context = answer!(self, request, attach)?;
+        Ok(Response::new(ControllerPublishVolumeResponse {
+            publish_context,
+        }))
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        request: Request<ControllerUnpublishVolumeRequest>,
+    ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
+        answer!(self, request, detach)?;
+        Ok(Response::new(ControllerUnpublishVolumeResponse {}))
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<ValidateVolumeCapabilitiesRequest>,
+    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
+        self.validate(request.into_inner()).map(Response::new)
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<ListVolumesRequest>,
+    ) -> Result<Response<ListVolumesResponse>, Status> {
+        self.volumes_page(&request.into_inner()).map(Response::new)
+    }
+
+    async fn get_capacity(
+        &self,
+        request: Request<GetCapacityRequest>,
+    ) -> Result<Response<GetCapacityResponse>, Status> {
+        self.capacity(&request.into_inner()).map(Response::new)
+    }
+
+    async fn controller_get_capabilities(
+        &self,
+        _: Request<ControllerGetCapabilitiesRequest>,
+    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
+        self.needs_service(PluginService::ControllerService)?;
+        let capabilities = self.options().controller.iter().map(|one| {
+            let rpc = Rpc {
+                r#type: (*one).into(),
+            };
+            ControllerServiceCapability {
+                r#type: Some(Type::Rpc(rpc)),
+            }
+        });
+        Ok(Response::new(ControllerGetCapabilitiesResponse {
+            capabilities: capabilities.collect(),
+        }))
+    }
+
+    async fn create_snapshot(
+        &self,
+        request: Request<CreateSnapshotRequest>,
+    ) -> Result<Response<CreateSnapshotResponse>, Status> {
+        let snapshot = Some(answer!(self, request, snap)?);
+        Ok(Response::new(CreateSnapshotResponse { snapshot }))
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<DeleteSnapshotRequest>,
+    ) -> Result<Response<DeleteSnapshotResponse>, Status> {
+        answer!(self, request, unsnap)?;
+        Ok(Response::new(DeleteSnapshotResponse {}))
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<ListSnapshotsRequest>,
+    ) -> Result<Response<ListSnapshotsResponse>, Status> {
+        self.snapshots_page(&request.into_inner())
+            .map(Response::new)
+    }
+
+    async fn get_snapshot(
+        &self,
+        request: Request<GetSnapshotRequest>,
+    ) -> Result<Response<GetSnapshotResponse>, Status> {
+        let snapshot = Some(self.one_snapshot(&request.into_inner())?);
+        Ok(Response::new(GetSnapshotResponse { snapshot }))
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
+        Ok(Response::new(answer!(self, request, expand)?))
+    }
+
+    async fn controller_get_volume(
+        &self,
+        request: Request<ControllerGetVolumeRequest>,
+    ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
+        self.one_volume(&request.into_inner()).map(Response::new)
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        request: Request<ControllerModifyVolumeRequest>,
+    ) -> Result<Response<v1::ControllerModifyVolumeResponse>, Status> {
+        answer!(self, request, modify)?;
+        Ok(Response::new(ControllerModifyVolumeResponse {}))
+    }
+}

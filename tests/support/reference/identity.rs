@@ -1,0 +1,75 @@
+//! The Identity service.
+
+use super::Defect;
+use super::core::Core;
+use csi_proto::v1::identity_server::Identity;
+use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion};
+use csi_proto::v1::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+/// The plugin's name; keys of its topology begin with it.
+pub(super) const NAME: &str = "reference.csi.test";
+
+#[tonic::async_trait]
+impl Identity for Core {
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        let mut reply = GetPluginInfoResponse {
+            name: NAME.to_owned(),
+            vendor_version: "1.12.0".to_owned(),
+            manifest: [("storage".to_owned(), "memory".to_owned())].into(),
+        };
+        if self.has(Defect::PluginNameInvalid) {
+            reply.name = "reference driver_".to_owned();
+        }
+        if self.has(Defect::PluginNameTooLong) {
+            reply.name = "a".repeat(64);
+        }
+        if self.has(Defect::PluginVersionMissing) {
+            reply.vendor_version.clear();
+        }
+        if self.has(Defect::ManifestTooLarge) {
+            reply.manifest.insert("about".to_owned(), "x".repeat(4097));
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let services = self.options().services.iter().map(|service| {
+            Type::Service(Service {
+                r#type: (*service).into(),
+            })
+        });
+        let expansion = self.options().expansion.map(|expansion| {
+            Type::VolumeExpansion(VolumeExpansion {
+                r#type: expansion.into(),
+            })
+        });
+        let mut capabilities: Vec<_> = services
+            .chain(expansion)
+            .map(|one| PluginCapability { r#type: Some(one) })
+            .collect();
+        if self.has(Defect::PluginCapabilitiesChange) && self.count() % 2 == 1 {
+            capabilities.pop();
+        }
+        Ok(Response::new(GetPluginCapabilitiesResponse {
+            capabilities,
+        }))
+    }
+
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        if self.has(Defect::ProbeFails) {
+            return Err(Status::internal("nil pointer dereference"));
+        }
+        let ready = !self.has(Defect::ProbeNeverReady);
+        Ok(Response::new(ProbeResponse { ready: Some(ready) }))
+    }
+}

@@ -1,0 +1,296 @@
+//! What there is: volumes and snapshots in pages and one by one, and the room for more.
+
+use super::Defect;
+use super::checks::{LARGEST, SMALLEST};
+use super::core::Core;
+use super::state::{Snapshot, State, Volume};
+use super::volumes::zone_of;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::{
+    self, ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
+    GetCapacityResponse, GetSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse,
+    ListVolumesRequest, ListVolumesResponse, VolumeCondition, controller_get_volume_response,
+    list_snapshots_response, list_volumes_response,
+};
+use std::collections::BTreeMap;
+use tonic::Status;
+
+/// All the room there is, in bytes.
+const POOL: i64 = 1 << 44;
+
+/// What begins a token; the id of the last entry follows, so that a page begins right also when entries come and go.
+const TOKEN: &str = "after ";
+
+/// The mistakes that paging can have.
+struct Mistakes {
+    ignores_max_entries: Defect,
+    repeats: Defect,
+    loses: Defect,
+    accepts_bad_token: Defect,
+    forgets_newest: Defect,
+}
+
+/// One page, and the token of the next.
+struct Page<T> {
+    entries: Vec<T>,
+    next_token: String,
+}
+
+impl Core {
+    fn page<'a, T>(
+        &self,
+        all: impl IntoIterator<Item = (&'a String, T)>,
+        max_entries: i32,
+        token: &str,
+        mistakes: &Mistakes,
+    ) -> Result<Page<T>, Status> {
+        let most = match usize::try_from(max_entries) {
+            Ok(0) => usize::MAX,
+            Ok(most) => most,
+            Err(_) if self.has(Defect::ListVolumesNegativeMaxEntries) => usize::MAX,
+            Err(_) => return Err(Status::invalid_argument("max_entries is negative")),
+        };
+        let after = match token.strip_prefix(TOKEN) {
+            Some(after) => after,
+            None if token.is_empty() || self.has(mistakes.accepts_bad_token) => "",
+            None if self.has(Defect::ListVolumesBadTokenIsInvalidArgument) => {
+                return Err(Status::invalid_argument("bad token"));
+            }
+            None => return Err(Status::aborted("starting_token is not one of this list")),
+        };
+        let mut all: Vec<_> = all.into_iter().collect();
+        if self.has(mistakes.forgets_newest) {
+            all.pop();
+        }
+        all.retain(|(id, _)| match self.has(mistakes.repeats) {
+            true => id.as_str() >= after,
+            false => id.as_str() > after,
+        });
+        if self.has(mistakes.loses) && !after.is_empty() && !all.is_empty() {
+            all.remove(0);
+        }
+        let most = match self.has(mistakes.ignores_max_entries) {
+            true => usize::MAX,
+            // Else a page of one would never end.
+            false if self.has(mistakes.repeats) => most.max(2),
+            false => most,
+        };
+        let ends = all.len() <= most && !self.has(Defect::ListVolumesNeverEnds);
+        all.truncate(most);
+        let next_token = match all.last() {
+            Some((last, _)) if !ends => format!("{TOKEN}{last}"),
+            _ if !ends => token.to_owned(),
+            _ => String::new(),
+        };
+        Ok(Page {
+            entries: all.into_iter().map(|(_, entry)| entry).collect(),
+            next_token,
+        })
+    }
+
+    pub(super) fn volumes_page(
+        &self,
+        request: &ListVolumesRequest,
+    ) -> Result<ListVolumesResponse, Status> {
+        self.needs(ControllerCapability::ListVolumes)?;
+        let state = self.state();
+        let mistakes = Mistakes {
+            ignores_max_entries: Defect::ListVolumesIgnoresMaxEntries,
+            repeats: Defect::ListVolumesRepeatsEntries,
+            loses: Defect::ListVolumesLosesEntries,
+            accepts_bad_token: Defect::ListVolumesAcceptsBadToken,
+            forgets_newest: Defect::ListVolumesForgetsNewest,
+        };
+        let (max, token) = (request.max_entries, &request.starting_token);
+        let page = self.page(&state.volumes, max, token, &mistakes)?;
+        let entries = page.entries.into_iter().map(|volume| {
+            let mut shown = volume.reply();
+            if self.has(Defect::ListVolumesContextDiffers) {
+                let medium = shown.volume_context.entry("medium".to_owned());
+                *medium.or_default() = "disk".to_owned();
+            }
+            list_volumes_response::Entry {
+                volume: Some(shown),
+                status: Some(list_volumes_response::VolumeStatus {
+                    published_node_ids: self.published_nodes(&state, volume),
+                    volume_condition: self.condition(),
+                }),
+            }
+        });
+        Ok(ListVolumesResponse {
+            entries: entries.collect(),
+            next_token: page.next_token,
+        })
+    }
+
+    fn published_nodes(&self, state: &State, volume: &Volume) -> Vec<String> {
+        let shown = self.controller_can(ControllerCapability::ListVolumesPublishedNodes)
+            && !self.has(Defect::PublishedNodesMissing);
+        match shown {
+            true => state.nodes_of(&volume.id),
+            false => Vec::new(),
+        }
+    }
+
+    fn condition(&self) -> Option<VolumeCondition> {
+        let shown = self.controller_can(ControllerCapability::VolumeCondition)
+            && !self.has(Defect::VolumeConditionMissing);
+        shown.then(healthy)
+    }
+
+    pub(super) fn one_volume(
+        &self,
+        request: &ControllerGetVolumeRequest,
+    ) -> Result<ControllerGetVolumeResponse, Status> {
+        self.needs(ControllerCapability::GetVolume)?;
+        self.id(&request.volume_id, "volume_id", Defect::GetVolumeWithoutId)?;
+        let state = self.state();
+        let Some(volume) = state.volumes.get(&request.volume_id) else {
+            if self.has(Defect::GetVolumeUnknown)
+                || request.volume_id.is_empty() && self.has(Defect::GetVolumeWithoutId)
+            {
+                return Ok(ControllerGetVolumeResponse {
+                    volume: Some(v1::Volume {
+                        volume_id: request.volume_id.clone(),
+                        ..v1::Volume::default()
+                    }),
+                    status: Some(controller_get_volume_response::VolumeStatus {
+                        published_node_ids: Vec::new(),
+                        volume_condition: self.condition(),
+                    }),
+                });
+            }
+            return Err(Status::not_found("there is no such volume"));
+        };
+        let status = controller_get_volume_response::VolumeStatus {
+            published_node_ids: self.published_nodes(&state, volume),
+            volume_condition: self.condition(),
+        };
+        Ok(ControllerGetVolumeResponse {
+            volume: Some(volume.reply()),
+            status: (!self.has(Defect::GetVolumeWithoutStatus)).then_some(status),
+        })
+    }
+
+    pub(super) fn capacity(
+        &self,
+        request: &GetCapacityRequest,
+    ) -> Result<GetCapacityResponse, Status> {
+        if self.has(Defect::GetCapacityUnimplemented) {
+            return Err(Status::unimplemented("not yet"));
+        }
+        self.needs(ControllerCapability::GetCapacity)?;
+        let is_possible = request
+            .volume_capabilities
+            .iter()
+            .all(|capability| self.supported(capability).is_ok());
+        let has_place = request
+            .accessible_topology
+            .as_ref()
+            .is_none_or(|place| !self.has_topology() || zone_of(place).is_some());
+        let used: i64 = self.state().volumes.values().map(|one| one.capacity).sum();
+        let mut reply = GetCapacityResponse {
+            available_capacity: match is_possible && has_place {
+                true => (POOL - used).max(0),
+                false => 0,
+            },
+            maximum_volume_size: Some(LARGEST),
+            minimum_volume_size: Some(SMALLEST),
+        };
+        if self.has(Defect::CapacityNegative) {
+            reply.available_capacity = -1;
+        }
+        if self.has(Defect::CapacityBoundsReversed) {
+            std::mem::swap(
+                &mut reply.maximum_volume_size,
+                &mut reply.minimum_volume_size,
+            );
+        }
+        Ok(reply)
+    }
+
+    pub(super) fn snapshots_page(
+        &self,
+        request: &ListSnapshotsRequest,
+    ) -> Result<ListSnapshotsResponse, Status> {
+        self.needs(ControllerCapability::ListSnapshots)?;
+        self.authenticate(&request.secrets)?;
+        let mut state = self.state();
+        let (id, source) = (&request.snapshot_id, &request.source_volume_id);
+        if self.has(Defect::ListSnapshotsUnknownIsNotFound)
+            && !id.is_empty()
+            && !state.snapshots.contains_key(id)
+        {
+            return Err(Status::not_found("there is no such snapshot"));
+        }
+        let any_id = id.is_empty() || self.has(Defect::ListSnapshotsIgnoresId);
+        let any_source = source.is_empty() || self.has(Defect::ListSnapshotsIgnoresSource);
+        let wanted: BTreeMap<String, Snapshot> = state
+            .snapshots
+            .iter_mut()
+            .filter(|(_, one)| any_id || one.id == *id)
+            .filter(|(_, one)| any_source || one.source == *source)
+            .map(|(id, one)| {
+                let shown = one.clone();
+                one.look();
+                (id.clone(), shown)
+            })
+            .collect();
+        let mistakes = Mistakes {
+            ignores_max_entries: Defect::ListSnapshotsIgnoresMaxEntries,
+            repeats: Defect::ListSnapshotsRepeatsEntries,
+            loses: Defect::ListSnapshotsLosesEntries,
+            accepts_bad_token: Defect::ListSnapshotsAcceptsBadToken,
+            forgets_newest: Defect::ListSnapshotsForgetsNewest,
+        };
+        let (max, token) = (request.max_entries, &request.starting_token);
+        let page = self.page(&wanted, max, token, &mistakes)?;
+        let entries = page.entries.into_iter().map(|snapshot| {
+            let snapshot = Some(self.shown(snapshot));
+            list_snapshots_response::Entry { snapshot }
+        });
+        Ok(ListSnapshotsResponse {
+            entries: entries.collect(),
+            next_token: page.next_token,
+        })
+    }
+
+    pub(super) fn one_snapshot(
+        &self,
+        request: &GetSnapshotRequest,
+    ) -> Result<v1::Snapshot, Status> {
+        self.needs(ControllerCapability::GetSnapshot)?;
+        let id = &request.snapshot_id;
+        self.id(id, "snapshot_id", Defect::GetSnapshotWithoutId)?;
+        self.authenticate(&request.secrets)?;
+        let mut state = self.state();
+        let first = state.snapshots.values().next().cloned();
+        let overlooks = self.has(Defect::GetSnapshotUnknown)
+            || id.is_empty() && self.has(Defect::GetSnapshotWithoutId);
+        match state.snapshots.get_mut(id) {
+            Some(snapshot) => {
+                let mut shown = self.shown(snapshot);
+                snapshot.look();
+                if self.has(Defect::GetSnapshotDiffers) {
+                    shown.size_bytes += 1;
+                }
+                Ok(shown)
+            }
+            None if overlooks => Ok(v1::Snapshot {
+                snapshot_id: id.clone(),
+                source_volume_id: first.map_or_else(|| "vol".to_owned(), |one| one.source),
+                creation_time: Some(std::time::SystemTime::now().into()),
+                ready_to_use: true,
+                ..v1::Snapshot::default()
+            }),
+            None => Err(Status::not_found("there is no such snapshot")),
+        }
+    }
+}
+
+pub(super) fn healthy() -> VolumeCondition {
+    VolumeCondition {
+        abnormal: false,
+        message: "healthy".to_owned(),
+    }
+}

@@ -1,0 +1,223 @@
+//! The SnapshotMetadata service: which blocks of a snapshot hold data, and which differ between two.
+
+use super::Defect;
+use super::core::Core;
+use super::data::BLOCK;
+use super::state::Snapshot;
+use csi_proto::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
+use csi_proto::v1::{
+    BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest, GetMetadataAllocatedResponse,
+    GetMetadataDeltaRequest, GetMetadataDeltaResponse,
+};
+use std::vec::IntoIter;
+use tonic::{Request, Response, Status};
+
+/// How many ranges a message has where the caller does not want fewer.
+const USUAL_RESULTS: usize = 4;
+
+/// One message of a stream, of either RPC.
+struct Part {
+    kind: i32,
+    capacity: i64,
+    ranges: Vec<BlockMetadata>,
+}
+
+/// The part of a request that both RPCs have.
+struct Wanted {
+    starting_offset: i64,
+    max_results: i32,
+}
+
+impl Core {
+    fn needs_metadata(&self) -> Result<(), Status> {
+        if self.has(Defect::SnapshotMetadataMissing) {
+            return Err(Status::unimplemented("unknown service"));
+        }
+        self.needs_service(PluginService::SnapshotMetadataService)
+    }
+
+    fn snapshot(&self, id: &str, overlooks: Defect) -> Result<Option<Snapshot>, Status> {
+        match self.state().snapshots.get(id) {
+            Some(snapshot) if !snapshot.is_ready() => {
+                Err(Status::unavailable("the snapshot is not ready yet"))
+            }
+            Some(snapshot) => Ok(Some(snapshot.clone())),
+            None if self.has(overlooks) => Ok(None),
+            None => Err(Status::not_found(format!("there is no snapshot {id:?}"))),
+        }
+    }
+
+    fn allocated(&self, request: &GetMetadataAllocatedRequest) -> Result<Vec<Part>, Status> {
+        self.needs_metadata()?;
+        let without = Defect::MetadataWithoutSnapshotId;
+        self.id(&request.snapshot_id, "snapshot_id", without)?;
+        self.authenticate(&request.secrets)?;
+        let overlooks = match request.snapshot_id.is_empty() {
+            true => Defect::MetadataWithoutSnapshotId,
+            false => Defect::MetadataUnknownSnapshot,
+        };
+        let Some(snapshot) = self.snapshot(&request.snapshot_id, overlooks)? else {
+            return Ok(Vec::new());
+        };
+        let wanted = Wanted {
+            starting_offset: request.starting_offset,
+            max_results: request.max_results,
+        };
+        let blocks = snapshot.blocks.keys().copied().collect();
+        self.parts(blocks, snapshot.size, &wanted)
+    }
+
+    fn delta(&self, request: &GetMetadataDeltaRequest) -> Result<Vec<Part>, Status> {
+        self.needs_metadata()?;
+        let (base, target) = (&request.base_snapshot_id, &request.target_snapshot_id);
+        self.id(base, "base_snapshot_id", Defect::DeltaWithoutBase)?;
+        self.id(
+            target,
+            "target_snapshot_id",
+            Defect::MetadataWithoutSnapshotId,
+        )?;
+        self.authenticate(&request.secrets)?;
+        let overlooks = match base.is_empty() {
+            true => Defect::DeltaWithoutBase,
+            false => Defect::DeltaUnknownBase,
+        };
+        let base = self.snapshot(base, overlooks)?;
+        let Some(target) = self.snapshot(target, Defect::MetadataUnknownSnapshot)? else {
+            return Ok(Vec::new());
+        };
+        if base
+            .as_ref()
+            .is_some_and(|base| base.source != target.source)
+        {
+            let message = "the snapshots are of two volumes";
+            return Err(Status::invalid_argument(message));
+        }
+        let old = base.filter(|_| !self.has(Defect::DeltaIgnoresBase));
+        let old = old.map(|base| base.blocks).unwrap_or_default();
+        let changed = target.blocks.iter();
+        let changed = changed.filter(|(block, write)| old.get(block) != Some(write));
+        let wanted = Wanted {
+            starting_offset: request.starting_offset,
+            max_results: request.max_results,
+        };
+        let blocks = changed.map(|(block, _)| *block).collect();
+        self.parts(blocks, target.size, &wanted)
+    }
+
+    fn parts(&self, blocks: Vec<i64>, capacity: i64, wanted: &Wanted) -> Result<Vec<Part>, Status> {
+        let start = wanted.starting_offset;
+        if start < 0 && !self.has(Defect::MetadataNegativeOffset) {
+            return Err(Status::out_of_range("starting_offset is negative"));
+        }
+        if start > capacity && !self.has(Defect::MetadataOffsetBeyondEnd) {
+            let message = "starting_offset is beyond the end";
+            return Err(Status::out_of_range(message));
+        }
+        let most = match usize::try_from(wanted.max_results) {
+            Err(_) => return Err(Status::invalid_argument("max_results is negative")),
+            _ if self.has(Defect::MetadataIgnoresMaxResults) => USUAL_RESULTS,
+            Ok(0) => USUAL_RESULTS,
+            Ok(most) => most,
+        };
+        let any_start = self.has(Defect::MetadataIgnoresStartingOffset);
+        let mut ranges: Vec<_> = blocks
+            .into_iter()
+            .filter(|block| any_start || (block + 1) * BLOCK > start)
+            .map(|block| BlockMetadata {
+                byte_offset: block * BLOCK,
+                size_bytes: BLOCK,
+            })
+            .collect();
+        if self.has(Defect::MetadataUnordered) {
+            ranges.reverse();
+        }
+        if self.has(Defect::MetadataRangeIsEmpty)
+            && let Some(first) = ranges.first_mut()
+        {
+            first.size_bytes = 0;
+        }
+        if self.has(Defect::MetadataBeyondEnd)
+            && let Some(last) = ranges.last_mut()
+        {
+            last.byte_offset = capacity;
+        }
+        let kind = match self.has(Defect::MetadataTypeMissing) {
+            true => BlockMetadataType::Unknown,
+            false => BlockMetadataType::FixedLength,
+        };
+        let mut parts: Vec<_> = ranges
+            .chunks(most)
+            .map(|ranges| Part {
+                kind: kind.into(),
+                capacity,
+                ranges: ranges.to_vec(),
+            })
+            .collect();
+        if parts.is_empty() {
+            parts.push(Part {
+                kind: kind.into(),
+                capacity,
+                ranges: Vec::new(),
+            });
+        }
+        if self.has(Defect::MetadataCapacityChanges)
+            && let Some(second) = parts.get_mut(1)
+        {
+            second.capacity += BLOCK;
+        }
+        if self.has(Defect::MetadataOverlaps) {
+            for index in (1..parts.len()).rev() {
+                let last = parts[index - 1].ranges.last().copied();
+                if let (Some(last), Some(first)) = (last, parts[index].ranges.first_mut()) {
+                    *first = last;
+                }
+            }
+        }
+        Ok(parts)
+    }
+}
+
+type Parts<T> = tokio_stream::Iter<IntoIter<Result<T, Status>>>;
+
+#[tonic::async_trait]
+impl SnapshotMetadata for Core {
+    type GetMetadataAllocatedStream = Parts<GetMetadataAllocatedResponse>;
+    type GetMetadataDeltaStream = Parts<GetMetadataDeltaResponse>;
+
+    async fn get_metadata_allocated(
+        &self,
+        request: Request<GetMetadataAllocatedRequest>,
+    ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+        let request = request.into_inner();
+        let parts = self.allocated(&request);
+        let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
+        let parts = parts.into_iter().map(|part| {
+            Ok(GetMetadataAllocatedResponse {
+                block_metadata_type: part.kind,
+                volume_capacity_bytes: part.capacity,
+                block_metadata: part.ranges,
+            })
+        });
+        let parts: Vec<_> = parts.collect();
+        Ok(Response::new(tokio_stream::iter(parts)))
+    }
+
+    async fn get_metadata_delta(
+        &self,
+        request: Request<GetMetadataDeltaRequest>,
+    ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+        let request = request.into_inner();
+        let parts = self.delta(&request);
+        let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
+        let parts = parts.into_iter().map(|part| {
+            Ok(GetMetadataDeltaResponse {
+                block_metadata_type: part.kind,
+                volume_capacity_bytes: part.capacity,
+                block_metadata: part.ranges,
+            })
+        });
+        let parts: Vec<_> = parts.collect();
+        Ok(Response::new(tokio_stream::iter(parts)))
+    }
+}

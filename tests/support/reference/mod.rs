@@ -1,0 +1,231 @@
+//! A CSI driver that is right: every service and every capability of the specification, in this process, with its volumes
+//! in memory and their data in a temporary folder. And, when asked, with one [`Defect`].
+//!
+//! It proves that a conformance suite can pass and can fail, and stands behind other tools' tests where they need a driver
+//! that does everything. It mounts nothing: a published volume is a link to a folder, or for block access a file.
+
+mod checks;
+mod controller;
+mod core;
+mod data;
+mod defect;
+mod groups;
+mod identity;
+mod listing;
+mod metadata;
+mod node;
+mod options;
+mod snapshots;
+mod state;
+mod volumes;
+mod wire;
+
+pub use defect::Defect;
+pub use options::Options;
+
+use self::core::Core;
+use csi_proto::v1::controller_server::ControllerServer;
+use csi_proto::v1::group_controller_server::GroupControllerServer;
+use csi_proto::v1::identity_server::IdentityServer;
+use csi_proto::v1::node_server::NodeServer;
+use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use state::State;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+
+/// A running reference driver. It stops when it is dropped.
+pub struct ReferenceDriver {
+    machine: Arc<Machine>,
+    /// Restarts the driver when a command asks for it.
+    attendant: Option<JoinHandle<()>>,
+}
+
+/// What a restart needs.
+struct Machine {
+    folder: TempDir,
+    options: Options,
+    /// What a real driver has on its storage and its disk: it outlives a restart.
+    state: Arc<Mutex<State>>,
+    running: Mutex<Option<Running>>,
+    ended: AtomicBool,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl ReferenceDriver {
+    /// A driver on a unix socket in a folder of its own.
+    pub fn start(options: Options) -> Self {
+        let machine = Machine {
+            folder: folder(),
+            options,
+            state: Arc::default(),
+            running: Mutex::new(None),
+            ended: AtomicBool::new(false),
+        };
+        std::fs::create_dir(machine.path("data")).expect("a new folder");
+        machine.launch();
+        Self {
+            machine: Arc::new(machine),
+            attendant: None,
+        }
+    }
+
+    /// How a client names this driver.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.machine.path(SOCKET).display())
+    }
+
+    /// A folder of this driver's for whatever its caller needs, gone with it. Nothing of the driver's is there.
+    pub fn workplace(&self) -> PathBuf {
+        let folder = self.machine.path("workplace");
+        std::fs::create_dir_all(&folder).expect("a folder in a new one");
+        folder
+    }
+
+    /// Ends the driver with whatever it is doing, and starts it again on the same socket with the same volumes.
+    pub fn restart(&self) {
+        self.machine.restart();
+    }
+
+    /// A command for `sh -c` that does the same, and returns when the driver answers again.
+    pub fn restart_command(&mut self) -> String {
+        let (asked, done) = (self.machine.path(ASKED), self.machine.path(DONE));
+        if self.attendant.is_none() {
+            for pipe in [&asked, &done] {
+                let mode = Mode::RUSR | Mode::WUSR;
+                mknodat(CWD, pipe, FileType::Fifo, mode, 0).expect("a new pipe");
+            }
+            let machine = Arc::clone(&self.machine);
+            self.attendant = Some(std::thread::spawn(move || machine.attend()));
+        }
+        format!("echo > '{}' && cat '{}'", asked.display(), done.display())
+    }
+
+    /// What exists now, one line each: volumes, snapshots, groups, attachments, staged and published volumes. Empty when
+    /// whoever used the driver has put everything away.
+    pub fn left_behind(&self) -> Vec<String> {
+        core::locked(&self.machine.state).names()
+    }
+}
+
+impl Drop for ReferenceDriver {
+    fn drop(&mut self) {
+        self.machine.ended.store(true, Ordering::Release);
+        if let Some(attendant) = self.attendant.take() {
+            // It waits for somebody to open that pipe.
+            let _ = std::fs::write(self.machine.path(ASKED), "");
+            let _ = attendant.join();
+        }
+        self.machine.halt();
+    }
+}
+
+/// In memory where there is such a place: what its callers write and sync need not outlive anything.
+fn folder() -> TempDir {
+    let in_memory = TempDir::new_in("/dev/shm");
+    in_memory
+        .or_else(|_| TempDir::new())
+        .expect("a temporary folder")
+}
+
+/// The file names in the driver's folder: its socket, and the pipes by which a command asks for a restart and awaits it.
+const SOCKET: &str = "csi.sock";
+const ASKED: &str = "restart";
+const DONE: &str = "restarted";
+
+impl Machine {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Restarts the driver as often as somebody writes into the pipe.
+    fn attend(&self) {
+        loop {
+            let asked = std::fs::read(self.path(ASKED));
+            if asked.is_err() || self.ended.load(Ordering::Acquire) {
+                return;
+            }
+            self.restart();
+            let _ = std::fs::write(self.path(DONE), "");
+        }
+    }
+
+    fn restart(&self) {
+        self.halt();
+        let mut state = core::locked(&self.state);
+        match self.options.defect {
+            Some(Defect::VolumesLostOnRestart) => {
+                (state.volumes, state.snapshots, state.groups) = Default::default();
+            }
+            Some(Defect::NodeStateLostOnRestart) => {
+                (state.staged, state.published) = Default::default();
+            }
+            _ => {}
+        }
+        drop(state);
+        self.launch();
+    }
+
+    fn launch(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let socket = self.path(SOCKET);
+        // Of a driver that was killed.
+        let _ = std::fs::remove_file(&socket);
+        let listener = {
+            let _context = runtime.enter();
+            UnixListener::bind(&socket).expect("a free socket")
+        };
+        let core = Core::new(self.options.clone(), self.state.clone(), self.path("data"));
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(core, listener) => {}
+                    _ = stopped => {}
+                }
+            });
+            // Connections and calls end here, as those of a process that is killed.
+            runtime.shutdown_background();
+        });
+        *core::locked(&self.running) = Some(Running { stop, thread });
+    }
+
+    fn halt(&self) {
+        let running = core::locked(&self.running).take();
+        if let Some(Running { stop, thread }) = running {
+            drop(stop);
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "the driver panicked"
+            );
+        }
+    }
+}
+
+async fn serve(core: Core, listener: UnixListener) {
+    Server::builder()
+        .layer(wire::Layer::new(&core))
+        .add_service(IdentityServer::new(core.clone()))
+        .add_service(ControllerServer::new(core.clone()))
+        .add_service(GroupControllerServer::new(core.clone()))
+        .add_service(SnapshotMetadataServer::new(core.clone()))
+        .add_service(NodeServer::new(core))
+        .serve_with_incoming(UnixListenerStream::new(listener))
+        .await
+        .expect("a socket that accepts");
+}

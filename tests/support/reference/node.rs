@@ -1,0 +1,463 @@
+//! The Node service: staging and publishing without mounts, what they show and what they take away again.
+
+use super::Defect;
+use super::checks::is_block;
+use super::controller::answer;
+use super::core::Core;
+use super::data;
+use super::listing::healthy;
+use super::state::{State, Use};
+use super::volumes::{ZONES, in_zone};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::node_service_capability::{Rpc, Type};
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_usage::Unit;
+use csi_proto::v1::*;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use tonic::{Request, Response, Status};
+
+fn internal(error: io::Error) -> Status {
+    Status::internal(error.to_string())
+}
+
+impl Core {
+    /// Refuses a volume that does not exist, is not attached here, or cannot be used so.
+    fn usable(
+        &self,
+        state: &State,
+        id: &str,
+        capability: &VolumeCapability,
+        publish_context: &BTreeMap<String, String>,
+    ) -> Result<(), Status> {
+        let Some(volume) = state.volumes.get(id) else {
+            return Err(Status::not_found("there is no such volume"));
+        };
+        if !super::checks::covers(&volume.asked.capabilities, capability) {
+            let message = "the volume was made for another access type";
+            return Err(Status::failed_precondition(message));
+        }
+        let attaches = self.controller_can(ControllerCapability::PublishUnpublishVolume);
+        if attaches && publish_context.is_empty() {
+            let message = "there is no publish_context: the volume is not attached to this node";
+            return Err(Status::failed_precondition(message));
+        }
+        Ok(())
+    }
+
+    async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
+        self.needs_node(NodeCapability::StageUnstageVolume)?;
+        self.id(
+            &request.volume_id,
+            "volume_id",
+            Defect::StageWithoutVolumeId,
+        )?;
+        let path = &request.staging_target_path;
+        self.path(path, "staging_target_path", Defect::StageWithoutPath)?;
+        let without = Defect::StageWithoutCapability;
+        let capability = self.capability(request.volume_capability.as_ref(), without)?;
+        self.authenticate(&request.secrets)?;
+        let how = Use {
+            capability: capability.cloned().unwrap_or_default(),
+            readonly: false,
+        };
+        let what = [format!("volume {}", request.volume_id)];
+        self.alone(what, self.stage_alone(&request, how)).await
+    }
+
+    async fn stage_alone(&self, request: &NodeStageVolumeRequest, how: Use) -> Result<(), Status> {
+        let key = (
+            request.volume_id.clone(),
+            PathBuf::from(&request.staging_target_path),
+        );
+        {
+            let state = self.state();
+            let context = &request.publish_context;
+            if !self.has(Defect::StageUnknownVolume) && !self.has(Defect::StageWithoutCapability) {
+                self.usable(&state, &request.volume_id, &how.capability, context)?;
+            }
+            if let Some(now) = state.staged.get(&key) {
+                let same = now.capability == how.capability;
+                return match same || self.has(Defect::StageIgnoresCapability) {
+                    true if self.has(Defect::StageRepeatFails) => {
+                        Err(Status::internal("mount: already mounted"))
+                    }
+                    true => Ok(()),
+                    false => Err(Status::already_exists(
+                        "the volume is staged there with another capability",
+                    )),
+                };
+            }
+        }
+        if !key.1.as_os_str().is_empty() && !key.1.is_dir() {
+            let message = "staging_target_path is not a folder: the caller creates it";
+            return Err(Status::failed_precondition(message));
+        }
+        self.pace().await;
+        self.state().staged.insert(key, how);
+        Ok(())
+    }
+
+    async fn unstage(&self, request: NodeUnstageVolumeRequest) -> Result<(), Status> {
+        self.needs_node(NodeCapability::StageUnstageVolume)?;
+        let id = request.volume_id;
+        self.id(&id, "volume_id", Defect::UnstageWithoutVolumeId)?;
+        let path = request.staging_target_path;
+        self.path(&path, "staging_target_path", Defect::UnstageWithoutPath)?;
+        let what = [format!("volume {id}")];
+        let work = async {
+            let key = (id.clone(), PathBuf::from(&path));
+            if !self.state().staged.contains_key(&key) {
+                return match self.has(Defect::UnstageRepeatFails) {
+                    true => Err(Status::internal("umount: not mounted")),
+                    false => self.known(&id, Defect::UnstageWithoutVolumeId),
+                };
+            }
+            self.pace().await;
+            self.state().staged.remove(&key);
+            Ok(())
+        };
+        self.alone(what, work).await
+    }
+
+    /// Refuses a volume that does not exist.
+    fn known(&self, id: &str, overlooks: Defect) -> Result<(), Status> {
+        let overlooked = id.is_empty() && self.has(overlooks);
+        match self.state().volumes.contains_key(id) || overlooked {
+            true => Ok(()),
+            false => Err(Status::not_found("there is no such volume")),
+        }
+    }
+
+    async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
+        self.id(
+            &request.volume_id,
+            "volume_id",
+            Defect::PublishWithoutVolumeId,
+        )?;
+        let without = Defect::PublishWithoutTarget;
+        self.path(&request.target_path, "target_path", without)?;
+        let without = Defect::PublishWithoutCapability;
+        let capability = self.capability(request.volume_capability.as_ref(), without)?;
+        self.authenticate(&request.secrets)?;
+        let how = Use {
+            capability: capability.cloned().unwrap_or_default(),
+            readonly: request.readonly,
+        };
+        let what = [format!("volume {}", request.volume_id)];
+        self.alone(what, self.publish_alone(&request, how)).await
+    }
+
+    async fn publish_alone(
+        &self,
+        request: &NodePublishVolumeRequest,
+        how: Use,
+    ) -> Result<(), Status> {
+        let target = PathBuf::from(&request.target_path);
+        if self.published_already(request, &how)? {
+            return Ok(());
+        }
+        if !target.parent().is_some_and(Path::is_dir) {
+            let message = "the folder of target_path does not exist: the caller creates it";
+            return Err(Status::failed_precondition(message));
+        }
+        self.pace().await;
+        let as_device = is_block(&how.capability) && !self.has(Defect::BlockTargetIsFolder);
+        if !self.has(Defect::PublishMakesNothing) {
+            data::publish(&self.data(&request.volume_id), &target, as_device).map_err(internal)?;
+        }
+        let volume = (request.volume_id.clone(), how);
+        self.state().published.insert(target, volume);
+        Ok(())
+    }
+
+    fn published_already(
+        &self,
+        request: &NodePublishVolumeRequest,
+        how: &Use,
+    ) -> Result<bool, Status> {
+        let state = self.state();
+        let id = &request.volume_id;
+        let overlooks = self.has(Defect::PublishUnknownVolume) && !state.volumes.contains_key(id);
+        if !overlooks && !self.has(Defect::PublishWithoutCapability) {
+            self.usable(&state, id, &how.capability, &request.publish_context)?;
+        }
+        let staging = PathBuf::from(&request.staging_target_path);
+        if self.node_can(NodeCapability::StageUnstageVolume)
+            && !overlooks
+            && !state.staged.contains_key(&(id.clone(), staging))
+            && !self.has(Defect::PublishWithoutStage)
+        {
+            let message = "the volume is not staged at staging_target_path";
+            return Err(Status::failed_precondition(message));
+        }
+        let target = PathBuf::from(&request.target_path);
+        if let Some((other, now)) = state.published.get(&target) {
+            let same = other == id
+                && (now.capability == how.capability || self.has(Defect::PublishIgnoresCapability))
+                && (now.readonly == how.readonly || self.has(Defect::PublishIgnoresReadonly));
+            return match same {
+                true if self.has(Defect::PublishRepeatFails) => {
+                    Err(Status::internal("mount: already mounted"))
+                }
+                true => Ok(true),
+                false => Err(Status::already_exists(
+                    "something is published there in another way",
+                )),
+            };
+        }
+        let mode = how.capability.access_mode.unwrap_or_default().mode();
+        if mode == Mode::SingleNodeSingleWriter
+            && !state.targets_of(id).is_empty()
+            && !self.has(Defect::SingleWriterAtTwoPaths)
+        {
+            let message = "the volume is published at another path, and has a single writer";
+            return Err(Status::failed_precondition(message));
+        }
+        Ok(false)
+    }
+
+    async fn unpublish(&self, request: NodeUnpublishVolumeRequest) -> Result<(), Status> {
+        let id = request.volume_id;
+        self.id(&id, "volume_id", Defect::UnpublishWithoutVolumeId)?;
+        let target = request.target_path;
+        self.path(&target, "target_path", Defect::UnpublishWithoutTarget)?;
+        let what = [format!("volume {id}")];
+        self.alone(what, self.unpublish_alone(&id, Path::new(&target)))
+            .await
+    }
+
+    async fn unpublish_alone(&self, id: &str, target: &Path) -> Result<(), Status> {
+        let is_here = {
+            let state = self.state();
+            let volume = state.published.get(target);
+            volume.is_some_and(|(volume, _)| volume == id)
+        };
+        if !is_here {
+            return match self.has(Defect::UnpublishRepeatFails) {
+                true => Err(Status::internal("umount: not mounted")),
+                false => self.known(id, Defect::UnpublishWithoutVolumeId),
+            };
+        }
+        self.pace().await;
+        let mut state = self.state();
+        let targets = match self.has(Defect::UnpublishTakesAllTargets) {
+            true => state.targets_of(id),
+            false => vec![target.to_owned()],
+        };
+        for target in targets {
+            if !self.has(Defect::UnpublishLeavesTarget) {
+                data::unpublish(&target).map_err(internal)?;
+            }
+            state.published.remove(&target);
+        }
+        if self.has(Defect::UnpublishLosesData) {
+            data::clear(&self.data(id));
+        }
+        Ok(())
+    }
+
+    /// Whether the volume is used as a device at that path.
+    fn is_block_at(&self, state: &State, id: &str, path: &str) -> Result<bool, Status> {
+        match state.use_at(id, path) {
+            Some(how) => Ok(is_block(&how.capability)),
+            None if self.has(Defect::StatsAtUnknownPath) => Ok(false),
+            None => Err(Status::not_found("the volume is not at that path")),
+        }
+    }
+
+    fn stats(
+        &self,
+        request: &NodeGetVolumeStatsRequest,
+    ) -> Result<NodeGetVolumeStatsResponse, Status> {
+        if !self.node_can(NodeCapability::VolumeCondition) {
+            self.needs_node(NodeCapability::GetVolumeStats)?;
+        }
+        self.id(
+            &request.volume_id,
+            "volume_id",
+            Defect::StatsWithoutVolumeId,
+        )?;
+        self.path(
+            &request.volume_path,
+            "volume_path",
+            Defect::StatsWithoutPath,
+        )?;
+        let condition = self.node_can(NodeCapability::VolumeCondition)
+            && !self.has(Defect::StatsConditionMissing);
+        let id = &request.volume_id;
+        let state = self.state();
+        let overlooks = id.is_empty() && self.has(Defect::StatsWithoutVolumeId)
+            || request.volume_path.is_empty() && self.has(Defect::StatsWithoutPath);
+        let as_device = !overlooks && self.is_block_at(&state, id, &request.volume_path)?;
+        let total = state.volumes.get(id).map_or(1, |volume| volume.capacity);
+        let (bytes, files) = data::used(&self.data(id));
+        let mut usage = vec![VolumeUsage {
+            unit: Unit::Bytes.into(),
+            total,
+            available: if as_device { 0 } else { total - bytes },
+            used: if as_device { 0 } else { bytes },
+        }];
+        if !as_device {
+            let total = 1 << 20;
+            usage.push(VolumeUsage {
+                unit: Unit::Inodes.into(),
+                total,
+                available: total - files,
+                used: files,
+            });
+        }
+        if self.has(Defect::StatsNegative) {
+            usage[0].used = -1;
+        }
+        if self.has(Defect::StatsUnitMissing) {
+            usage[0].unit = Unit::Unknown.into();
+        }
+        if self.has(Defect::StatsTotalMissing) {
+            usage[0].total = 0;
+        }
+        Ok(NodeGetVolumeStatsResponse {
+            usage,
+            volume_condition: condition.then(healthy),
+        })
+    }
+
+    async fn grow(&self, request: NodeExpandVolumeRequest) -> Result<i64, Status> {
+        self.needs_node(NodeCapability::ExpandVolume)?;
+        let id = request.volume_id;
+        self.id(&id, "volume_id", Defect::NodeExpandWithoutVolumeId)?;
+        let path = &request.volume_path;
+        self.path(path, "volume_path", Defect::NodeExpandWithoutPath)?;
+        self.authenticate(&request.secrets)?;
+        let range = request.capacity_range.unwrap_or_default();
+        let state = self.state();
+        let Some(volume) = state.volumes.get(&id) else {
+            let overlooks = self.has(Defect::NodeExpandUnknownVolume)
+                || id.is_empty() && self.has(Defect::NodeExpandWithoutVolumeId);
+            return match overlooks {
+                true => Ok(range.required_bytes.max(1)),
+                false => Err(Status::not_found("there is no such volume")),
+            };
+        };
+        let overlooks = path.is_empty() && self.has(Defect::NodeExpandWithoutPath);
+        if state.use_at(&id, path).is_none() && !overlooks {
+            return Err(Status::not_found("the volume is not at that path"));
+        }
+        let reversed = range.limit_bytes > 0 && range.limit_bytes < range.required_bytes;
+        if range.required_bytes < 0 || range.limit_bytes < 0 || reversed {
+            return Err(Status::invalid_argument("capacity_range is not a range"));
+        }
+        if range.required_bytes > volume.capacity {
+            let message = "the volume has to be expanded by the controller first";
+            return Err(Status::out_of_range(message));
+        }
+        if self.has(Defect::NodeExpandAnswersOldSize) && range.required_bytes > 1 {
+            return Ok(range.required_bytes / 2);
+        }
+        Ok(volume.capacity)
+    }
+
+    fn info(&self) -> NodeGetInfoResponse {
+        let unadvertised = self.has(Defect::NodeTopologyUnadvertised);
+        let has_topology = self.has_topology() || unadvertised;
+        let mut reply = NodeGetInfoResponse {
+            node_id: self.options().nodes[0].clone(),
+            max_volumes_per_node: self.options().max_volumes_per_node,
+            accessible_topology: has_topology.then(|| in_zone(ZONES[0])),
+        };
+        if self.has(Defect::NodeIdMissing) {
+            reply.node_id.clear();
+        }
+        if self.has(Defect::NodeIdTooLong) {
+            reply.node_id = "n".repeat(257);
+        }
+        if self.has(Defect::NodeIdChanges) {
+            reply.node_id = format!("node-{}", self.count());
+        }
+        if self.has(Defect::NodeMaxVolumesNegative) {
+            reply.max_volumes_per_node = -1;
+        }
+        if self.has(Defect::NodeTopologyInvalid) {
+            let segments = [("a zone".to_owned(), "-".to_owned())].into();
+            reply.accessible_topology = Some(Topology { segments });
+        }
+        reply
+    }
+}
+
+#[tonic::async_trait]
+impl Node for Core {
+    async fn node_stage_volume(
+        &self,
+        request: Request<NodeStageVolumeRequest>,
+    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
+        answer!(self, request, stage)?;
+        Ok(Response::new(NodeStageVolumeResponse {}))
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
+        self.unstage(request.into_inner()).await?;
+        Ok(Response::new(NodeUnstageVolumeResponse {}))
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        answer!(self, request, publish)?;
+        Ok(Response::new(NodePublishVolumeResponse {}))
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        self.unpublish(request.into_inner()).await?;
+        Ok(Response::new(NodeUnpublishVolumeResponse {}))
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        self.stats(&request.into_inner()).map(Response::new)
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<NodeExpandVolumeRequest>,
+    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
+        let capacity_bytes = answer!(self, request, grow)?;
+        Ok(Response::new(NodeExpandVolumeResponse { capacity_bytes }))
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _: Request<NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
+        let capabilities = self.options().node.iter().map(|one| {
+            let rpc = Rpc {
+                r#type: (*one).into(),
+            };
+            NodeServiceCapability {
+                r#type: Some(Type::Rpc(rpc)),
+            }
+        });
+        Ok(Response::new(NodeGetCapabilitiesResponse {
+            capabilities: capabilities.collect(),
+        }))
+    }
+
+    async fn node_get_info(
+        &self,
+        _: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        Ok(Response::new(self.info()))
+    }
+}

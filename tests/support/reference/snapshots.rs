@@ -1,0 +1,206 @@
+//! Snapshots of single volumes: taking and deleting them, and how a snapshot shows.
+
+use super::Defect;
+use super::core::Core;
+use super::data;
+use super::state::{Snapshot, State};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::{self, CreateSnapshotRequest, DeleteSnapshotRequest};
+use prost_types::Timestamp;
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+use tonic::Status;
+
+impl Core {
+    pub(super) async fn snap(
+        &self,
+        request: CreateSnapshotRequest,
+    ) -> Result<v1::Snapshot, Status> {
+        self.needs(ControllerCapability::CreateDeleteSnapshot)?;
+        self.name(&request.name, Defect::CreateSnapshotWithoutName)?;
+        let source = &request.source_volume_id;
+        self.id(
+            source,
+            "source_volume_id",
+            Defect::CreateSnapshotWithoutSource,
+        )?;
+        self.map(&request.parameters, "parameters")?;
+        if let Some(key) = request.parameters.keys().next() {
+            let message = format!("the parameter {key:?} is not known");
+            return Err(Status::invalid_argument(message));
+        }
+        self.authenticate(&request.secrets)?;
+        let unlocked = self.has(Defect::ParallelCreateSnapshotMakesTwo);
+        let what = (!unlocked).then(|| format!("snapshot name {}", request.name));
+        self.alone(what, self.snap_alone(request)).await
+    }
+
+    async fn snap_alone(&self, request: CreateSnapshotRequest) -> Result<v1::Snapshot, Status> {
+        let name = request.name;
+        let existing = self.state().snapshot_named(&name).cloned();
+        if let Some(existing) = existing
+            && !self.has(Defect::CreateSnapshotRepeatMakesAnother)
+        {
+            let is_same = existing.source == request.source_volume_id
+                || self.has(Defect::CreateSnapshotIgnoresSource);
+            if !is_same || self.has(Defect::CreateSnapshotRepeatFails) {
+                let message = "a snapshot of this name exists of another volume";
+                return Err(Status::already_exists(message));
+            }
+            return Ok(self.look_at(&existing.id));
+        }
+        if self.has(Defect::CancelledCreateSnapshotLeavesName)
+            && !self.state().begun.insert(name.clone())
+        {
+            return Err(Status::aborted("another call takes this snapshot"));
+        }
+        self.has_source(&self.state(), &request.source_volume_id)?;
+        self.pace().await;
+        let id = {
+            let mut state = self.state();
+            state.begun.remove(&name);
+            self.take(&mut state, &request.source_volume_id, name, now(), None)?
+        };
+        Ok(self.look_at(&id))
+    }
+
+    /// Whether the volume can be a source.
+    pub(super) fn has_source(&self, state: &State, id: &str) -> Result<(), Status> {
+        let overlooks = self.has(Defect::SnapshotOfUnknownVolume)
+            || id.is_empty() && self.has(Defect::CreateSnapshotWithoutSource);
+        match state.volumes.contains_key(id) || overlooks {
+            true => Ok(()),
+            false => Err(Status::not_found(format!("there is no volume {id:?}"))),
+        }
+    }
+
+    /// Takes a snapshot, without any wait; its id.
+    pub(super) fn take(
+        &self,
+        state: &mut State,
+        source: &str,
+        name: String,
+        time: Timestamp,
+        group: Option<&str>,
+    ) -> Result<String, Status> {
+        self.has_source(state, source)?;
+        let mut id = state.new_id("snap");
+        if self.has(Defect::SnapshotIdTooLong) {
+            id.push_str(&"0".repeat(128));
+        }
+        let place = self.data(&id);
+        let mut blocks = BTreeMap::new();
+        if !self.has(Defect::SnapshotIdTooLong) {
+            let copied = data::create(&place).and_then(|()| {
+                if state.volumes.contains_key(source) {
+                    data::copy(&self.data(source), &place)?;
+                }
+                data::blocks(&place)
+            });
+            blocks = copied.map_err(|error| Status::internal(error.to_string()))?;
+        }
+        let size = state
+            .volumes
+            .get(source)
+            .map_or(0, |volume| volume.capacity);
+        let snapshot = Snapshot {
+            id: id.clone(),
+            name,
+            source: source.to_owned(),
+            size,
+            time,
+            looks_left: self.options().looks_until_ready,
+            group: group.map(str::to_owned),
+            blocks,
+        };
+        state.snapshots.insert(id.clone(), snapshot);
+        Ok(id)
+    }
+
+    /// The snapshot as an answer, which may be the last one in which it is not ready.
+    pub(super) fn look_at(&self, id: &str) -> v1::Snapshot {
+        let mut state = self.state();
+        let Some(snapshot) = state.snapshots.get_mut(id) else {
+            return v1::Snapshot::default();
+        };
+        let shown = self.shown(snapshot);
+        snapshot.look();
+        if self.has(Defect::SnapshotReadinessLost) {
+            snapshot.looks_left = 1 << 30;
+        }
+        shown
+    }
+
+    /// The snapshot as answers show it.
+    pub(super) fn shown(&self, snapshot: &Snapshot) -> v1::Snapshot {
+        let mut shown = v1::Snapshot {
+            size_bytes: snapshot.size,
+            snapshot_id: snapshot.id.clone(),
+            source_volume_id: snapshot.source.clone(),
+            creation_time: Some(snapshot.time),
+            ready_to_use: snapshot.is_ready() && !self.has(Defect::SnapshotNeverReady),
+            group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
+        };
+        if self.has(Defect::SnapshotSizeNegative) {
+            shown.size_bytes = -1;
+        }
+        if self.has(Defect::SnapshotTimeMissing) {
+            shown.creation_time = None;
+        }
+        if self.has(Defect::SnapshotTimeMoves) {
+            shown.creation_time = Some(now());
+        }
+        if self.has(Defect::SnapshotSourceMissing) {
+            shown.source_volume_id.clear();
+        }
+        if self.has(Defect::GroupIdMissingInSnapshots) {
+            shown.group_snapshot_id.clear();
+        }
+        shown
+    }
+
+    pub(super) async fn unsnap(&self, request: DeleteSnapshotRequest) -> Result<(), Status> {
+        self.needs(ControllerCapability::CreateDeleteSnapshot)?;
+        let id = request.snapshot_id;
+        self.id(&id, "snapshot_id", Defect::DeleteSnapshotWithoutId)?;
+        self.authenticate(&request.secrets)?;
+        let name = self.state().snapshots.get(&id).map(|one| one.name.clone());
+        let what = [
+            Some(format!("snapshot {id}")),
+            name.map(|name| format!("snapshot name {name}")),
+        ];
+        self.alone(what.into_iter().flatten(), self.unsnap_alone(&id))
+            .await
+    }
+
+    async fn unsnap_alone(&self, id: &str) -> Result<(), Status> {
+        match self.state().snapshots.get(id) {
+            None if self.has(Defect::DeleteSnapshotUnknownIsNotFound) => {
+                return Err(Status::not_found("there is no such snapshot"));
+            }
+            None => return Ok(()),
+            Some(snapshot)
+                if snapshot.group.is_some() && !self.has(Defect::GroupMemberCanBeDeleted) =>
+            {
+                let message = "the snapshot belongs to a group: delete the group";
+                return Err(Status::invalid_argument(message));
+            }
+            Some(_) => {}
+        }
+        self.pace().await;
+        if !self.has(Defect::DeleteSnapshotKeepsSnapshot) {
+            self.forget_snapshot(&mut self.state(), id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget_snapshot(&self, state: &mut State, id: &str) {
+        state.snapshots.remove(id);
+        data::remove(&self.data(id));
+    }
+}
+
+/// The point in time that is now.
+pub(super) fn now() -> Timestamp {
+    SystemTime::now().into()
+}
