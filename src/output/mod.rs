@@ -4,9 +4,12 @@
 //! clap, or chooses exit codes.
 
 pub mod cell;
+pub mod colour;
 pub mod csc;
 pub mod json;
+pub mod lines;
 pub mod redirect;
+pub mod replayed;
 pub mod steps;
 pub mod table;
 pub mod terminal;
