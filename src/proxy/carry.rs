@@ -11,6 +11,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::future::{Future, poll_fn};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tonic::Code;
 
 /// Who sees what passes.
@@ -32,7 +33,12 @@ pub struct Caller {
     respond: SendResponse<Bytes>,
     /// The reply, once it has begun.
     reply: Option<SendStream<Bytes>>,
+    /// What was read of the body while the call was held back.
+    ahead: Vec<Bytes>,
 }
+
+/// How much of a request is read while its call is held back.
+const AHEAD_MAX: usize = 64 << 10;
 
 /// The caller gave up the call, or is gone.
 struct GaveUp(Reason);
@@ -52,6 +58,7 @@ impl Caller {
             body,
             respond,
             reply: None,
+            ahead: Vec::new(),
         }
     }
 
@@ -60,11 +67,41 @@ impl Caller {
         &self.head
     }
 
+    /// Holds the call back; the start of its request is seen meanwhile.
+    ///
+    /// # Errors
+    /// How the call ended, when the caller gave up.
+    pub async fn hold(&mut self, delay: Duration, witness: &mut dyn Witness) -> Result<(), End> {
+        let sleep = tokio::time::sleep(delay);
+        tokio::pin!(sleep);
+        let mut length = 0;
+        let mut reads = !self.body.is_end_stream();
+        loop {
+            tokio::select! {
+                biased;
+                GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => {
+                    return Err(End::Cancelled { deadline: false });
+                }
+                piece = self.body.data(), if reads && length < AHEAD_MAX => match piece {
+                    Some(Ok(piece)) => {
+                        witness.request(&piece);
+                        let _ = self.body.flow_control().release_capacity(piece.len());
+                        length += piece.len();
+                        self.ahead.push(piece);
+                    }
+                    Some(Err(_)) => return Err(End::Cancelled { deadline: false }),
+                    None => reads = false,
+                },
+                () = &mut sleep => return Ok(()),
+            }
+        }
+    }
+
     /// Runs `work`, unless the caller gives up first.
     ///
     /// # Errors
     /// How the call ended then.
-    pub async fn while_waiting<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+    async fn while_waiting<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         tokio::select! {
             biased;
             GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => Err(End::Cancelled { deadline: false }),
@@ -151,7 +188,7 @@ impl Caller {
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = std::mem::take(&mut self.head.headers);
         let path = self.head.uri.path_and_query().cloned();
-        let ends = self.body.is_end_stream();
+        let ends = self.body.is_end_stream() && self.ahead.is_empty();
         let sent = match upstream.uri(path) {
             Ok(uri) => {
                 *request.uri_mut() = uri;
@@ -198,13 +235,23 @@ impl Caller {
             body,
             respond,
             reply,
+            ahead,
             ..
         } = self;
+        let ahead = std::mem::take(ahead);
         // Both directions have something to show; only one of them runs at a time.
         let witness = Mutex::new(witness);
         let request = async {
             if ends {
                 return Ok(());
+            }
+            let pieces = ahead.len();
+            for (index, piece) in ahead.into_iter().enumerate() {
+                let last = index + 1 == pieces && body.is_end_stream();
+                send(up, piece, last).await?;
+                if last {
+                    return Ok(());
+                }
             }
             pass(body, up, |piece| seen_by(&witness).request(piece)).await
         };

@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+/// How much earlier than here a caller's deadline may be.
+const CLOCKS: Duration = Duration::from_millis(50);
+
 /// The journal of a proxy.
 pub struct Journal {
     number: AtomicU64,
@@ -104,8 +107,8 @@ impl Entry<'_> {
     /// The call has ended.
     pub fn end(self, end: End, injected: Option<String>) {
         let took = self.began.elapsed();
-        // A caller gives up when its own clock says so; ours may be a little behind.
-        let late = |deadline: Duration| took + Duration::from_millis(5) >= deadline;
+        // The caller's clock began to run before the call came here.
+        let late = |deadline: Duration| took + CLOCKS.min(deadline / 4) >= deadline;
         let end = match end {
             End::Cancelled { .. } => End::Cancelled {
                 deadline: self.deadline.is_some_and(late),

@@ -10,6 +10,7 @@ mod golden;
 mod layers;
 mod lifecycle;
 mod misbehaving;
+mod proxy;
 mod readme;
 mod real_driver;
 mod requests;
