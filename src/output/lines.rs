@@ -6,12 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How many items may wait for a reader that is slow.
 const WAITING_MAX: usize = 4096;
 
 /// How much is written at once.
 const BATCH: usize = 64 << 10;
+
+/// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
+/// cost more than the rest.
+const REST: Duration = Duration::from_millis(5);
 
 /// The way to the thread that writes. Dropping it writes what waits.
 pub struct Lines<T> {
@@ -95,6 +100,7 @@ fn write<T>(
         if out.write_all(&text).and_then(|()| out.flush()).is_err() {
             return;
         }
+        std::thread::sleep(REST);
     }
 }
 

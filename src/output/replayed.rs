@@ -96,10 +96,11 @@ impl<W: Write> Printer<W> {
         };
         let name = format!("#{} {}", call.number, call.name);
         let name = escaped(&name);
-        let line = format!(
-            "{mark} {name:NAME_WIDTH$} {milliseconds:8.1} ms  {}",
-            escaped(&words)
-        );
+        let time = match call.verdict {
+            Verdict::Skipped(_) => format!("{:11}", ""),
+            _ => format!("{milliseconds:8.1} ms"),
+        };
+        let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
         writeln!(self.out, "{}", line.trim_end())?;
         if let Verdict::Different(all) = &call.verdict {
             for (at, recorded, now) in all {
@@ -138,7 +139,7 @@ impl<W: Write> Printer<W> {
         let calls = format!("{calls} {}", if calls == 1 { "call" } else { "calls" });
         writeln!(
             self.out,
-            "{calls}: {}; {taken_over} values of the driver's own choice taken over",
+            "{calls}: {}; taken over from the driver: {taken_over}",
             parts.join(", ")
         )?;
         self.out.flush()

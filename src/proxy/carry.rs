@@ -11,7 +11,6 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::future::{Future, poll_fn};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tonic::Code;
 
 /// Who sees what passes.
@@ -67,13 +66,16 @@ impl Caller {
         &self.head
     }
 
-    /// Holds the call back; the start of its request is seen meanwhile.
+    /// Does `work` before the call goes on; the start of its request is seen meanwhile.
     ///
     /// # Errors
     /// How the call ended, when the caller gave up.
-    pub async fn hold(&mut self, delay: Duration, witness: &mut dyn Witness) -> Result<(), End> {
-        let sleep = tokio::time::sleep(delay);
-        tokio::pin!(sleep);
+    pub async fn hold<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        witness: &mut dyn Witness,
+    ) -> Result<T, End> {
+        tokio::pin!(work);
         let mut length = 0;
         let mut reads = !self.body.is_end_stream();
         loop {
@@ -82,6 +84,7 @@ impl Caller {
                 GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => {
                     return Err(End::Cancelled { deadline: false });
                 }
+                done = &mut work => return Ok(done),
                 piece = self.body.data(), if reads && length < AHEAD_MAX => match piece {
                     Some(Ok(piece)) => {
                         witness.request(&piece);
@@ -92,20 +95,7 @@ impl Caller {
                     Some(Err(_)) => return Err(End::Cancelled { deadline: false }),
                     None => reads = false,
                 },
-                () = &mut sleep => return Ok(()),
             }
-        }
-    }
-
-    /// Runs `work`, unless the caller gives up first.
-    ///
-    /// # Errors
-    /// How the call ended then.
-    async fn while_waiting<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
-        tokio::select! {
-            biased;
-            GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => Err(End::Cancelled { deadline: false }),
-            done = work => Ok(done),
         }
     }
 
@@ -161,7 +151,7 @@ impl Caller {
         witness: &mut dyn Witness,
         swallow: bool,
     ) -> End {
-        let sender = match self.while_waiting(upstream.ready()).await {
+        let sender = match self.hold(upstream.ready(), witness).await {
             Err(end) => return end,
             Ok(Ok(sender)) => sender,
             Ok(Err(error)) => {

@@ -228,7 +228,7 @@ impl Relay {
 
     async fn fate(&self, caller: &mut Caller, plan: Plan, witness: &mut dyn Witness) -> End {
         if let Some(delay) = plan.delay
-            && let Err(end) = caller.hold(delay, witness).await
+            && let Err(end) = caller.hold(tokio::time::sleep(delay), witness).await
         {
             return end;
         }

@@ -61,6 +61,8 @@ pub struct Comparison<'a> {
     names: &'a mut Names,
     rules: &'a Rules,
     found: Vec<Difference>,
+    /// Whether what is walked is not compared; names are learned all the same.
+    muted: bool,
 }
 
 /// The differences of `now` from `recorded`, two replies of the type `of` in canonical JSON.
@@ -75,6 +77,7 @@ pub fn compare(
         names,
         rules,
         found: Vec::new(),
+        muted: false,
     };
     match (recorded, now) {
         ([recorded], [now]) => comparison.message(of, recorded, now, ""),
@@ -84,7 +87,18 @@ pub fn compare(
 }
 
 impl Comparison<'_> {
+    /// Walks on below `at`, without a difference where that is not compared.
+    fn below(&mut self, at: &str, walk: impl FnOnce(&mut Self)) {
+        let before = self.muted;
+        self.muted |= self.rules.ignores(at);
+        walk(self);
+        self.muted = before;
+    }
+
     fn differ(&mut self, at: &str, recorded: &Json, now: &Json) {
+        if self.muted {
+            return;
+        }
         self.found.push(Difference {
             at: at.to_owned(),
             recorded: recorded.clone(),
@@ -112,18 +126,18 @@ impl Comparison<'_> {
                 "" => name.to_owned(),
                 _ => format!("{at}.{name}"),
             };
-            if self.rules.ignores(&at) || (MEASURED.contains(&of.name) && name != UNIT) {
+            if MEASURED.contains(&of.name) && name != UNIT {
                 continue;
             }
             let (old, new) = (
                 old.get(key).unwrap_or(&Json::Null),
                 new.get(key).unwrap_or(&Json::Null),
             );
-            match field {
-                Some(field) => self.field(field, old, new, &at),
-                None if old != new => self.differ(&at, old, new),
+            self.below(&at, |this| match field {
+                Some(field) => this.field(field, old, new, &at),
+                None if old != new => this.differ(&at, old, new),
                 None => {}
-            }
+            });
         }
     }
 
@@ -137,14 +151,13 @@ impl Comparison<'_> {
             (Json::Object(old), Json::Object(new)) if field.cardinality == Cardinality::Map => {
                 for key in union(old, new) {
                     let at = format!("{at}.{key}");
-                    if self.rules.ignores(&at) {
-                        continue;
-                    }
                     let (old, new) = (
                         old.get(key).unwrap_or(&Json::Null),
                         new.get(key).unwrap_or(&Json::Null),
                     );
-                    self.text(Place::Context(field.name, key), old, new, &at);
+                    self.below(&at, |this| {
+                        this.text(Place::Context(field.name, key), old, new, &at)
+                    });
                 }
             }
             (Json::Array(old), Json::Array(new)) => match of {

@@ -54,7 +54,7 @@ fn main() {
         ("lines for people, to /dev/null", vec![]),
         ("-o json, to /dev/null", vec!["-o", "json"]),
     ] {
-        let proxy = Proxy::start(folder.path(), &driver, &flags);
+        let proxy = Proxy::start(folder.path(), &driver, &flags, &[]);
         // In turn, so that both meet the same moment of the machine.
         let runtime = runtime();
         let (mut near, mut far) = (Vec::new(), Vec::new());
@@ -66,6 +66,10 @@ fn main() {
         let mut added: Vec<f64> = pairs.collect();
         added.sort_by(f64::total_cmp);
         let added = added[added.len() / 2];
+        drop(proxy);
+        // One core, and always the same one.
+        let pinned = ["taskset", "-c", "0"];
+        let proxy = Proxy::start(folder.path(), &driver, &flags, &pinned);
         let before = proxy.cpu();
         let started = Instant::now();
         runtime.block_on(many(&proxy.socket));
@@ -89,11 +93,13 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(folder: &Path, driver: &Path, flags: &[&str]) -> Self {
+    /// A proxy, run by another command where one is given.
+    fn start(folder: &Path, driver: &Path, flags: &[&str], runner: &[&str]) -> Self {
         let socket = folder.join("p.sock");
-        // One core, and always the same one.
-        let child = Command::new("taskset")
-            .args(["-c", "0", BINARY, "proxy", "--listen"])
+        let words: Vec<&str> = runner.iter().copied().chain([BINARY]).collect();
+        let child = Command::new(words[0])
+            .args(&words[1..])
+            .args(["proxy", "--listen"])
             .arg(format!("unix:{}", socket.display()))
             .arg("--to")
             .arg(driver)

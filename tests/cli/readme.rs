@@ -10,10 +10,10 @@ fn readme() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The commands of the recorded session, with the lines that each printed.
-fn session() -> Vec<(String, Vec<String>)> {
+/// The commands of the session that is recorded under a heading, with the lines that each printed.
+fn session(heading: &str) -> Vec<(String, Vec<String>)> {
     let text = readme();
-    let section = text.split("## Five minutes").nth(1).unwrap();
+    let section = text.split(heading).nth(1).unwrap();
     let block = section.split("```console\n").nth(1).unwrap();
     let block = block.split("```").next().unwrap();
     let mut session: Vec<(String, Vec<String>)> = Vec::new();
@@ -32,7 +32,7 @@ fn stable(line: &str) -> Vec<String> {
     let varies = |word: &str| {
         word.chars().any(|letter| letter.is_ascii_digit())
             && !word.starts_with("1Gi")
-            && !word.contains("pvc-1")
+            && (!word.contains("pvc-1") || word.contains('#'))
     };
     let words = line.split_whitespace().filter(|word| !varies(word));
     words.map(str::to_owned).collect()
@@ -40,10 +40,19 @@ fn stable(line: &str) -> Vec<String> {
 
 #[test]
 fn the_five_minutes_run_as_recorded() {
+    runs_as_recorded("## Five minutes");
+}
+
+#[test]
+fn the_conversation_is_seen_as_recorded() {
+    runs_as_recorded("## Look inside the conversation");
+}
+
+fn runs_as_recorded(heading: &str) {
     let csi = Csi::new();
     let home = csi.home();
     let binary = Path::new(env!("CARGO_BIN_EXE_csi")).parent().unwrap();
-    let session = session();
+    let session = session(heading);
     assert!(session.len() > 10);
     let mut script = String::new();
     for (command, _) in &session {
@@ -59,6 +68,7 @@ fn the_five_minutes_run_as_recorded() {
         .env("HOME", home)
         .env("TMPDIR", home)
         .env("PATH", format!("{}:/usr/bin:/bin", binary.display()))
+        .current_dir(home)
         .output()
         .unwrap();
     let text = String::from_utf8(run.stdout).unwrap();

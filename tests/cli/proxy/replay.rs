@@ -41,7 +41,9 @@ fn a_whole_lifecycle_through_the_proxy_is_the_same_on_a_fresh_driver() {
     let copy = csi.file("r.jsonl", &text);
     let replayed = csi.run(&format!("replay {}", copy.display())).succeeds();
     assert!(
-        replayed.stdout.contains(" 0 different; 2 values"),
+        replayed
+            .stdout
+            .contains(" 0 different; taken over from the driver: 2\n"),
         "{replayed}"
     );
     assert!(!replayed.stdout.contains("not compared"), "{replayed}");
@@ -147,6 +149,16 @@ fn names_are_taken_over_and_differences_named() {
     let first: Json = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
     assert_eq!(first["outcome"], "different");
     assert_eq!(first["differences"][0]["now"], "2147483648");
+    // What is not compared is learned all the same.
+    new.on(
+        "DeleteVolume",
+        Reply::error(Code::NotFound, "no volume volume-new"),
+    );
+    replay("--ignore volume --ignore entries --messages").succeeds();
+    assert_eq!(
+        new.requests().pop().unwrap().json()["volumeId"],
+        "volume-new"
+    );
     replay("--ignore nonsense")
         .exits(2)
         .says("no reply of CSI has a field \"nonsense\"");

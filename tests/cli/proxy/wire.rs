@@ -23,7 +23,7 @@ pub struct Stranger {
 #[derive(Debug)]
 pub enum Seen {
     /// A call's head.
-    Head(http::request::Parts),
+    Head(Box<http::request::Parts>),
     /// The caller has given up.
     Reset(Reason),
 }
@@ -107,7 +107,7 @@ fn reply(entries: &[(&'static str, &'static str)]) -> Response<()> {
 async fn call(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, seen: Sender<Seen>) {
     let (head, mut body) = request.into_parts();
     let name = head.uri.path().rsplit('/').next().unwrap().to_owned();
-    seen.send(Seen::Head(head)).unwrap();
+    seen.send(Seen::Head(Box::new(head))).unwrap();
     match name.as_str() {
         "Echo" => {
             let head = reply(&[
