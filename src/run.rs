@@ -413,6 +413,10 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         globals,
         "a proxy shows lines for people, or JSON with -o json",
     )?;
+    if !globals.metadata().is_empty() || globals.wait.is_some() {
+        let problem = "--metadata and --wait have no meaning here: a proxy adds nothing to calls, and a driver may come later";
+        return Err(Error::usage(problem));
+    }
     let driver = match (&flags.take_over, &flags.to) {
         (Some(socket), _) => {
             let aside = proxy::aside(socket).map_err(|error| Error::usage(error.to_string()))?;

@@ -2,10 +2,10 @@
 
 use super::carry::Witness;
 use super::display::{Display, Event, Mark};
-use crate::grpc::framing::{Message, Messages};
+use crate::grpc::framing::Messages;
 use crate::output::lines::Lines;
 use crate::recording::Recorder;
-use crate::recording::call::{Call, End, metadata};
+use crate::recording::call::{Call, End, metadata, secrets_in};
 use bytes::Bytes;
 use csi_proto::schema::{Method, method_by_path};
 use http::HeaderMap;
@@ -162,12 +162,8 @@ impl Witness for Option<Entry<'_>> {
             return;
         }
         let all = &entry.requests.complete;
+        entry.secrets = secrets_in(entry.mark.method, all);
         for message in &all[all.len() - count..] {
-            if let (Message::Plain(bytes), Some(method)) = (message, entry.mark.method) {
-                entry
-                    .secrets
-                    .extend(csi_proto::value::secret_values(method.request, bytes));
-            }
             entry.journal.show(Event::Request {
                 mark: now(&entry.mark),
                 message: message.clone(),

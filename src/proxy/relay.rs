@@ -23,6 +23,12 @@ use tokio::sync::{Notify, watch};
 /// How long connections may take to send the last answers and close.
 const FLUSH: Duration = Duration::from_millis(500);
 
+/// How long a request may take to come in whose call is failed on purpose.
+const HEARD: Duration = Duration::from_millis(100);
+
+/// How long a look at a driver may take: one that hangs is not gone.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// How often a socket that was taken over is looked at.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
@@ -137,8 +143,10 @@ impl Relay {
         let gone = match listener {
             // The connection is kept, so that the driver's end is seen before the next call.
             Some(_) => matches!(
-                self.upstream.ready().await,
-                Err(EndpointError::NoSocket { .. } | EndpointError::Refused { .. })
+                tokio::time::timeout(LOOK, self.upstream.ready()).await,
+                Ok(Err(
+                    EndpointError::NoSocket { .. } | EndpointError::Refused { .. }
+                ))
             ),
             None => true,
         };
@@ -234,7 +242,9 @@ impl Relay {
         }
         match plan.end {
             Some(PlannedEnd::Fail(code)) => {
-                if let Err(end) = caller.hear(witness).await {
+                // For the log; a caller that sends a stream may wait for the answer before it goes on.
+                let heard = tokio::time::timeout(HEARD, caller.hear(witness)).await;
+                if let Ok(Err(end)) = heard {
                     return end;
                 }
                 let status = Status::new(code, "failed on purpose by csi proxy");

@@ -75,28 +75,33 @@ pub enum End {
 impl Call {
     /// What the requests hold that must not be seen wherever it occurs.
     pub fn secrets(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        let Some(method) = self.method else {
-            return all;
-        };
-        for message in &self.requests {
-            if let Message::Plain(bytes) = message {
-                all.extend(secret_values(method.request, bytes));
-            }
-        }
-        // The kubelet's tokens are JSON around what is secret by itself.
-        let inner: Vec<String> = all
-            .iter()
-            .filter_map(|text| serde_json::from_str(text).ok())
-            .flat_map(|json: serde_json::Value| tokens(&json))
-            .collect();
-        all.extend(inner);
-        all.retain(|secret| secret.len() >= SECRET_MIN);
-        // A secret that begins with another one is masked as a whole.
-        all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        all.dedup();
-        all
+        secrets_in(self.method, &self.requests)
     }
+}
+
+/// What requests hold that must not be seen wherever it occurs.
+pub fn secrets_in(method: Option<&'static Method>, requests: &[Message]) -> Vec<String> {
+    let mut all = Vec::new();
+    let Some(method) = method else {
+        return all;
+    };
+    for message in requests {
+        if let Message::Plain(bytes) = message {
+            all.extend(secret_values(method.request, bytes));
+        }
+    }
+    // The kubelet's tokens are JSON around what is secret by itself.
+    let inner: Vec<String> = all
+        .iter()
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .flat_map(|json: serde_json::Value| tokens(&json))
+        .collect();
+    all.extend(inner);
+    all.retain(|secret| secret.len() >= SECRET_MIN);
+    // A secret that begins with another one is masked as a whole.
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    all.dedup();
+    all
 }
 
 fn tokens(json: &serde_json::Value) -> Vec<String> {

@@ -11,6 +11,7 @@ use crate::status_details;
 use csi_proto::schema;
 use csi_proto::value::{MASK, Secrets, TimestampText, Value, decode};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value as Json;
 use std::borrow::Cow;
 
 /// A call, to be written as a line.
@@ -23,29 +24,37 @@ impl Line<'_> {
     /// Never by what the call holds: what is not a message is said to be none.
     pub fn bytes(&self) -> Result<Vec<u8>, OutputError> {
         let mut line = Vec::with_capacity(512);
-        json::line(self, &mut line)?;
-        Ok(masked(line, &self.0.secrets()))
+        let secrets = self.0.secrets();
+        if secrets.is_empty() {
+            json::line(self, &mut line)?;
+            return Ok(line);
+        }
+        let mut call = serde_json::to_value(self).map_err(OutputError::Json)?;
+        // What the driver says may repeat them. A code is the driver's too, but a word of gRPC's own.
+        for answer in ["/reply", "/replies", "/status/message", "/status/details"] {
+            if let Some(answer) = call.pointer_mut(answer) {
+                mask(answer, &secrets);
+            }
+        }
+        json::line(&call, &mut line)?;
+        Ok(line)
     }
 }
 
-/// `line` with every secret masked that the driver has repeated.
-fn masked(line: Vec<u8>, secrets: &[String]) -> Vec<u8> {
-    if secrets.is_empty() {
-        return line;
-    }
-    let mut text = String::from_utf8_lossy(&line).into_owned();
-    for secret in secrets {
-        let mut quoted = Vec::new();
-        if json::line(secret, &mut quoted).is_err() {
-            continue;
+/// Masks every secret in the texts of `json`.
+fn mask(json: &mut Json, secrets: &[String]) {
+    match json {
+        Json::String(text) => {
+            for secret in secrets {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret.as_str(), MASK);
+                }
+            }
         }
-        let quoted = String::from_utf8_lossy(&quoted);
-        let escaped = quoted.trim_end().trim_matches('"');
-        if text.contains(escaped) {
-            text = text.replace(escaped, MASK);
-        }
+        Json::Array(list) => list.iter_mut().for_each(|one| mask(one, secrets)),
+        Json::Object(members) => members.values_mut().for_each(|one| mask(one, secrets)),
+        _ => {}
     }
-    text.into_bytes()
 }
 
 impl Serialize for Line<'_> {
@@ -241,4 +250,44 @@ pub fn code_text(code: i32) -> Cow<'static, str> {
         .ok()
         .and_then(|code| CODE_NAMES.get(code));
     name.map_or_else(|| code.to_string().into(), |name| (*name).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::schema::method_by_name;
+    use csi_proto::v1::CreateVolumeRequest;
+    use prost::Message as _;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_secret_that_is_a_common_word_spoils_no_line() {
+        let request = CreateVolumeRequest {
+            name: "status of call 1".to_owned(),
+            secrets: [("a", "status"), ("b", "UNAVAILABLE"), ("c", "code")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..Default::default()
+        };
+        let call = Call {
+            number: 1,
+            began: SystemTime::UNIX_EPOCH,
+            at: Duration::ZERO,
+            path: "/csi.v1.Controller/CreateVolume".to_owned(),
+            method: method_by_name("CreateVolume"),
+            metadata: [Vec::new(), Vec::new()],
+            requests: vec![Message::Plain(request.encode_to_vec().into())],
+            replies: Vec::new(),
+            end: End::Status(Status::new(tonic::Code::Unavailable, "bad status")),
+            took: Duration::ZERO,
+            injected: None,
+            sent: true,
+        };
+        let line: Json =
+            serde_json::from_slice(&Line(&call).bytes().expect("a line")).expect("JSON");
+        assert_eq!(line["status"]["code"], "UNAVAILABLE");
+        assert_eq!(line["status"]["message"], format!("bad {MASK}"));
+        assert_eq!(line["request"]["name"], "status of call 1");
+        assert_eq!(line["request"]["secrets"]["a"], MASK);
+    }
 }

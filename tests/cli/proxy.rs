@@ -289,7 +289,8 @@ async fn answers_of_nothing_but_trailers_pass() {
     for socket in [&stranger.socket(), &proxy.socket] {
         let mut sender = wire::connect(socket).await;
         let (response, mut up) = wire::call_of(&mut sender, "/own.v1.S/Only");
-        wire::send(&mut up, wire::frame(b""), true).await;
+        // The answer may be there before the request is sent.
+        let _ = up.send_data(wire::frame(b""), true);
         let (head, body) = response.await.unwrap().into_parts();
         assert!(body.is_end_stream(), "the first frame is the last");
         heads.push((head.status, head.headers));
