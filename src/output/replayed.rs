@@ -1,5 +1,6 @@
 //! What came of the calls of a recording, one after the other: lines for people, one JSON object a call for scripts.
 
+use super::OutputError;
 use super::json as careful;
 use super::text::escaped;
 use serde_json::{Value as Json, json};
@@ -146,8 +147,11 @@ impl<W: Write> Printer<W> {
     }
 
     fn line(&mut self, line: &Json) -> io::Result<()> {
-        careful::line(line, &mut self.out).map_err(io::Error::other)?;
-        self.out.flush()
+        match careful::line(line, &mut self.out) {
+            Err(OutputError::Io(error)) => Err(error),
+            Err(error) => Err(io::Error::other(error)),
+            Ok(()) => self.out.flush(),
+        }
     }
 }
 

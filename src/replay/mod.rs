@@ -132,9 +132,7 @@ impl<'a, W: Write> Replay<'a, W> {
             self.next(&mut running, &mut ends).await?;
         }
         self.count.taken_over = self.names.count();
-        self.printer
-            .end(self.count)
-            .map_err(|error| unwritable(&error))?;
+        written(self.printer.end(self.count))?;
         match self.count.different {
             0 => Ok(()),
             1 => Err(Error::local(
@@ -361,14 +359,18 @@ impl<'a, W: Write> Replay<'a, W> {
             took,
             verdict,
         };
-        self.printer
-            .call(&replayed)
-            .map_err(|error| unwritable(&error))
+        written(self.printer.call(&replayed))
     }
 }
 
-fn unwritable(error: &io::Error) -> Error {
-    Error::because("stdout cannot be written", error)
+/// A reader who went away is no error: the calls go on.
+fn written(result: io::Result<()>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::because("stdout cannot be written", &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn ask(index: usize, session: &Session, method: &'static Method, request: Bytes) -> Answer {
