@@ -11,6 +11,8 @@ use crate::call_log::Log;
 use crate::completion::Shell;
 use crate::lifecycle::LifecycleFlags;
 use crate::output::{self, Format};
+use crate::proxy::ProxyFlags;
+use crate::replay::ReplayFlags;
 use crate::rpc::{GROUPS, Group, Rpc};
 use crate::sanity::flags::SanityFlags;
 use crate::shell::ShellFlags;
@@ -159,8 +161,10 @@ pub enum Task {
     Bench(Box<Bench>),
     /// `csi sanity`.
     Sanity(Box<SanityFlags>),
-    /// `csi proxy --stdio SOCKET`.
-    Relay(String),
+    /// `csi proxy`.
+    Proxy(Box<ProxyFlags>),
+    /// `csi replay`.
+    Replay(ReplayFlags),
     /// `csi completions SHELL`.
     Completions(Shell),
     /// `csi shell`.
@@ -307,7 +311,8 @@ impl Globals {
         }
     }
 
-    fn verbosity(&self) -> u8 {
+    /// How much more is wanted on stderr.
+    pub fn verbosity(&self) -> u8 {
         let level = match self.csc.log_level {
             Some(LogLevel::Debug) => 2,
             Some(LogLevel::Info) => 1,
@@ -378,12 +383,29 @@ pub fn command(name: &'static str) -> Command {
     )
     .subcommand(
         Command::new("proxy")
-            .about("Carry a connection between stdin and stdout and a driver's socket")
+            .about("Stand between an orchestrator and a driver, and show, record or disturb their calls")
             .after_help(
-                "Examples:\n  csi proxy --stdio /csi/csi.sock\n  \
+                "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded.\n\n\
+                 Examples:\n  \
+                 csi proxy --take-over /csi/csi.sock\n  \
+                 csi proxy --listen unix:///csi/csi.sock --to tcp://127.0.0.1:10000 --record calls.jsonl\n  \
+                 csi proxy --listen unix:///run/p.sock --to embedded: --fail create-volume=UNAVAILABLE:2 --delay node/publish=5s\n  \
                  csi -e 'exec:kubectl exec -i csi-nfs-node-x7k2p -c nfs -- csi proxy --stdio /csi/csi.sock' node get-info",
             )
-            .defer(described::<RelayFlags>),
+            .defer(described::<ProxyFlags>),
+    )
+    .subcommand(
+        Command::new("replay")
+            .about("Send the calls of a recording to another driver, and show what that answers otherwise")
+            .after_help(
+                "Ids and other names that a driver chooses by itself are taken over from the new replies. Times, usage and\n\
+                 free space are not compared. Exits with 1 when a call was answered otherwise.\n\n\
+                 Examples:\n  \
+                 csi -e unix:///csi/csi.sock replay calls.jsonl\n  \
+                 csi -e embedded: replay calls.jsonl --ignore vendor_version --map-path /var/lib/kubelet=/tmp/kubelet\n  \
+                 csi -e tcp://127.0.0.1:10000 replay calls.jsonl --timing --speed 2 --secrets-file secrets.json -o json",
+            )
+            .defer(described::<ReplayFlags>),
     )
     .subcommand(
         Command::new("shell")
@@ -421,13 +443,6 @@ fn described<T: Args>(command: Command) -> Command {
 }
 
 #[derive(Args)]
-struct RelayFlags {
-    /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
-    #[arg(long, value_name = "SOCKET", required = true)]
-    stdio: String,
-}
-
-#[derive(Args)]
 struct CompletionFlags {
     /// The shell
     #[arg(value_enum)]
@@ -461,8 +476,9 @@ pub fn task(matches: &ArgMatches) -> Result<Task, clap::Error> {
             return SanityFlags::from_arg_matches(inner).map(|flags| Task::Sanity(Box::new(flags)));
         }
         "proxy" => {
-            return RelayFlags::from_arg_matches(inner).map(|flags| Task::Relay(flags.stdio));
+            return ProxyFlags::from_arg_matches(inner).map(|flags| Task::Proxy(Box::new(flags)));
         }
+        "replay" => return ReplayFlags::from_arg_matches(inner).map(Task::Replay),
         "shell" => return ShellFlags::from_arg_matches(inner).map(Task::Shell),
         "completions" => {
             return CompletionFlags::from_arg_matches(inner)

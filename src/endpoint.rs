@@ -15,7 +15,7 @@ mod state;
 mod tls;
 mod watched;
 
-pub use connect::ConnectOptions;
+pub use connect::{ByteStream, ConnectOptions, Connector};
 pub use error::{EndpointError, ExecOutcome, LastWords};
 pub use handshake::HandshakeError;
 pub use tls::TlsOptions;
@@ -129,6 +129,11 @@ impl Endpoint {
             Target::Exec(_) => EndpointKind::Exec,
             Target::Embedded(_) => EndpointKind::Embedded,
         }
+    }
+
+    /// Whether both name the same place, however they are written.
+    pub fn names_the_same(&self, other: &Self) -> bool {
+        self.target == other.target
     }
 
     /// What requests name as their `:authority`: the host with its port, or `localhost` where there is no host, because

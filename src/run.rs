@@ -9,13 +9,17 @@ use crate::endpoint::{ConnectOptions, Endpoint, EndpointKind, TlsOptions};
 use crate::error::{Error, Style};
 use crate::interrupt::{self, Signals, asked_to_stop};
 use crate::lifecycle::{self, Driver, Lifecycle, LifecycleFlags};
+use crate::output::replayed::Printer;
 use crate::output::steps::Steps;
 use crate::output::{self, Format, Reply};
 use crate::proxy::stdio::RelayError;
+use crate::proxy::{ListenError, Proxy, ProxyError, ProxyFlags, Show};
+use crate::recording::{ReadError, Recording};
+use crate::replay::{Replay, ReplayFlags};
 use crate::rpc::flags::{Context, RequestError, RequestFlags};
 use crate::rpc::{Group, Rpc};
 use crate::session::Session;
-use crate::{bench, completion, proxy, sanity, shell, wait};
+use crate::{bench, completion, proxy, replay, sanity, shell, wait};
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::v1::VolumeCapability;
 use std::future::Future;
@@ -95,10 +99,14 @@ pub fn dispatch(task: Task, globals: &Globals, ground: &Ground) -> Result<(), Er
                 script.map_err(|error| Error::because("the script cannot be made", &error))?;
             print(&script)
         }
-        Task::Relay(_) | Task::Shell(_) if ground.in_shell => Err(Error::usage(
+        Task::Proxy(_) | Task::Shell(_) if ground.in_shell => Err(Error::usage(
             "the shell has the terminal: this command is for outside of it",
         )),
-        Task::Relay(socket) => relay(&socket, globals, ground),
+        Task::Proxy(flags) => match &flags.stdio {
+            Some(socket) => relay(socket, globals, ground),
+            None => proxy(&flags, globals),
+        },
+        Task::Replay(flags) => replay(&flags, globals, ground),
         Task::Shell(_) | Task::Call { .. } => Err(Error::local("not a task of its own")),
     }
 }
@@ -424,6 +432,118 @@ fn relay(socket: &str, globals: &Globals, ground: &Ground) -> Result<(), Error> 
             error => Error::because("the connection ended", &error),
         })
     })
+}
+
+fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
+    let json = json_or_lines(
+        globals,
+        "a proxy shows lines for people, or JSON with -o json",
+    )?;
+    if !globals.metadata().is_empty() || globals.wait.is_some() {
+        let problem = "--metadata and --wait have no meaning here: a proxy adds nothing to calls, and a driver may come later";
+        return Err(Error::usage(problem));
+    }
+    let driver = match (&flags.take_over, &flags.to) {
+        (Some(socket), _) => {
+            let aside = proxy::aside(socket).map_err(|error| Error::usage(error.to_string()))?;
+            Endpoint::parse(&aside).map_err(|error| Error::usage(error.to_string()))?
+        }
+        (None, Some(text)) => {
+            Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?
+        }
+        (None, None) => endpoint(globals)?,
+    };
+    let show = Show {
+        json,
+        metadata: globals.verbosity() > 0,
+    };
+    // The socket must not stay behind, whenever the second signal comes.
+    interrupt::second_signal_kills()
+        .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let proxy = Proxy::start(flags, &driver, &connect_options(globals), show)
+            .map_err(|error| proxy_error(&driver, error))?;
+        eprintln!("note: calls to {} go to {driver}", proxy.place);
+        if proxy.is_public {
+            eprintln!("note: everybody who reaches this port commands the driver");
+        }
+        proxy.serve(signals.next()).await;
+        driver.settled().await;
+        Ok::<_, Error>(())
+    })?;
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn replay(flags: &ReplayFlags, globals: &Globals, ground: &Ground) -> Result<(), Error> {
+    let json = json_or_lines(
+        globals,
+        "a replay shows a line a call, or JSON with -o json",
+    )?;
+    if flags.file.to_str() == Some("-") && flags.secrets_file.as_deref() == Some("-") {
+        let problem = "the recording and --secrets-file cannot both be read from stdin";
+        return Err(Error::usage(problem));
+    }
+    let endpoint = endpoint(globals)?;
+    let recording = Recording::read(&flags.file).map_err(|error| match &error {
+        ReadError::Io { cause, .. } => Error::usage(error.to_string()).caused_by(cause),
+        _ => Error::usage(error.to_string()),
+    })?;
+    if recording.is_cut {
+        replay::note("the last call of the recording is cut off and left out");
+    }
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(ground.secrets_file.as_deref());
+    let secrets = secrets(secrets_file, &[])?;
+    if !ground.in_shell {
+        private_mounts(&endpoint)?;
+    }
+    let printer = Printer::new(output::stdout(), json);
+    block_on(ground, async {
+        let session = session(&endpoint, globals).await?;
+        let (secrets, log) = (secrets.reveal(), globals.log());
+        let replay = Replay::new(flags, &recording, session, &endpoint, secrets, log, printer);
+        let replayed = replay.run().await;
+        endpoint.settled().await;
+        replayed
+    })
+}
+
+/// Whether a command that prints no replies is to print JSON.
+fn json_or_lines(globals: &Globals, has: &str) -> Result<bool, Error> {
+    let output = globals.output(false);
+    if !output.columns.is_empty() || output.sort_by.is_some() {
+        return Err(Error::usage(format!(
+            "--columns and --sort-by have no meaning here: {has}"
+        )));
+    }
+    match output.format {
+        Format::Table => Ok(false),
+        Format::Json | Format::Jsonl => Ok(true),
+        _ => Err(Error::usage(format!(
+            "this format has no meaning here: {has}"
+        ))),
+    }
+}
+
+fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {
+    match error {
+        ProxyError::Endpoint(error) => Error::connection(driver, &error),
+        ProxyError::Listen(ListenError::Syntax { .. }) | ProxyError::Circle(_) => {
+            Error::usage(error.to_string())
+        }
+        error => {
+            let message = error.to_string();
+            match std::error::Error::source(&error) {
+                Some(cause) => Error::because(message, cause),
+                None => Error::local(message),
+            }
+        }
+    }
 }
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the

@@ -16,7 +16,7 @@ use thiserror::Error;
 pub const MASK: &str = "***stripped***";
 
 /// Keys whose values are secret in whatever map they stand: tokens that the kubelet puts into the volume context.
-const SECRET_MAP_KEYS: [&str; 1] = ["csi.storage.k8s.io/serviceAccount.tokens"];
+pub const SECRET_MAP_KEYS: [&str; 1] = ["csi.storage.k8s.io/serviceAccount.tokens"];
 
 /// What becomes of fields that are marked `csi_secret`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +148,37 @@ pub fn fits(field: &Field, raw: Raw<'_>) -> bool {
         Raw::Bytes(_) => !number,
         Raw::Fixed32(_) | Raw::Fixed64(_) => false,
     }
+}
+
+/// The values in `bytes`, which are a `message`, that must not be seen: those of secret fields, and the kubelet's tokens.
+/// Whoever shows what a driver says can look for them there. Bytes that are no such message have none.
+pub fn secret_values(message: &'static Message, bytes: &[u8]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, raw) in wire::fields(bytes).map_while(Result::ok) {
+        let field = message.fields.iter().find(|field| field.number == number);
+        let (Some(field), Raw::Bytes(content)) = (field, raw) else {
+            continue;
+        };
+        match (field.cardinality, field.kind) {
+            (Cardinality::Map, _) => {
+                let (mut key, mut value) = (&[][..], &[][..]);
+                for (number, raw) in wire::fields(content).map_while(Result::ok) {
+                    match (number, raw) {
+                        (1, Raw::Bytes(bytes)) => key = bytes,
+                        (2, Raw::Bytes(bytes)) => value = bytes,
+                        _ => {}
+                    }
+                }
+                if field.secret || SECRET_MAP_KEYS.iter().any(|known| known.as_bytes() == key) {
+                    found.push(String::from_utf8_lossy(value).into_owned());
+                }
+            }
+            (_, Kind::Message(of)) => found.extend(secret_values(of, content)),
+            _ if field.secret => found.push(String::from_utf8_lossy(content).into_owned()),
+            _ => {}
+        }
+    }
+    found
 }
 
 struct Walk {

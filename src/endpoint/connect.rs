@@ -97,10 +97,18 @@ impl Endpoint {
         let stream = connector.open(Greeting::Ignored).await?;
         Ok(Box::new(stream))
     }
+
+    /// What opens connections for a caller that speaks HTTP/2 by itself.
+    ///
+    /// # Errors
+    /// When the options cannot be used for this endpoint.
+    pub fn connector(&self, options: &ConnectOptions) -> Result<Connector, EndpointError> {
+        Connector::new(self, options)
+    }
 }
 
 /// Opens connections to one endpoint.
-struct Connector {
+pub struct Connector {
     endpoint: Endpoint,
     timeout: Duration,
     tls: Option<Tls>,
@@ -124,8 +132,21 @@ impl Connector {
         })
     }
 
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// One connection, over which gRPC is to be spoken: what else answers is found in [`Endpoint::last_error`].
+    ///
+    /// # Errors
+    /// The typed reason why there is no connection.
+    pub async fn dial(&self) -> Result<Box<dyn ByteStream>, EndpointError> {
+        Ok(Box::new(self.open(Greeting::Awaited).await?))
+    }
+
     /// The scheme and authority of requests.
-    fn origin(&self) -> (&'static str, String) {
+    pub fn origin(&self) -> (&'static str, String) {
         match &self.tls {
             None => ("http", self.endpoint.authority()),
             Some(tls) => {

@@ -4,10 +4,13 @@
 //! clap, or chooses exit codes.
 
 pub mod cell;
+pub mod colour;
 pub mod csc;
 pub mod json;
+pub mod lines;
 pub mod load;
 pub mod redirect;
+pub mod replayed;
 pub mod sanity;
 pub mod shell_word;
 pub mod steps;

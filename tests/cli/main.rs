@@ -11,6 +11,7 @@ mod golden;
 mod layers;
 mod lifecycle;
 mod misbehaving;
+mod proxy;
 mod readme;
 mod real_driver;
 mod reference_driver;

@@ -120,6 +120,12 @@ impl Terminal {
         plain(&state.bytes)
     }
 
+    /// Everything shown so far, with the sequences that colour it.
+    pub fn raw(&self) -> String {
+        let state = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&state.bytes).into_owned()
+    }
+
     /// Sends a signal to the program.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);

@@ -1,0 +1,118 @@
+//! The status of a gRPC call as it stands in trailers: read from what passes by, and written where the proxy itself
+//! answers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{alphabet, engine::DecodePaddingMode};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const CODE: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// gRPC sends base64 without padding and takes it with and without.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// How a call was answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The code's number: 0 to 16, or what the driver says beyond.
+    pub code: i32,
+    /// The message: untrusted text.
+    pub message: String,
+    /// An encoded `google.rpc.Status`, or nothing.
+    pub details: Vec<u8>,
+}
+
+impl Status {
+    /// A status of the proxy's own.
+    pub fn new(code: tonic::Code, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            details: Vec::new(),
+        }
+    }
+
+    /// The status in `trailers`, where there is one.
+    pub fn read(trailers: &HeaderMap) -> Option<Self> {
+        let code = trailers.get(CODE)?.to_str().ok()?.parse().ok()?;
+        let message = trailers.get(MESSAGE).map(HeaderValue::as_bytes);
+        let details = trailers.get(DETAILS).map(HeaderValue::as_bytes);
+        Some(Self {
+            code,
+            message: message.map(percent_decoded).unwrap_or_default(),
+            details: details
+                .and_then(|text| BASE64.decode(text).ok())
+                .unwrap_or_default(),
+        })
+    }
+
+    /// The trailers that say it.
+    pub fn trailers(&self) -> HeaderMap {
+        let mut trailers = HeaderMap::new();
+        trailers.insert(CODE, HeaderValue::from(self.code));
+        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.message)) {
+            trailers.insert(MESSAGE, message);
+        }
+        trailers
+    }
+}
+
+fn percent_decoded(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let escape = after.first_chunk::<2>().filter(|_| *first == b'%');
+        let byte =
+            escape.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// All but printable ASCII, and `%`, as `%XX`.
+fn percent_encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
+            _ => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for message in ["", "100 % größer\n", "%41", "a%"] {
+            let status = Status::new(tonic::Code::NotFound, message);
+            assert_eq!(Status::read(&status.trailers()), Some(status));
+        }
+    }
+
+    #[test]
+    fn details_come_with_and_without_padding_and_broken_escapes_stay() {
+        for encoded in ["AQI", "AQI="] {
+            let mut trailers = HeaderMap::new();
+            trailers.insert(CODE, HeaderValue::from_static("5"));
+            trailers.insert(MESSAGE, HeaderValue::from_static("50%, %zz and %C3%BC"));
+            trailers.insert(DETAILS, HeaderValue::from_static(encoded));
+            let status = Status::read(&trailers).expect("a status");
+            assert_eq!((status.code, &*status.message), (5, "50%, %zz and ü"));
+            assert_eq!(status.details, [1, 2]);
+        }
+        assert_eq!(Status::read(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! Lines that are made and written aside, in a thread of their own: whoever has something to show never waits for whoever
+//! reads it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How many items may wait for a reader that is slow.
+const WAITING_MAX: usize = 4096;
+
+/// How much is written at once.
+const BATCH: usize = 64 << 10;
+
+/// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
+/// cost more than the rest.
+const REST: Duration = Duration::from_millis(5);
+
+/// The way to the thread that writes. Dropping it writes what waits.
+pub struct Lines<T> {
+    sender: Option<SyncSender<T>>,
+    lost: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Lines<T> {
+    /// Starts a thread that puts each item into text by `format` and writes it to stdout. `format` is told how many items
+    /// before this one found no room.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub fn start(format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static) -> io::Result<Self> {
+        Self::start_on(io::stdout(), format)
+    }
+
+    fn start_on(
+        out: impl Write + Send + 'static,
+        format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&lost);
+        let thread = std::thread::Builder::new()
+            .name("lines".to_owned())
+            .spawn(move || write(&receiver, &counted, out, format))?;
+        Ok(Self {
+            sender: Some(sender),
+            lost,
+            thread: Some(thread),
+        })
+    }
+
+    /// Shows an item soon; not at all, when too many wait already.
+    pub fn show(&self, item: T) {
+        if let Some(sender) = &self.sender
+            && sender.try_send(item).is_err()
+        {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T> Lines<T> {
+    /// Whether everything that waits can be expected to be written: not when the reader has stopped reading.
+    fn is_read(&self) -> bool {
+        self.lost.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl<T> Drop for Lines<T> {
+    fn drop(&mut self) {
+        self.sender = None;
+        // A reader that lags so far behind may never read: the end of the process does not wait for it.
+        if self.is_read()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write<T>(
+    items: &Receiver<T>,
+    lost: &AtomicU64,
+    mut out: impl Write,
+    mut format: impl FnMut(&T, u64, &mut Vec<u8>),
+) {
+    let mut text = Vec::new();
+    while let Ok(first) = items.recv() {
+        text.clear();
+        format(&first, lost.swap(0, Ordering::Relaxed), &mut text);
+        while text.len() < BATCH
+            && let Ok(next) = items.try_recv()
+        {
+            format(&next, lost.swap(0, Ordering::Relaxed), &mut text);
+        }
+        // A reader that went away is no reason to end what is shown.
+        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+        std::thread::sleep(REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    fn number(item: &u32, lost: u64, out: &mut Vec<u8>) {
+        if lost > 0 {
+            out.extend(format!("{lost} lost\n").bytes());
+        }
+        out.extend(format!("{item}\n").bytes());
+    }
+
+    #[test]
+    fn all_is_written_in_order_before_the_end() {
+        let (writer, mut reader) = UnixStream::pair().expect("a pair");
+        let lines = Lines::start_on(writer, number).expect("a thread");
+        for item in 0..100 {
+            lines.show(item);
+        }
+        drop(lines);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("text");
+        let expected: String = (0..100).map(|item| format!("{item}\n")).collect();
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_holds_nobody_up_and_is_told_what_it_missed() {
+        let (writer, mut reader) = UnixStream::pair().expect("a pair");
+        let lines = Lines::start_on(writer, number).expect("a thread");
+        let mut shown = 0;
+        while lines.is_read() {
+            lines.show(shown);
+            shown += 1;
+        }
+        let (mut text, mut piece) = (Vec::new(), [0; 1 << 16]);
+        while !text.ends_with(b"4242424\n") {
+            lines.show(4_242_424);
+            let count = reader.read(&mut piece).expect("text");
+            text.extend_from_slice(&piece[..count]);
+        }
+        let text = String::from_utf8(text).expect("text");
+        assert!(text.contains(" lost\n"), "{text}");
+    }
+}

@@ -1,0 +1,370 @@
+//! Faults on purpose: which calls are delayed, failed or swallowed, and how often.
+//!
+//! Owns the syntax of `--delay`, `--fail`, `--drop` and `--drop-reply`, and the counting. Must not know how calls are
+//! carried.
+
+use crate::arguments::duration::{self, DurationError};
+use crate::error::{CODE_NAMES, code_name};
+use crate::rpc::GROUPS;
+use csi_proto::schema::Method;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+use thiserror::Error;
+use tonic::Code;
+
+/// The calls that a rule is for.
+#[derive(Clone, Debug)]
+enum Calls {
+    All,
+    Of(Vec<&'static Method>),
+    /// A gRPC path, also one that CSI does not have.
+    Path(String),
+}
+
+/// A rule, as one flag says it.
+#[derive(Clone, Debug)]
+pub struct Rule<T> {
+    calls: Calls,
+    /// How often it still holds; `None` for ever.
+    left: Option<u64>,
+    what: T,
+}
+
+/// A rule that cannot be understood.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum FaultError {
+    /// Not a method by any of its names.
+    #[error(
+        "{0:?} is no RPC of CSI: write its name (CreateVolume, create-volume, node/publish), a path such as /csi.v1.Node/NodePublishVolume, or * for all"
+    )]
+    Method(String),
+    /// The part after `=` is missing.
+    #[error(
+        "{0:?} has no status: write METHOD=CODE or METHOD=CODE:N, such as create-volume=UNAVAILABLE:2"
+    )]
+    NoCode(String),
+    /// Not a status code that is a failure.
+    #[error("{text:?} is no code of a failure: use a number from 1 to 16, or one of {}", CODE_NAMES[1..].join(", "))]
+    Code {
+        /// What was written.
+        text: String,
+    },
+    /// Not a number of calls.
+    #[error("{0:?} is no number of calls: write a whole number from 1 on")]
+    Count(String),
+    /// Not a duration.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+}
+
+/// `[METHOD=]DURATION`.
+///
+/// # Errors
+/// When the method or the duration is none.
+pub fn delay(text: &str) -> Result<Rule<Duration>, FaultError> {
+    let (calls, text) = match text.rsplit_once('=') {
+        Some((method, text)) => (Calls::parse(method)?, text),
+        None => (Calls::All, text),
+    };
+    Ok(Rule {
+        calls,
+        left: None,
+        what: duration::parse(text)?,
+    })
+}
+
+/// `METHOD=CODE[:N]`.
+///
+/// # Errors
+/// When the method, the code or the number is none.
+pub fn fail(text: &str) -> Result<Rule<Code>, FaultError> {
+    let no_code = || FaultError::NoCode(text.to_owned());
+    let (method, code) = text.rsplit_once('=').ok_or_else(no_code)?;
+    let calls = Calls::parse(method)?;
+    let (code, left) = counted(code)?;
+    Ok(Rule {
+        calls,
+        left,
+        what: parse_code(code)?,
+    })
+}
+
+/// `METHOD[:N]`.
+///
+/// # Errors
+/// When the method or the number is none.
+pub fn drop(text: &str) -> Result<Rule<()>, FaultError> {
+    let (method, left) = counted(text)?;
+    Ok(Rule {
+        calls: Calls::parse(method)?,
+        left,
+        what: (),
+    })
+}
+
+fn counted(text: &str) -> Result<(&str, Option<u64>), FaultError> {
+    let Some((before, number)) = text.rsplit_once(':') else {
+        return Ok((text, None));
+    };
+    match number.parse() {
+        Ok(count @ 1..) => Ok((before, Some(count))),
+        _ => Err(FaultError::Count(number.to_owned())),
+    }
+}
+
+fn parse_code(text: &str) -> Result<Code, FaultError> {
+    let number = match text.parse::<usize>() {
+        Ok(number) => Some(number),
+        Err(_) => CODE_NAMES
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(text)),
+    };
+    match number {
+        Some(number @ 1..17) => Ok(Code::from(i32::try_from(number).unwrap_or_default())),
+        _ => Err(FaultError::Code {
+            text: text.to_owned(),
+        }),
+    }
+}
+
+impl Calls {
+    fn parse(text: &str) -> Result<Self, FaultError> {
+        if text == "*" {
+            return Ok(Self::All);
+        }
+        if text.starts_with('/') && text.matches('/').count() == 2 {
+            return Ok(Self::Path(text.to_owned()));
+        }
+        let methods = methods_named(text);
+        match methods.is_empty() {
+            true => Err(FaultError::Method(text.to_owned())),
+            false => Ok(Self::Of(methods)),
+        }
+    }
+
+    fn include(&self, path: &str, method: Option<&'static Method>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(methods) => methods
+                .iter()
+                .any(|known| Some(known.path) == method.map(|method| method.path)),
+            Self::Path(known) => known == path,
+        }
+    }
+}
+
+/// The methods that have that name somewhere: a verb or its aliases, the RPC's name in either spelling; with the group or
+/// the service before it (`node/publish`, `Node/NodePublishVolume`) only those there.
+fn methods_named(text: &str) -> Vec<&'static Method> {
+    let (place, name) = text.rsplit_once(['/', ' ']).unwrap_or(("", text));
+    let mut found = Vec::new();
+    for group in GROUPS {
+        for rpc in group.rpcs {
+            let method = rpc.method;
+            let here = place.is_empty()
+                || group.name == place
+                || group.aliases.contains(&place)
+                || method.service == place;
+            let named = rpc.names.contains(&name)
+                || method.kebab_name == name
+                || method.name.eq_ignore_ascii_case(name);
+            if here && named {
+                found.push(method);
+            }
+        }
+    }
+    found
+}
+
+/// All rules.
+#[derive(Debug, Default)]
+pub struct Faults {
+    rules: Mutex<Rules>,
+    any: bool,
+}
+
+/// The rules of each flag, in the order of the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// `--delay`
+    pub delays: Vec<Rule<Duration>>,
+    /// `--fail`
+    pub failures: Vec<Rule<Code>>,
+    /// `--drop`
+    pub drops: Vec<Rule<()>>,
+    /// `--drop-reply`
+    pub dropped_replies: Vec<Rule<()>>,
+}
+
+/// What is done to one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// How long it is held back first.
+    pub delay: Option<Duration>,
+    /// What then comes instead of the driver's answer.
+    pub end: Option<PlannedEnd>,
+}
+
+/// How a call ends that is not simply answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedEnd {
+    /// With a status, without the driver.
+    Fail(Code),
+    /// Not at all: the driver never hears of it.
+    Drop,
+    /// Not at all, though the driver has answered.
+    DropReply,
+}
+
+impl Plan {
+    /// What was done, for the log; nothing where nothing was.
+    pub fn describe(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(delay) = self.delay {
+            parts.push(format!("delay {delay:?}"));
+        }
+        match self.end {
+            Some(PlannedEnd::Fail(code)) => parts.push(format!("fail {}", code_name(code))),
+            Some(PlannedEnd::Drop) => parts.push("drop".to_owned()),
+            Some(PlannedEnd::DropReply) => parts.push("drop-reply".to_owned()),
+            None => {}
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+impl Faults {
+    /// Faults by these rules.
+    pub fn new(rules: Rules) -> Self {
+        let any = !(rules.delays.is_empty()
+            && rules.failures.is_empty()
+            && rules.drops.is_empty()
+            && rules.dropped_replies.is_empty());
+        Self {
+            rules: Mutex::new(rules),
+            any,
+        }
+    }
+
+    /// What is done to a call that begins now. Of several rules of a flag, the first that still holds counts.
+    pub fn plan(&self, path: &str, method: Option<&'static Method>) -> Plan {
+        if !self.any {
+            return Plan::default();
+        }
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let delay = first(&mut rules.delays, path, method);
+        let end = None
+            .or_else(|| first(&mut rules.failures, path, method).map(PlannedEnd::Fail))
+            .or_else(|| first(&mut rules.drops, path, method).map(|()| PlannedEnd::Drop))
+            .or_else(|| {
+                first(&mut rules.dropped_replies, path, method).map(|()| PlannedEnd::DropReply)
+            });
+        Plan { delay, end }
+    }
+}
+
+fn first<T: Copy>(rules: &mut [Rule<T>], path: &str, method: Option<&'static Method>) -> Option<T> {
+    let rule = rules
+        .iter_mut()
+        .find(|rule| rule.left != Some(0) && rule.calls.include(path, method))?;
+    if let Some(left) = &mut rule.left {
+        *left -= 1;
+    }
+    Some(rule.what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::schema::method_by_name;
+
+    fn plan(faults: &Faults, name: &str) -> Plan {
+        let method = method_by_name(name);
+        faults.plan(method.map_or(name, |method| method.path), method)
+    }
+
+    #[test]
+    fn methods_go_by_all_their_names() {
+        let names = |text| -> Vec<&str> {
+            methods_named(text)
+                .iter()
+                .map(|method| method.name)
+                .collect()
+        };
+        for text in [
+            "CreateVolume",
+            "create-volume",
+            "controller/new",
+            "Controller/CreateVolume",
+            "controller create-volume",
+        ] {
+            assert_eq!(names(text), ["CreateVolume"], "{text}");
+        }
+        assert_eq!(
+            names("publish"),
+            ["ControllerPublishVolume", "NodePublishVolume"]
+        );
+        assert_eq!(names("n/publish"), ["NodePublishVolume"]);
+        assert_eq!(names("node-publish-volume"), ["NodePublishVolume"]);
+        assert_eq!(names("Nonsense"), [""; 0]);
+    }
+
+    #[test]
+    fn rules_count_down_and_the_first_that_holds_counts() {
+        let faults = Faults::new(Rules {
+            delays: vec![
+                delay("probe=2s").expect("a rule"),
+                delay("10ms").expect("a rule"),
+            ],
+            failures: vec![fail("CreateVolume=UNAVAILABLE:2").expect("a rule")],
+            drops: vec![drop("/own.v1.S/M:1").expect("a rule")],
+            dropped_replies: vec![drop("create-volume").expect("a rule")],
+        });
+        let short = Some(Duration::from_millis(10));
+        let ends: Vec<_> = (0..3).map(|_| plan(&faults, "CreateVolume").end).collect();
+        let failed = Some(PlannedEnd::Fail(Code::Unavailable));
+        assert_eq!(ends, [failed, failed, Some(PlannedEnd::DropReply)]);
+        assert_eq!(
+            plan(&faults, "Probe"),
+            Plan {
+                delay: Some(Duration::from_secs(2)),
+                end: None
+            }
+        );
+        assert_eq!(
+            plan(&faults, "/own.v1.S/M"),
+            Plan {
+                delay: short,
+                end: Some(PlannedEnd::Drop)
+            }
+        );
+        assert_eq!(plan(&faults, "/own.v1.S/M").end, None);
+        let words = plan(&faults, "CreateVolume").describe();
+        assert_eq!(words.as_deref(), Some("delay 10ms, drop-reply"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            (fail("CreateVolume").err(), "has no status"),
+            (
+                fail("CreateVolume=OK").err(),
+                "\"OK\" is no code of a failure",
+            ),
+            (fail("CreateVolume=17").err(), "\"17\" is no code"),
+            (
+                fail("CreateVolume=14:0").err(),
+                "\"0\" is no number of calls",
+            ),
+            (fail("Nonsense=14").err(), "\"Nonsense\" is no RPC of CSI"),
+            (drop("probe:x").err(), "\"x\" is no number"),
+            (delay("probe=2").err(), "has no unit"),
+        ];
+        for (error, part) in cases {
+            let error = error.expect(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert_eq!(fail("*=14").expect("a rule").what, Code::Unavailable);
+    }
+}

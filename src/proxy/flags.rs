@@ -1,0 +1,78 @@
+//! The flags of `csi proxy`, and what they mean together.
+
+use super::faults::{self, Rule, Rules};
+use crate::arguments::duration;
+use clap::{ArgGroup, Args};
+use std::path::PathBuf;
+use std::time::Duration;
+use tonic::Code;
+
+const FAULTS: &str = "Faults on purpose";
+
+/// The flags of `csi proxy`.
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("place").required(true).args(["listen", "take_over", "stdio"])))]
+pub struct ProxyFlags {
+    /// Where callers find the proxy: unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT
+    #[arg(long, value_name = "PLACE")]
+    pub listen: Option<String>,
+    /// Take the place of the driver on its own socket, and give it back at the end; the driver's is SOCKET.driver meanwhile
+    #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
+    pub take_over: Option<String>,
+    /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["to", "record", "quiet", "delay", "fail", "drop", "drop_reply"])]
+    pub stdio: Option<String>,
+    /// The driver; without the flag what --endpoint names
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// Permissions of the socket of --listen, in octal
+    #[arg(long, value_name = "MODE", default_value = "0660", value_parser = socket_mode)]
+    pub socket_mode: u32,
+    /// How long calls may take to be answered after the proxy is told to end
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub drain: Duration,
+    /// Keep the calls in a file, for `csi replay`; secrets are masked
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Replace the file of --record when there is one
+    #[arg(long, requires = "record")]
+    pub overwrite: bool,
+    /// Show no calls
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Hold calls back for a while
+    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = faults::delay, help_heading = FAULTS)]
+    delay: Vec<Rule<Duration>>,
+    /// Answer calls, the first N or all, with this status; the driver does not hear of them
+    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = faults::fail, help_heading = FAULTS)]
+    fail: Vec<Rule<Code>>,
+    /// Never answer calls, the first N or all; the driver does not hear of them
+    #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
+    drop: Vec<Rule<()>>,
+    /// Pass calls on, the first N or all, and never answer them, though the driver has
+    #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
+    drop_reply: Vec<Rule<()>>,
+}
+
+impl ProxyFlags {
+    /// The faults that were asked for.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            delays: self.delay.clone(),
+            failures: self.fail.clone(),
+            drops: self.drop.clone(),
+            dropped_replies: self.drop_reply.clone(),
+        }
+    }
+}
+
+/// Permission bits that let somebody connect, which takes the right to write.
+fn socket_mode(text: &str) -> Result<u32, String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
+        _ => Err(format!(
+            "{text:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
+        )),
+    }
+}

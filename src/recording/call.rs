@@ -1,0 +1,139 @@
+//! A call as a proxy saw it, whole: plain data.
+
+use crate::grpc::framing::Message;
+use crate::grpc::status::Status;
+use csi_proto::schema::Method;
+use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
+use http::{HeaderMap, HeaderName};
+use std::time::{Duration, SystemTime};
+
+/// Metadata whose values tell no secret. Of all other the key is shown: a value may be a token.
+const HARMLESS: [&str; 9] = [
+    "date",
+    "user-agent",
+    "content-type",
+    "te",
+    "grpc-timeout",
+    "grpc-encoding",
+    "grpc-accept-encoding",
+    "traceparent",
+    "x-request-id",
+];
+
+/// The least length of a secret that is looked for in other text. Shorter ones occur by chance.
+const SECRET_MIN: usize = 4;
+
+/// A call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its number, from 1 on.
+    pub number: u64,
+    /// When it began.
+    pub began: SystemTime,
+    /// The same, since the recording began.
+    pub at: Duration,
+    /// Its gRPC path: untrusted text.
+    pub path: String,
+    /// The method of CSI that it is, if any.
+    pub method: Option<&'static Method>,
+    /// What came with the request, and with the reply: keys, and values that may be shown.
+    pub metadata: [Vec<(String, String)>; 2],
+    /// What the caller sent.
+    pub requests: Vec<Message>,
+    /// What the driver sent.
+    pub replies: Vec<Message>,
+    /// How it ended.
+    pub end: End,
+    /// How long it took.
+    pub took: Duration,
+    /// The fault that was injected.
+    pub injected: Option<String>,
+    /// Whether it was passed on to the driver.
+    pub sent: bool,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// With a status of the driver's.
+    Status(Status),
+    /// The driver ended it without a status: why.
+    Reset(String),
+    /// The caller gave it up; whether its deadline had passed then.
+    Cancelled {
+        /// Whether the deadline that the caller set had passed.
+        deadline: bool,
+    },
+    /// With a status of the proxy's, which did not reach the driver or failed the call on purpose.
+    Proxy(Status),
+    /// The connection to the driver broke in mid-call.
+    Broken(Status),
+    /// The caller never got an answer, on purpose.
+    Dropped,
+}
+
+impl Call {
+    /// What the requests hold that must not be seen wherever it occurs.
+    pub fn secrets(&self) -> Vec<String> {
+        secrets_in(self.method, &self.requests)
+    }
+}
+
+/// What requests hold that must not be seen wherever it occurs.
+pub fn secrets_in(method: Option<&'static Method>, requests: &[Message]) -> Vec<String> {
+    let mut all = Vec::new();
+    let Some(method) = method else {
+        return all;
+    };
+    for message in requests {
+        if let Message::Plain(bytes) = message {
+            all.extend(secret_values(method.request, bytes));
+        }
+    }
+    // The kubelet's tokens are JSON around what is secret by itself.
+    let inner: Vec<String> = all
+        .iter()
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .flat_map(|json: serde_json::Value| tokens(&json))
+        .collect();
+    all.extend(inner);
+    all.retain(|secret| secret.len() >= SECRET_MIN);
+    // A secret that begins with another one is masked as a whole.
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    all.dedup();
+    all
+}
+
+fn tokens(json: &serde_json::Value) -> Vec<String> {
+    match json {
+        serde_json::Value::Object(members) => members
+            .iter()
+            .flat_map(|(key, value)| match (key.as_str(), value) {
+                ("token", serde_json::Value::String(token)) => vec![token.clone()],
+                (_, value) => tokens(value),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The metadata in `headers`, with the values that may be shown.
+pub fn metadata(headers: &HeaderMap) -> Vec<(String, String)> {
+    let shown = |(name, value): (&HeaderName, &http::HeaderValue)| {
+        let text = match HARMLESS.contains(&name.as_str()) {
+            true => String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            false => MASK.to_owned(),
+        };
+        (name.as_str().to_owned(), text)
+    };
+    let status = ["grpc-status", "grpc-message", "grpc-status-details-bin"];
+    let entries = headers
+        .iter()
+        .filter(|(name, _)| !status.contains(&name.as_str()));
+    entries.map(shown).collect()
+}
+
+/// Whether a key of a map is one whose value is masked in recordings wherever it stands.
+pub fn is_secret_key(key: &str) -> bool {
+    SECRET_MAP_KEYS.contains(&key)
+}

@@ -1,0 +1,293 @@
+//! One call as one line of JSON.
+
+use super::call::{Call, End};
+use super::{BYTES, HIDDEN};
+use crate::error::CODE_NAMES;
+use crate::grpc::framing::Message;
+use crate::grpc::status::Status;
+use crate::output::OutputError;
+use crate::output::json;
+use crate::status_details;
+use csi_proto::schema;
+use csi_proto::value::{MASK, Secrets, TimestampText, Value, decode};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value as Json;
+use std::borrow::Cow;
+
+/// A call, to be written as a line.
+pub struct Line<'a>(pub &'a Call);
+
+impl Line<'_> {
+    /// The line, with its end.
+    ///
+    /// # Errors
+    /// Never by what the call holds: what is not a message is said to be none.
+    pub fn bytes(&self) -> Result<Vec<u8>, OutputError> {
+        let mut line = Vec::with_capacity(512);
+        let secrets = self.0.secrets();
+        if secrets.is_empty() {
+            json::line(self, &mut line)?;
+            return Ok(line);
+        }
+        let mut call = serde_json::to_value(self).map_err(OutputError::Json)?;
+        // What the driver says may repeat them. A code is the driver's too, but a word of gRPC's own.
+        for answer in ["/reply", "/replies", "/status/message", "/status/details"] {
+            if let Some(answer) = call.pointer_mut(answer) {
+                mask(answer, &secrets);
+            }
+        }
+        json::line(&call, &mut line)?;
+        Ok(line)
+    }
+}
+
+/// Masks every secret in the texts of `json`.
+fn mask(json: &mut Json, secrets: &[String]) {
+    match json {
+        Json::String(text) => {
+            for secret in secrets {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret.as_str(), MASK);
+                }
+            }
+        }
+        Json::Array(list) => list.iter_mut().for_each(|one| mask(one, secrets)),
+        Json::Object(members) => members.values_mut().for_each(|one| mask(one, secrets)),
+        _ => {}
+    }
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let call = self.0;
+        let mut out = serializer.serialize_map(None)?;
+        out.serialize_entry("call", &call.number)?;
+        out.serialize_entry("time", &time(call.began))?;
+        out.serialize_entry("at", &seconds(call.at))?;
+        out.serialize_entry("method", &call.path)?;
+        let [request, reply] = &call.metadata;
+        out.serialize_entry("metadata", &Entries(request))?;
+        let method = call.method;
+        let requests = Shown {
+            messages: &call.requests,
+            of: method.map(|method| method.request),
+        };
+        let replies = Shown {
+            messages: &call.replies,
+            of: method.map(|method| method.response),
+        };
+        let streams = method.is_none_or(|method| method.server_streaming);
+        requests.entry(&mut out, ["request", "requests"], method.is_none())?;
+        replies.entry(&mut out, ["reply", "replies"], streams)?;
+        if !reply.is_empty() {
+            out.serialize_entry("replyMetadata", &Entries(reply))?;
+        }
+        out.serialize_entry("status", &EndLine(&call.end))?;
+        out.serialize_entry("seconds", &seconds(call.took))?;
+        if let Some(injected) = &call.injected {
+            out.serialize_entry("injected", injected)?;
+        }
+        if !call.sent {
+            out.serialize_entry("sent", &false)?;
+        }
+        out.end()
+    }
+}
+
+/// Seconds with microseconds: more would be noise.
+#[allow(clippy::cast_precision_loss)]
+fn seconds(duration: std::time::Duration) -> f64 {
+    duration.as_micros() as f64 / 1e6
+}
+
+/// RFC 3339 in UTC.
+pub(super) fn time(time: std::time::SystemTime) -> String {
+    let since = time
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    TimestampText(prost_types::Timestamp {
+        seconds: i64::try_from(since.as_secs()).unwrap_or_default(),
+        nanos: i32::try_from(since.subsec_micros() * 1000).unwrap_or_default(),
+    })
+    .to_string()
+}
+
+struct Entries<'a>(&'a [(String, String)]);
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+struct Shown<'a> {
+    messages: &'a [Message],
+    of: Option<&'static schema::Message>,
+}
+
+impl Shown<'_> {
+    /// One message under the first name; another number of them, or those of a stream, as a list under the second.
+    fn entry<M: SerializeMap>(
+        &self,
+        out: &mut M,
+        [one, many]: [&'static str; 2],
+        streams: bool,
+    ) -> Result<(), M::Error> {
+        match self.messages {
+            [message] if !streams => out.serialize_entry(one, &ShownMessage(message, self.of)),
+            [] if !streams => Ok(()),
+            messages => {
+                let all: Vec<_> = messages
+                    .iter()
+                    .map(|message| ShownMessage(message, self.of))
+                    .collect();
+                out.serialize_entry(many, &all)
+            }
+        }
+    }
+}
+
+struct ShownMessage<'a>(&'a Message, Option<&'static schema::Message>);
+
+impl Serialize for ShownMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match message_value(self.0, self.1) {
+            Ok(value) => value.serialize(serializer),
+            Err(hidden) => {
+                let mut out = serializer.serialize_map(Some(2))?;
+                out.serialize_entry(HIDDEN, &hidden.why)?;
+                out.serialize_entry(BYTES, &hidden.bytes)?;
+                out.end()
+            }
+        }
+    }
+}
+
+/// A message of which only the size is shown.
+pub struct Hidden {
+    /// Why.
+    pub why: Cow<'static, str>,
+    /// The size.
+    pub bytes: usize,
+}
+
+/// The value of a message with its secrets masked, or why it is not shown. Messages of methods that nobody knows may hold
+/// secrets that nobody knows, so they are not.
+///
+/// # Errors
+/// The reason and the size.
+pub fn message_value<'a>(
+    message: &'a Message,
+    of: Option<&'static schema::Message>,
+) -> Result<Value<'a>, Hidden> {
+    let hidden = |why: &'static str, bytes| Hidden {
+        why: why.into(),
+        bytes,
+    };
+    match (message, of) {
+        (Message::Plain(bytes), Some(of)) => {
+            decode(of, bytes, Secrets::Mask).map_err(|error| Hidden {
+                why: format!("not valid: {error}").into(),
+                bytes: bytes.len(),
+            })
+        }
+        (Message::Plain(bytes), None) => Err(hidden("unknown method", bytes.len())),
+        (Message::Compressed(bytes), _) => Err(hidden("compressed", *bytes)),
+        (Message::Omitted(bytes), _) => Err(hidden("too large", *bytes)),
+    }
+}
+
+struct EndLine<'a>(&'a End);
+
+impl Serialize for EndLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_map(None)?;
+        let (status, by) = match self.0 {
+            End::Status(status) => (Some(status), None),
+            End::Proxy(status) => (Some(status), Some("proxy")),
+            End::Broken(status) => (Some(status), Some("connection")),
+            End::Reset(reason) => {
+                out.serialize_entry("code", "UNKNOWN")?;
+                out.serialize_entry("reset", reason)?;
+                (None, None)
+            }
+            End::Cancelled { deadline } => {
+                let code = if *deadline {
+                    "DEADLINE_EXCEEDED"
+                } else {
+                    "CANCELLED"
+                };
+                out.serialize_entry("code", code)?;
+                (None, Some("caller"))
+            }
+            End::Dropped => (None, Some("proxy")),
+        };
+        if let Some(status) = status {
+            put_status(&mut out, status)?;
+        }
+        if let Some(by) = by {
+            out.serialize_entry("by", by)?;
+        }
+        out.end()
+    }
+}
+
+fn put_status<M: SerializeMap>(out: &mut M, status: &Status) -> Result<(), M::Error> {
+    out.serialize_entry("code", &code_text(status.code))?;
+    if !status.message.is_empty() {
+        out.serialize_entry("message", &status.message)?;
+    }
+    let details = status_details::decoded(&status.details);
+    if !details.is_empty() {
+        out.serialize_entry("details", &details)?;
+    }
+    Ok(())
+}
+
+/// A code's name, or its number where gRPC has no name for it.
+pub fn code_text(code: i32) -> Cow<'static, str> {
+    let name = usize::try_from(code)
+        .ok()
+        .and_then(|code| CODE_NAMES.get(code));
+    name.map_or_else(|| code.to_string().into(), |name| (*name).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::schema::method_by_name;
+    use csi_proto::v1::CreateVolumeRequest;
+    use prost::Message as _;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn a_secret_that_is_a_common_word_spoils_no_line() {
+        let request = CreateVolumeRequest {
+            name: "status of call 1".to_owned(),
+            secrets: [("a", "status"), ("b", "UNAVAILABLE"), ("c", "code")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            ..Default::default()
+        };
+        let call = Call {
+            number: 1,
+            began: SystemTime::UNIX_EPOCH,
+            at: Duration::ZERO,
+            path: "/csi.v1.Controller/CreateVolume".to_owned(),
+            method: method_by_name("CreateVolume"),
+            metadata: [Vec::new(), Vec::new()],
+            requests: vec![Message::Plain(request.encode_to_vec().into())],
+            replies: Vec::new(),
+            end: End::Status(Status::new(tonic::Code::Unavailable, "bad status")),
+            took: Duration::ZERO,
+            injected: None,
+            sent: true,
+        };
+        let line: Json =
+            serde_json::from_slice(&Line(&call).bytes().expect("a line")).expect("JSON");
+        assert_eq!(line["status"]["code"], "UNAVAILABLE");
+        assert_eq!(line["status"]["message"], format!("bad {MASK}"));
+        assert_eq!(line["request"]["name"], "status of call 1");
+        assert_eq!(line["request"]["secrets"]["a"], MASK);
+    }
+}

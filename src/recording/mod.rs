@@ -1,0 +1,22 @@
+//! Recordings of calls: what `csi proxy --record` writes, and `csi replay` reads.
+//!
+//! A recording is lines of JSON: a header, then one line a call in the order in which they ended. Owns that format and what
+//! may stand in it: secrets are masked here. Must not know how calls are carried or compared.
+
+pub mod call;
+mod line;
+mod read;
+mod write;
+
+pub use call::is_secret_key;
+pub use line::{Line, code_text, message_value};
+pub use read::{Outcome, ReadError, Recorded, Recording};
+pub use write::{Header, RecordError, Recorder};
+
+/// The version of the format. It changes when a reader of the former could misunderstand.
+pub const VERSION: u64 = 1;
+
+/// The member of a message's object that stands for what cannot be shown: its size.
+pub const BYTES: &str = "@bytes";
+/// Why it cannot be shown.
+pub const HIDDEN: &str = "@hidden";

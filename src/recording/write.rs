@@ -1,0 +1,159 @@
+//! Writing a recording: whole lines only, and never a failure of the calls.
+
+use super::line::time;
+use super::{Line, VERSION};
+use crate::output::text::escaped;
+use crate::recording::call::Call;
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use thiserror::Error;
+
+/// A recording that cannot be begun.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// There is one already.
+    #[error("{} exists already: name another file, or give --overwrite", .0.display())]
+    Exists(PathBuf),
+    /// The file cannot be made or written.
+    #[error("cannot write the recording {}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// What the first line says.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// The driver, without what may be a credential.
+    pub target: String,
+    /// When it began.
+    pub started: SystemTime,
+}
+
+/// A recording that grows.
+#[derive(Debug)]
+pub struct Recorder {
+    file: File,
+    path: PathBuf,
+    /// The first line, which stands before whatever is written first.
+    header: Vec<u8>,
+    /// Where the last whole line ends.
+    end: u64,
+    /// How many calls are missing since a line last could not be written.
+    missing: u64,
+}
+
+impl Recorder {
+    /// Begins a recording, which only its owner may read.
+    ///
+    /// # Errors
+    /// When there is one already and it may not be overwritten, or the file cannot be written.
+    pub fn begin(path: &Path, overwrite: bool, header: &Header) -> Result<Self, RecordError> {
+        let failed = |cause| RecordError::Io {
+            path: path.to_owned(),
+            cause,
+        };
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        match overwrite {
+            true => options.create(true).truncate(true),
+            false => options.create_new(true),
+        };
+        let file = options.open(path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::Exists(path.to_owned()),
+            _ => failed(cause),
+        })?;
+        let header = json!({
+            "recording": VERSION,
+            "csi": env!("CARGO_PKG_VERSION"),
+            "spec": csi_proto::SPEC_VERSION,
+            "target": header.target,
+            "started": time(header.started),
+        });
+        let mut recorder = Self {
+            file,
+            path: path.to_owned(),
+            header: format!("{header}\n").into_bytes(),
+            end: 0,
+            missing: 0,
+        };
+        // A full disk is no reason not to begin; any other trouble is told before the first call.
+        match recorder.append(Vec::new()) {
+            Err(cause) if cause.kind() != io::ErrorKind::StorageFull => Err(failed(cause)),
+            Err(cause) => {
+                recorder.warn(&cause);
+                Ok(recorder)
+            }
+            Ok(()) => Ok(recorder),
+        }
+    }
+
+    /// Adds a call. One that cannot be written is missing, and said so once.
+    pub fn add(&mut self, call: &Call) {
+        let written = Line(call)
+            .bytes()
+            .map_err(io::Error::other)
+            .and_then(|line| self.append(line));
+        match written {
+            Ok(()) if self.missing > 0 => {
+                let (missing, path) = (self.missing, self.path.display().to_string());
+                self.missing = 0;
+                say(&format!(
+                    "the recording {path} goes on; {missing} calls are missing in it"
+                ));
+            }
+            Ok(()) => {}
+            Err(cause) => {
+                if self.missing == 0 {
+                    self.warn(&cause);
+                }
+                self.missing += 1;
+            }
+        }
+    }
+
+    fn warn(&self, cause: &io::Error) {
+        let path = self.path.display().to_string();
+        say(&format!(
+            "the recording {path} cannot be written ({cause}); calls go on without it"
+        ));
+    }
+
+    /// Writes a line, or nothing of it.
+    fn append(&mut self, line: Vec<u8>) -> io::Result<()> {
+        let line = match self.end {
+            0 => [self.header.as_slice(), &line].concat(),
+            _ => line,
+        };
+        let written = match self.file.write_all_at(&line, self.end) {
+            // A pipe or a device has no places.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SPIPE.raw_os_error()) => {
+                self.file.write_all(&line)
+            }
+            written => written,
+        };
+        match written {
+            Ok(()) => {
+                self.end += line.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // What was written of it would spoil the next line; where it cannot be cut off, that is written over it.
+                let _ = self.file.set_len(self.end);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "warning: {}", escaped(text));
+}

@@ -1,0 +1,84 @@
+//! Faults on purpose, and that they are told from the driver's own.
+
+use super::Proxy;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::ProbeResponse;
+use std::time::{Duration, Instant};
+
+fn driver() -> ScriptedDriver {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    super::plugin_info(&driver);
+    driver
+}
+
+#[test]
+fn calls_fail_so_many_times() {
+    let driver = driver();
+    let proxy = Proxy::with(
+        driver.endpoint(),
+        "--fail probe=ABORTED:2 --fail i/GetPluginInfo=14",
+    );
+    for _ in 0..2 {
+        proxy
+            .run("identity probe")
+            .exits(64 + 10)
+            .says("ABORTED: failed on purpose by csi proxy");
+    }
+    proxy.run("identity probe").succeeds();
+    proxy.run("identity plugin-info").exits(64 + 14);
+    assert_eq!(driver.calls(), ["Probe"]);
+    let (shown, _) = proxy.ends();
+    assert_eq!(
+        shown.matches("[injected: fail ABORTED]").count(),
+        2,
+        "{shown}"
+    );
+    assert_eq!(
+        shown.matches("[injected: fail UNAVAILABLE]").count(),
+        1,
+        "{shown}"
+    );
+}
+
+#[test]
+fn calls_are_delayed_and_given_up_meanwhile() {
+    let driver = driver();
+    let proxy = Proxy::with(
+        driver.endpoint(),
+        "--delay probe=300ms --delay GetPluginInfo=1h",
+    );
+    let started = Instant::now();
+    proxy.run("identity probe").succeeds();
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    proxy.run("-t 300ms identity plugin-info").exits(64 + 4);
+    proxy.process.wait_for_output("its deadline has passed");
+    assert_eq!(driver.calls(), ["Probe"]);
+    let (shown, _) = proxy.ends();
+    assert!(shown.contains("[injected: delay 300ms]"), "{shown}");
+    assert!(
+        shown.contains("#2 -> Identity/GetPluginInfo {}"),
+        "seen while it is held back: {shown}"
+    );
+}
+
+#[test]
+fn calls_are_swallowed_before_or_after_the_driver_got_them() {
+    let driver = driver();
+    let proxy = Proxy::with(driver.endpoint(), "--drop probe:1 --drop-reply '*:1'");
+    proxy.run("-t 300ms identity probe").exits(64 + 4);
+    assert_eq!(driver.calls(), [""; 0]);
+    proxy.run("-t 300ms identity plugin-info").exits(64 + 4);
+    assert_eq!(driver.calls(), ["GetPluginInfo"]);
+    proxy.run("identity probe").succeeds();
+    // Those that are never answered hold up no end.
+    let hanging = proxy
+        .csi
+        .spawn(&format!("-e {} -t 1h identity probe", proxy.endpoint()));
+    drop(hanging);
+    let started = Instant::now();
+    let (shown, _) = proxy.ends();
+    assert!(started.elapsed() < Duration::from_secs(8));
+    assert!(shown.contains("Probe never answered"), "{shown}");
+    assert!(shown.contains("[injected: drop-reply]"), "{shown}");
+}

@@ -1,0 +1,157 @@
+//! Whose the socket is: taken where nobody serves, refused where somebody does, and given back.
+
+use super::Proxy;
+use crate::support::PATIENCE;
+use crate::support::driver::Driver;
+use crate::support::process::Process;
+use crate::support::program::Csi;
+use crate::support::scripted::ScriptedDriver;
+use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn a_dead_socket_is_replaced_and_a_live_one_refused() {
+    let driver = ScriptedDriver::unix();
+    super::plugin_info(&driver);
+    let mut first = Proxy::with(driver.endpoint(), "--socket-mode 0600");
+    let mode = first.socket.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let line = format!(
+        "proxy --listen {} --to {}",
+        first.endpoint(),
+        driver.endpoint()
+    );
+    first
+        .csi
+        .run(&line)
+        .exits(1)
+        .says("another process serves on this socket");
+    first.process.kill();
+    assert!(first.socket.exists(), "SIGKILL leaves the file");
+    let second = Proxy::of(first.csi, driver.endpoint(), "");
+    second.run("identity plugin-info").succeeds();
+    let file = second.csi.file("file", "precious");
+    let line = format!(
+        "proxy --listen unix:{} --to {}",
+        file.display(),
+        driver.endpoint()
+    );
+    second
+        .csi
+        .run(&line)
+        .exits(1)
+        .says("exists and is not a socket");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "precious");
+    second.ends();
+}
+
+#[test]
+fn a_socket_of_somebody_else_is_not_removed_at_the_end() {
+    let driver = ScriptedDriver::unix();
+    let proxy = Proxy::to(driver.endpoint());
+    std::fs::remove_file(&proxy.socket).unwrap();
+    let _other = std::os::unix::net::UnixListener::bind(&proxy.socket).unwrap();
+    proxy.process.signal(Signal::TERM);
+    assert_eq!(proxy.process.wait(PATIENCE).unwrap().code(), 0);
+    assert!(proxy.socket.exists());
+}
+
+fn socket_of(driver: &Driver) -> PathBuf {
+    driver.endpoint().strip_prefix("unix://").unwrap().into()
+}
+
+fn aside(socket: &Path) -> PathBuf {
+    let mut aside = socket.as_os_str().to_owned();
+    aside.push(".driver");
+    aside.into()
+}
+
+fn take_over(csi: &Csi, socket: &Path) -> Process {
+    let process = csi.spawn(&format!("proxy --take-over {}", socket.display()));
+    process.wait_for_error_output("note: calls to");
+    process
+}
+
+#[test]
+fn a_driver_s_own_socket_is_taken_over_and_given_back() {
+    let driver = Driver::with_local_share();
+    let socket = socket_of(&driver);
+    let before = socket.metadata().unwrap();
+    let csi = Csi::at(&driver.endpoint());
+    let proxy = take_over(&csi, &socket);
+    let after = socket.metadata().unwrap();
+    assert_eq!(before.permissions(), after.permissions());
+    csi.run("identity probe").succeeds();
+    proxy.wait_for_output("Identity/Probe OK");
+    assert!(aside(&socket).exists());
+    let again = csi.run(&format!("proxy --take-over {}", socket.display()));
+    again
+        .exits(1)
+        .says("a proxy that runs has taken this socket over already");
+    proxy.signal(Signal::TERM);
+    assert_eq!(proxy.wait(PATIENCE).unwrap().code(), 0);
+    assert!(!aside(&socket).exists());
+    csi.run("identity probe").succeeds();
+}
+
+#[test]
+fn a_proxy_that_was_killed_is_mended_by_the_next_one_or_by_hand() {
+    let driver = Driver::with_local_share();
+    let socket = socket_of(&driver);
+    let csi = Csi::at(&driver.endpoint());
+    take_over(&csi, &socket).kill();
+    csi.run("identity probe").exits(64 + 14);
+    let proxy = take_over(&csi, &socket);
+    csi.run("identity probe").succeeds();
+    drop(proxy);
+    csi.run("identity probe").exits(64 + 14);
+    std::fs::rename(aside(&socket), &socket).unwrap();
+    csi.run("identity probe").succeeds();
+}
+
+#[test]
+fn a_driver_that_restarts_under_a_proxy_gets_its_path_and_is_taken_over_again() {
+    let mut driver = Driver::with_local_share();
+    let socket = socket_of(&driver);
+    let csi = Csi::at(&driver.endpoint());
+    let proxy = take_over(&csi, &socket);
+    csi.run("identity probe").succeeds();
+    for round in 1..3 {
+        // Ended in order or not.
+        if round == 1 {
+            driver.kill();
+        } else {
+            driver.stop();
+        }
+        let gone = "the driver has ended: its socket's path is free";
+        wait_for_note(&proxy, gone, round);
+        assert!(!socket.exists() && !aside(&socket).exists());
+        driver.restart();
+        wait_for_note(
+            &proxy,
+            "the driver is back: its socket is taken over again",
+            round,
+        );
+        csi.run("identity probe").succeeds();
+        assert!(aside(&socket).exists());
+    }
+    let shown = proxy.wait_for_output("#3 <- Identity/Probe OK");
+    assert!(!shown.contains("UNAVAILABLE"), "{shown}");
+    proxy.signal(Signal::TERM);
+    assert_eq!(proxy.wait(PATIENCE).unwrap().code(), 0);
+    csi.run("identity probe").succeeds();
+}
+
+/// Waits until a note has come that many times.
+fn wait_for_note(proxy: &Process, note: &str, times: usize) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while proxy.wait_for_error_output(note).matches(note).count() < times {
+        assert!(
+            std::time::Instant::now() < end,
+            "{note:?} {times} times\n{}",
+            proxy.so_far()
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
