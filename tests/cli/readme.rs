@@ -10,10 +10,10 @@ fn readme() -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The commands of the recorded session, with the lines that each printed.
-fn session() -> Vec<(String, Vec<String>)> {
+/// The commands recorded in the first block below a heading, with the lines that each printed.
+fn session(heading: &str) -> Vec<(String, Vec<String>)> {
     let text = readme();
-    let section = text.split("## Five minutes").nth(1).unwrap();
+    let section = text.split(heading).nth(1).unwrap();
     let block = section.split("```console\n").nth(1).unwrap();
     let block = block.split("```").next().unwrap();
     let mut session: Vec<(String, Vec<String>)> = Vec::new();
@@ -40,13 +40,24 @@ fn stable(line: &str) -> Vec<String> {
 
 #[test]
 fn the_five_minutes_run_as_recorded() {
+    let session = session("## Five minutes\n");
+    assert!(session.len() > 10);
+    runs_as_recorded(&session);
+}
+
+#[test]
+fn the_sanity_cases_run_as_recorded() {
+    let session = session("## Does a driver keep the contract?\n");
+    assert_eq!(session.len(), 3);
+    runs_as_recorded(&session);
+}
+
+fn runs_as_recorded(session: &[(String, Vec<String>)]) {
     let csi = Csi::new();
     let home = csi.home();
     let binary = Path::new(env!("CARGO_BIN_EXE_csi")).parent().unwrap();
-    let session = session();
-    assert!(session.len() > 10);
     let mut script = String::new();
-    for (command, _) in &session {
+    for (command, _) in session {
         // Every test has its own target path; a mark tells the outputs apart.
         let command = command.replace("/tmp/pvc-1", &home.join("pvc-1").display().to_string());
         script.push_str(&format!(
