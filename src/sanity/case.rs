@@ -158,6 +158,18 @@ pub fn ensure(kept: bool, expected: &str, actual: impl Into<String>) -> Verdict 
     }
 }
 
+/// Demands that an answer has the same id as one before it.
+///
+/// # Errors
+/// Otherwise, with both ids and `what` they name.
+pub fn same_id(what: &str, wanted: &str, found: &str) -> Verdict {
+    ensure(
+        wanted == found,
+        &format!("the {what} {wanted} again"),
+        format!("the {what} {found}"),
+    )
+}
+
 /// Declares a case: `case!(Kind, name, sentence, section, [needs], |c| { … })`. The body is asynchronous: it may await and
 /// use `?` on a [`Verdict`]; it passes when it comes to its end.
 macro_rules! case {

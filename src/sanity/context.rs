@@ -160,12 +160,13 @@ impl Context {
     }
 
     /// The same for a call that may meet what is left of one before it: ABORTED is answered by a repetition, as the
-    /// specification demands of a caller, for ten seconds at most.
+    /// specification demands of a caller, for ten seconds at most, and half of what the case may take.
     ///
     /// # Errors
     /// As [`Context::ok`].
     pub async fn ok_in_the_end<Q: Request + Clone>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        let end = Instant::now() + Duration::from_secs(10);
+        let bound = Duration::from_secs(10).min(self.settings().case_limit / 2);
+        let end = Instant::now() + bound;
         let mut pause = Duration::from_millis(10);
         loop {
             match self.send(request.clone()).await? {
@@ -203,8 +204,7 @@ impl Context {
     /// # Errors
     /// When it is answered with OK or another code.
     pub async fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
-        let names: Vec<_> = codes.iter().map(|code| code_name(*code)).collect();
-        let expected = format!("{} answers {}", Q::METHOD.name, names.join(" or "));
+        let expected = format!("{} answers {}", Q::METHOD.name, any_of(codes));
         match self.send(request).await? {
             Err(status) if codes.contains(&status.code()) => Ok(status),
             Err(status) => Err(Stop::failed(expected, told(&status))),
@@ -412,6 +412,12 @@ fn decode<R: Message + Default>(method: &Method, messages: &[Bytes]) -> Result<R
         );
         Stop::failed(expected, format!("bytes that are none: {error}"))
     })
+}
+
+/// Codes as the first half of a failure names them.
+pub fn any_of(codes: &[Code]) -> String {
+    let names: Vec<_> = codes.iter().map(|code| code_name(*code)).collect();
+    names.join(" or ")
 }
 
 /// A status as the second half of a failure.

@@ -7,6 +7,7 @@ use super::paths::{Found, look, on_disk};
 use super::settings::Access;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file in a mounted volume that holds the data.
@@ -121,4 +122,13 @@ pub async fn is_mount(path: &str) -> Result<bool, Stop> {
         ))
     })
     .await
+}
+
+/// Whether a block device stands at a path, and not a file that stands for one.
+///
+/// # Errors
+/// When that cannot be told.
+pub async fn is_device(path: &str) -> Result<bool, Stop> {
+    let path = PathBuf::from(path);
+    on_disk(move || Ok(fs::metadata(&path)?.file_type().is_block_device())).await
 }

@@ -11,6 +11,7 @@ use super::runner::sees_paths;
 use super::settings::Access;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use prost_types::Timestamp;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
 /// The file that data is written to in a volume with a file system.
-const FILE: &str = "csi-sanity-data";
+const FILE: &str = "csi-sanity-marks";
 
 /// How much is written of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
@@ -31,9 +32,9 @@ const PAGES_AT_MOST: usize = 10_000;
 /// After how long a call is given up, in the hope to meet it at different points.
 pub const SOON: [Duration; 4] = [
     Duration::from_millis(1),
-    Duration::from_millis(2),
     Duration::from_millis(4),
-    Duration::from_millis(8),
+    Duration::from_millis(16),
+    Duration::from_millis(64),
 ];
 
 impl Context {
@@ -193,8 +194,8 @@ impl Context {
         Ok((self.volume().await?, self.volume().await?))
     }
 
-    /// Whether [`Context::write`] can be tried at all.
-    pub fn can_write(&self) -> bool {
+    /// Whether [`Context::write_marks`] can be tried at all.
+    pub fn can_publish_here(&self) -> bool {
         self.has(NODE_SERVICE) && sees_paths(&self.run)
     }
 
@@ -202,7 +203,7 @@ impl Context {
     ///
     /// # Errors
     /// When any of that fails.
-    pub async fn write(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
+    pub async fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
         let placed = self.put(volume).await?;
         let path = data_path(&placed);
         let create = Access::of(&placed.volume.capability) == Access::Mount;
@@ -364,15 +365,19 @@ pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
     )
 }
 
+/// A time in seconds since 1970, to the nanosecond, since two that differ at all are different.
+pub fn time_of(time: Option<Timestamp>) -> String {
+    let time = time.unwrap_or_default();
+    format!("{}.{:09}", time.seconds, time.nanos)
+}
+
 fn shown(snapshot: &v1::Snapshot) -> String {
-    let time = snapshot.creation_time.unwrap_or_default();
     let mut text = format!(
-        "id {} of volume {}, {} bytes, taken at {}.{:09}",
+        "id {} of volume {}, {} bytes, taken at {}",
         snapshot.snapshot_id,
         snapshot.source_volume_id,
         snapshot.size_bytes,
-        time.seconds,
-        time.nanos
+        time_of(snapshot.creation_time)
     );
     if !snapshot.group_snapshot_id.is_empty() {
         text.push_str(&format!(", of the group {}", snapshot.group_snapshot_id));

@@ -15,6 +15,8 @@ mod real_driver;
 mod reference_driver;
 mod requests;
 mod sanity;
+mod sanity_commands;
+mod sanity_defects;
 mod shell_completion;
 mod shell_scripts;
 mod shell_terminal;

@@ -3,7 +3,7 @@
 use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
 };
-use crate::sanity::case::{Case, Stop, Verdict, case, ensure};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
 use crate::sanity::sources::{Mark, SOON, one_id};
 use csi_proto::v1;
@@ -72,7 +72,7 @@ pub const CASES: &[Case] = &[
             )?;
             large_enough(&copy.volume, snapshot.size_bytes)?;
             let again = c.ok(request).await?;
-            ensure(id_of(&again) == copy.id(), &copy.id(), id_of(&again))?;
+            same_id("volume", &copy.id(), &id_of(&again))?;
         }
     ),
     case!(
@@ -138,7 +138,7 @@ pub const CASES: &[Case] = &[
             )?;
             large_enough(&copy.volume, volume.volume.capacity_bytes)?;
             let again = c.ok(request).await?;
-            ensure(id_of(&again) == copy.id(), &copy.id(), id_of(&again))?;
+            same_id("volume", &copy.id(), &id_of(&again))?;
             // And of a copy.
             c.ok(c.clone_of(copy.id())?).await?;
         }
@@ -241,7 +241,7 @@ pub const CASES: &[Case] = &[
             match c.send(c.delete_snapshot(&snapshot.snapshot_id)).await? {
                 Ok(_) => {
                     let again = c.ok(copy.request.clone()).await?;
-                    ensure(id_of(&again) == copy.id(), &copy.id(), id_of(&again))?;
+                    same_id("volume", &copy.id(), &id_of(&again))?;
                 }
                 Err(status) => ensure(
                     status.code() == Code::FailedPrecondition,
@@ -265,9 +265,9 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let volume = c.volume().await?;
-            c.write(&volume, &[OLD]).await?;
+            c.write_marks(&volume, &[OLD]).await?;
             let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            c.write(&volume, &[NEW, LATER]).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
             has_old_data(&c, c.restore(&snapshot)?).await?;
         }
     ),
@@ -285,12 +285,12 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let volume = c.volume().await?;
-            c.write(&volume, &[OLD]).await?;
+            c.write_marks(&volume, &[OLD]).await?;
             let request = c.clone_of(volume.id())?;
             let copy = c.volume_of(request.clone()).await?;
-            c.write(&volume, &[NEW, LATER]).await?;
+            c.write_marks(&volume, &[NEW, LATER]).await?;
             has_old_data(&c, request).await?;
-            c.write(&copy, &[OLD]).await?;
+            c.write_marks(&copy, &[OLD]).await?;
             let found = c.has_marks(&volume, &[NEW]).await?;
             ensure(
                 found == [true],

@@ -3,8 +3,8 @@
 use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
 };
-use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::sanity::context::{Context, any_of, told};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -231,11 +231,7 @@ pub const CASES: &[Case] = &[
             request.capacity_range = Some(range(1, size));
             let codes = [Code::AlreadyExists];
             if let Some(again) = accepted_or(&c, request, &codes).await? {
-                ensure(
-                    again.volume_id == volume.id(),
-                    &volume.id(),
-                    again.volume_id,
-                )?;
+                same_id("volume", &volume.id(), &again.volume_id)?;
             } else {
                 let expected = "a volume that is compatible with the request is answered again";
                 c.should(false, expected, "it answered ALREADY_EXISTS");
@@ -544,7 +540,7 @@ pub async fn accepted_or(
         Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
         Err(status) if codes.contains(&status.code()) => Ok(None),
         Err(status) => {
-            let expected = format!("CreateVolume answers OK or {codes:?}");
+            let expected = format!("CreateVolume answers OK or {}", any_of(codes));
             Err(Stop::failed(expected, told(&status)))
         }
     }

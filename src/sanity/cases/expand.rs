@@ -4,8 +4,8 @@ use super::create_volume::range;
 use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
 };
-use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::sanity::context::{Context, any_of, told};
 use crate::sanity::fixtures::{Placed, Volume};
 use csi_proto::v1;
 use tonic::Code;
@@ -175,7 +175,7 @@ pub const CASES: &[Case] = &[
             match c.send(volume.request.clone()).await? {
                 Ok(reply) => {
                     let id = reply.volume.unwrap_or_default().volume_id;
-                    ensure(id == volume.id(), &volume.id(), id)?;
+                    same_id("volume", &volume.id(), &id)?;
                 }
                 Err(status) => {
                     let kept = status.code() == Code::AlreadyExists;
@@ -352,7 +352,7 @@ async fn one_of(
 ) -> Result<(), Stop> {
     match c.send(request).await? {
         Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
-            format!("ControllerExpandVolume answers OK or {codes:?}"),
+            format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
             told(&status),
         )),
         _ => Ok(()),

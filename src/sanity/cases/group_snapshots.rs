@@ -4,9 +4,9 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
-use crate::sanity::case::{Case, Stop, Verdict, case, ensure};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
-use crate::sanity::sources::{SOON, one_id, same_snapshot};
+use crate::sanity::sources::{SOON, one_id, same_snapshot, time_of};
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,15 +46,9 @@ async fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
 
 /// Demands that two answers describe one group.
 fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapshot) -> Verdict {
-    let id = &before.group_snapshot_id;
-    ensure(
-        *id == now.group_snapshot_id,
-        id,
-        now.group_snapshot_id.clone(),
-    )?;
-    let told = format!("{:?}", now.creation_time);
-    let expected = format!("the time {:?}", before.creation_time);
-    ensure(before.creation_time == now.creation_time, &expected, told)?;
+    same_id("group", &before.group_snapshot_id, &now.group_snapshot_id)?;
+    let (was, is) = (time_of(before.creation_time), time_of(now.creation_time));
+    ensure(was == is, &format!("the creation_time {was}"), is)?;
     let count = now.snapshots.len();
     let expected = format!("its {} snapshots", before.snapshots.len());
     ensure(
@@ -332,11 +326,7 @@ pub const CASES: &[Case] = &[
                 .await?;
             let again = c.ok_in_the_end(request).await?;
             if let Ok(first) = first {
-                ensure(
-                    id_of(&first) == id_of(&again),
-                    &id_of(&first),
-                    id_of(&again),
-                )?;
+                same_id("group", &id_of(&first), &id_of(&again))?;
             }
             count_of(&c, &volume.id(), 1, "after a call whose deadline passed").await?;
         }

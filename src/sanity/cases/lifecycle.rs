@@ -4,9 +4,10 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS, PUBLISH_UNPUBLISH_VOLUME, RESTART,
     STAGE_UNSTAGE_VOLUME,
 };
-use crate::sanity::case::{Case, Verdict, case, ensure};
+use crate::sanity::case::{Case, Verdict, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Placed;
+use crate::sanity::sources::SOON;
 use std::time::Duration;
 use tonic::Code;
 
@@ -98,11 +99,7 @@ pub const CASES: &[Case] = &[
                 .await?
                 .volume
                 .unwrap_or_default();
-            ensure(
-                again.volume_id == volume.id(),
-                &volume.id(),
-                again.volume_id,
-            )?;
+            same_id("volume", &volume.id(), &again.volume_id)?;
             let placed = c.place(volume).await?;
             c.restart().await?;
             if c.has(PUBLISH_UNPUBLISH_VOLUME) {
@@ -200,21 +197,16 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            for after in [0, 1, 3, 10] {
+            for after in SOON {
                 let request = c.create_request()?;
-                c.cancelled(request.clone(), Duration::from_millis(after))
-                    .await?;
+                c.cancelled(request.clone(), after).await?;
                 let first = c
                     .ok_in_the_end(request.clone())
                     .await?
                     .volume
                     .unwrap_or_default();
                 let again = c.ok(request).await?.volume.unwrap_or_default();
-                ensure(
-                    first.volume_id == again.volume_id,
-                    &first.volume_id,
-                    again.volume_id,
-                )?;
+                same_id("volume", &first.volume_id, &again.volume_id)?;
             }
         }
     ),
@@ -225,10 +217,9 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CREATE_DELETE_VOLUME],
         |c| {
-            for after in [0, 1, 3] {
+            for after in SOON {
                 let volume = c.volume().await?;
-                c.cancelled(c.delete_request(volume.id()), Duration::from_millis(after))
-                    .await?;
+                c.cancelled(c.delete_request(volume.id()), after).await?;
                 c.ok_in_the_end(c.delete_request(volume.id())).await?;
                 c.refused(c.validate_request(&volume), &[Code::NotFound])
                     .await?;
@@ -254,14 +245,10 @@ pub const CASES: &[Case] = &[
                     .unwrap_or_default();
                 if let Ok(reply) = first {
                     let id = reply.volume.unwrap_or_default().volume_id;
-                    ensure(id == volume.volume_id, &volume.volume_id, id)?;
+                    same_id("volume", &volume.volume_id, &id)?;
                 }
                 let again = c.ok(request).await?.volume.unwrap_or_default();
-                ensure(
-                    volume.volume_id == again.volume_id,
-                    &volume.volume_id,
-                    again.volume_id,
-                )?;
+                same_id("volume", &volume.volume_id, &again.volume_id)?;
             }
         }
     ),
@@ -273,12 +260,10 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME, EACH_ACCESS],
         |c| {
             let placed = c.placed().await?;
-            for after in [0, 1, 3] {
-                c.cancelled(placed.stage(), Duration::from_millis(after))
-                    .await?;
+            for after in SOON {
+                c.cancelled(placed.stage(), after).await?;
                 c.ok_in_the_end(placed.stage()).await?;
-                c.cancelled(placed.unstage(), Duration::from_millis(after))
-                    .await?;
+                c.cancelled(placed.unstage(), after).await?;
                 c.ok_in_the_end(placed.unstage()).await?;
             }
         }
@@ -291,8 +276,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS],
         |c| {
             let placed = c.staged().await?;
-            for after in [0, 1, 3] {
-                let after = Duration::from_millis(after);
+            for after in SOON {
                 c.ok_in_the_end(placed.publish()).await?;
                 c.cancelled(placed.unpublish(), after).await?;
                 c.ok_in_the_end(placed.unpublish()).await?;
@@ -308,8 +292,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE_SERVICE],
         |c| {
             let volume = c.volume().await?;
-            for after in [0, 1, 3] {
-                let after = Duration::from_millis(after);
+            for after in SOON {
                 c.cancelled(c.attach_request(&volume), after).await?;
                 c.ok_in_the_end(c.attach_request(&volume)).await?;
                 c.cancelled(c.detach_request(&volume), after).await?;

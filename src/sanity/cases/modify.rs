@@ -1,7 +1,7 @@
 //! ControllerModifyVolume.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, MODIFY_VOLUME, MUTABLE_PARAMETERS};
-use crate::sanity::case::{Case, case, ensure};
+use crate::sanity::case::{Case, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
 use csi_proto::v1;
 use std::collections::BTreeMap;
@@ -80,11 +80,7 @@ pub const CASES: &[Case] = &[
             request.mutable_parameters = mutable(&c);
             let volume = c.volume_of(request.clone()).await?;
             let again = c.ok(request).await?.volume.unwrap_or_default();
-            ensure(
-                again.volume_id == volume.id(),
-                &volume.id(),
-                again.volume_id,
-            )?;
+            same_id("volume", &volume.id(), &again.volume_id)?;
         }
     ),
     case!(
@@ -99,7 +95,7 @@ pub const CASES: &[Case] = &[
             match c.send(volume.request.clone()).await? {
                 Ok(reply) => {
                     let id = reply.volume.unwrap_or_default().volume_id;
-                    ensure(id == volume.id(), &volume.id(), id)?;
+                    same_id("volume", &volume.id(), &id)?;
                 }
                 Err(status) => {
                     let kept = status.code() == Code::AlreadyExists;

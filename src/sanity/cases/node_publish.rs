@@ -6,13 +6,13 @@ use crate::sanity::case::needs::{
 };
 use crate::sanity::case::{Case, Need, Stop, case, ensure};
 use crate::sanity::context::told;
-use crate::sanity::data::is_mount;
+use crate::sanity::data::{is_device, is_mount};
 use crate::sanity::settings::Access;
+use crate::sanity::sources::SOON;
 use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use std::time::Duration;
 use tonic::Code;
 
 const PUBLISH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME];
@@ -199,7 +199,7 @@ pub const CASES: &[Case] = &[
             request.readonly = true;
             c.ok(request.clone()).await?;
             c.ok(request).await?;
-            if !is_mount(&placed.target).await? {
+            if !is_mount(&placed.target).await? && !is_device(&placed.target).await? {
                 return Err(Stop::Skipped(
                     "the driver does not mount here: nothing could keep writers out".to_owned(),
                 ));
@@ -400,9 +400,8 @@ pub const CASES: &[Case] = &[
         EACH,
         |c| {
             let placed = c.staged().await?;
-            for after in [1, 4] {
-                c.cancelled(placed.publish(), Duration::from_millis(after))
-                    .await?;
+            for after in SOON {
+                c.cancelled(placed.publish(), after).await?;
                 c.ok_in_the_end(placed.publish()).await?;
                 c.ok_in_the_end(placed.unpublish()).await?;
             }

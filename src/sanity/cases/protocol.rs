@@ -1,7 +1,7 @@
 //! What gRPC and protocol buffers promise below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
-use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
 use crate::sanity::context::{Context, call, told};
 use crate::sanity::requests::Request;
 use bytes::Bytes;
@@ -46,7 +46,7 @@ pub const CASES: &[Case] = &[
             let reply = newer(&c, v1::CreateVolumeRequest::METHOD, request.encode_to_vec()).await?;
             let again = v1::CreateVolumeResponse::decode(reply).unwrap_or_default();
             let id = again.volume.unwrap_or_default().volume_id;
-            ensure(id == volume.id(), &volume.id(), id)?;
+            same_id("volume", &volume.id(), &id)?;
             let request = c.delete_request(volume.id());
             newer(&c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec()).await?;
         }

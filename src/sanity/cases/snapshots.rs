@@ -3,7 +3,7 @@
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS, RESTART,
 };
-use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::case::{Case, Stop, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use csi_proto::v1;
@@ -270,11 +270,7 @@ pub const CASES: &[Case] = &[
             let first = c.send_within(short, request.clone()).await?;
             let again = c.ok_in_the_end(request).await?;
             if let Ok(first) = first {
-                ensure(
-                    id_of(&first) == id_of(&again),
-                    &id_of(&first),
-                    id_of(&again),
-                )?;
+                same_id("snapshot", &id_of(&first), &id_of(&again))?;
             }
             has_one(&c, &volume.id()).await?;
         }
@@ -367,11 +363,7 @@ pub const CASES: &[Case] = &[
                 .await?
                 .volume
                 .unwrap_or_default();
-            ensure(
-                again.volume_id == volume.id(),
-                &volume.id(),
-                again.volume_id,
-            )?;
+            same_id("volume", &volume.id(), &again.volume_id)?;
         }
     ),
     case!(

@@ -67,7 +67,7 @@ impl ReferenceDriver {
     /// A driver on a unix socket in a folder of its own.
     pub fn start(options: Options) -> Self {
         let machine = Machine {
-            folder: TempDir::new().expect("a temporary folder"),
+            folder: folder(),
             options,
             state: Arc::default(),
             running: Mutex::new(None),
@@ -129,6 +129,14 @@ impl Drop for ReferenceDriver {
         }
         self.machine.halt();
     }
+}
+
+/// In memory where there is such a place: what its callers write and sync need not outlive anything.
+fn folder() -> TempDir {
+    let in_memory = TempDir::new_in("/dev/shm");
+    in_memory
+        .or_else(|_| TempDir::new())
+        .expect("a temporary folder")
 }
 
 /// The file names in the driver's folder: its socket, and the pipes by which a command asks for a restart and awaits it.

@@ -1,0 +1,207 @@
+//! The command lines that `csi sanity` prints for a failure: they show it again, against the same driver, and a right
+//! answer against a right one.
+
+use crate::support::program::{BINARY, Csi};
+use crate::support::reference::{Defect, Options, ReferenceDriver};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The exit code of a run in which cases failed.
+const CASES_FAILED: i32 = 3;
+
+/// What the exit code of a call is that ended with a gRPC code.
+fn exit_of(code: tonic::Code) -> i32 {
+    64 + code as i32
+}
+
+/// The lines of the only failure, as the readable report shows them.
+fn shown_commands(report: &str) -> Vec<&str> {
+    let mut lines = report.lines().map(str::trim);
+    lines
+        .by_ref()
+        .find(|line| *line == "to see it again:")
+        .unwrap_or_else(|| panic!("no command lines:\n{report}"));
+    let commands: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    assert!(!commands.is_empty(), "no command lines:\n{report}");
+    commands
+}
+
+/// Runs the lines in one shell, as somebody who pastes them; the last one decides how it ends.
+fn paste(commands: &[String], csi: &Csi) -> Output {
+    let bin = Path::new(BINARY).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let mut shell = Command::new("sh");
+    let mut lines = commands.join("\n");
+    lines.push('\n');
+    shell.arg("-c").arg(&lines).env_clear().env("PATH", path);
+    shell.env("HOME", csi.home()).env("LANG", "C.UTF-8");
+    shell.output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs one case against a driver with a defect; the driver, the client and the lines that it prints.
+fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec<String>) {
+    let driver = ReferenceDriver::start(Options::default().with(defect));
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --filter {case} --mount-parent {} {more}",
+        parent.display()
+    );
+    let report = csi.run(&line).exits(CASES_FAILED);
+    let commands = shown_commands(&report.stdout);
+    let commands = commands.into_iter().map(str::to_owned).collect();
+    assert_eq!(driver.left_behind(), [""; 0], "{report}");
+    (driver, csi, commands)
+}
+
+/// The same lines for another driver.
+fn moved(commands: &[String], from: &ReferenceDriver, to: &ReferenceDriver) -> Vec<String> {
+    let (old, new) = (from.endpoint(), to.endpoint());
+    let lines = commands.iter();
+    lines.map(|line| line.replace(&old, &new)).collect()
+}
+
+#[test]
+fn an_answer_that_should_be_a_refusal_is_seen_again() {
+    let case = "controller/create-volume/with-another-size";
+    let (driver, csi, commands) = failing(Defect::CreateVolumeIgnoresSizeOnRepeat, case, "");
+    let again = paste(&commands, &csi);
+    assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
+    assert_eq!(driver.left_behind().len(), 1, "the lines made one volume");
+
+    let right = ReferenceDriver::start(Options::default());
+    let other = paste(&moved(&commands, &driver, &right), &csi);
+    let code = other.status.code();
+    assert_eq!(
+        code,
+        Some(exit_of(tonic::Code::AlreadyExists)),
+        "{}",
+        stderr(&other)
+    );
+}
+
+#[test]
+fn a_refusal_is_seen_again_and_ids_are_taken_over() {
+    let case = "controller/delete-snapshot/is-idempotent";
+    let (driver, csi, commands) = failing(Defect::DeleteSnapshotUnknownIsNotFound, case, "");
+    assert!(
+        commands.iter().any(|line| line.starts_with("id1=$(")),
+        "{commands:#?}"
+    );
+    let last = commands.last().unwrap();
+    assert!(last.ends_with("# NOT_FOUND"), "{last}");
+    let again = paste(&commands, &csi);
+    let code = again.status.code();
+    assert_eq!(
+        code,
+        Some(exit_of(tonic::Code::NotFound)),
+        "{}",
+        stderr(&again)
+    );
+    assert!(
+        stderr(&again).contains("there is no such snapshot"),
+        "{}",
+        stderr(&again)
+    );
+
+    // It has no volumes yet, so its ids are others.
+    let right = ReferenceDriver::start(Options::default());
+    csi.run(&format!(
+        "-e {} controller create-volume other",
+        right.endpoint()
+    ))
+    .succeeds();
+    let other = paste(&moved(&commands, &driver, &right), &csi);
+    assert!(other.status.success(), "{}", stderr(&other));
+}
+
+#[test]
+fn a_failure_on_the_node_is_seen_again_with_its_folders() {
+    let case = "node/publish/with-another-readonly";
+    let (driver, csi, commands) = failing(Defect::PublishIgnoresReadonly, case, "");
+    assert!(
+        commands.iter().any(|line| line.starts_with("mkdir ")),
+        "{commands:#?}"
+    );
+    let again = paste(&commands, &csi);
+    assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
+    let left = driver.left_behind().join("\n");
+    assert!(left.contains("published at"), "{left}");
+
+    // The lines name the folders of the first run: as the first driver left them they are of no use to another one.
+    std::fs::remove_dir_all(driver.workplace()).unwrap();
+    let right = ReferenceDriver::start(Options::default());
+    let other = paste(&moved(&commands, &driver, &right), &csi);
+    let code = other.status.code();
+    assert_eq!(
+        code,
+        Some(exit_of(tonic::Code::AlreadyExists)),
+        "{}",
+        stderr(&other)
+    );
+}
+
+#[test]
+fn secrets_come_from_their_file_again_and_are_in_no_report() {
+    let secrets = [("token".to_owned(), "not-for-logs".to_owned())].into();
+    let driver = ReferenceDriver::start(Options {
+        secrets,
+        ..Options::default().with(Defect::CreateSnapshotRepeatFails)
+    });
+    let csi = Csi::at(&driver.endpoint());
+    let file = csi.file("secrets.json", r#"{"token":"not-for-logs"}"#);
+    let line = format!(
+        "sanity --filter controller/create-snapshot/is-idempotent --secrets-file {} --junit report.xml",
+        file.display()
+    );
+    let report = csi.run(&line).exits(CASES_FAILED);
+    let junit = std::fs::read_to_string(csi.home().join("report.xml")).unwrap();
+    let shown = format!("{}{}{junit}", report.stdout, report.stderr);
+    assert!(!shown.contains("not-for-logs"), "{shown}");
+    let commands: Vec<_> = shown_commands(&report.stdout)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    let again = paste(&commands, &csi);
+    let code = again.status.code();
+    assert_eq!(
+        code,
+        Some(exit_of(tonic::Code::AlreadyExists)),
+        "{}",
+        stderr(&again)
+    );
+}
+
+#[test]
+fn json_has_the_same_lines_as_the_text() {
+    let driver = ReferenceDriver::start(Options::default().with(Defect::ProbeFails));
+    let csi = Csi::at(&driver.endpoint());
+    let line = "sanity --filter identity/probe/answers-ready --seed 7";
+    let text = csi.run(line).exits(CASES_FAILED);
+    let json = csi
+        .run(&format!("{line} -o json"))
+        .exits(CASES_FAILED)
+        .json();
+    let results = json["results"].as_array().unwrap();
+    let failed = results
+        .iter()
+        .find(|result| result["outcome"] == "failed")
+        .unwrap();
+    let listed = failed["commands"].as_array().unwrap().iter();
+    let listed: Vec<_> = listed.map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(listed, shown_commands(&text.stdout));
+    let commands: Vec<_> = listed.into_iter().map(str::to_owned).collect();
+    let again = paste(&commands, &csi);
+    assert_eq!(
+        again.status.code(),
+        Some(exit_of(tonic::Code::Internal)),
+        "{}",
+        stderr(&again)
+    );
+    assert_eq!(json["summary"]["failed"], Json::from(1));
+}

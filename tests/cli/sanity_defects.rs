@@ -1,0 +1,255 @@
+//! Whether `csi sanity` can fail: against the reference driver it passes, and for each defect that this driver can have,
+//! the case that is about it fails.
+
+mod found_by;
+
+use crate::support::reference::{Defect, Options, ReferenceDriver};
+use csi_cli::sanity::{Outcome, Report, Settings, run};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
+use found_by::found_by;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How many drivers are examined at a time. They wait more than they work.
+const AT_A_TIME: usize = 8;
+
+/// What a driver with every capability is not asked, and why.
+const SKIPPED: [(&str, &str); 5] = [
+    (
+        "controller/capabilities/others-are-unimplemented",
+        "there is no such RPC",
+    ),
+    (
+        "controller/create-volume/from-a-source-that-is-not-advertised",
+        "both kinds of sources are advertised",
+    ),
+    // It runs for each access type and is about one.
+    ("node/publish/block-as-a-device", "shown with block"),
+    // The reference driver makes links and files.
+    (
+        "node/publish/readonly",
+        "the driver does not mount here: nothing could keep writers out",
+    ),
+    (
+        "node/publish/readonly@block",
+        "the driver does not mount here: nothing could keep writers out",
+    ),
+];
+
+/// A driver in which the defect shows, and is the only thing that is wrong.
+fn driver_with(defect: Defect) -> Options {
+    let options = Options::default().with(defect);
+    match defect {
+        // Only what is not advertised can be answered wrongly.
+        Defect::UnadvertisedIsInternal => {
+            options.without_controller(ControllerCapability::ModifyVolume)
+        }
+        Defect::VolumeTopologyUnadvertised | Defect::NodeTopologyUnadvertised => {
+            options.without_service(PluginService::VolumeAccessibilityConstraints)
+        }
+        // A group is ready with its snapshots, so one that is ready too early needs slow ones.
+        Defect::GroupReadyTooEarly => Options {
+            looks_until_ready: 3,
+            ..options
+        },
+        // The calls that meet it must not be over before.
+        _ if is_about_time(defect) => Options {
+            pace: Duration::from_millis(50),
+            ..options
+        },
+        _ => options,
+    }
+}
+
+/// Whether the defect shows when a call meets another one, or ends before its time.
+fn is_about_time(defect: Defect) -> bool {
+    let name = format!("{defect:?}");
+    name.starts_with("Parallel") || name.starts_with("Cancelled")
+}
+
+/// Whether the defect shows by something that never comes, for which nobody should wait long.
+fn is_waited_for(defect: Defect) -> bool {
+    matches!(
+        defect,
+        Defect::ParallelCallsHang
+            | Defect::CancelledCallKeepsLock
+            | Defect::CancelledCreateVolumeLeavesName
+            | Defect::CancelledCreateSnapshotLeavesName
+            | Defect::SnapshotNeverReady
+            | Defect::ProbeNeverReady
+    )
+}
+
+/// All that a run against this driver can be told, so that nothing is skipped for want of it.
+fn settings_for(driver: &mut ReferenceDriver) -> Settings {
+    let mut settings = Settings::of(driver.endpoint());
+    settings.mount_parent = Some(driver.workplace());
+    settings.restart_command = Some(driver.restart_command());
+    settings.mutable_parameters = [("tier".to_owned(), "fast".to_owned())].into();
+    settings.other_node_id = Some("node-2".to_owned());
+    settings.volume_size = 64 << 20;
+    settings.seed = Some(1);
+    // What the specification only recommends counts as well: the reference keeps it, some defects do not.
+    settings.strict = true;
+    settings
+}
+
+fn run_to_the_end(settings: Settings) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(run(settings)).unwrap()
+}
+
+/// Why the cases of a run were skipped.
+fn skipped(report: &Report) -> BTreeMap<&str, &str> {
+    let reasons = report.results.iter();
+    let reasons = reasons.filter_map(|result| match &result.outcome {
+        Outcome::Skipped(reason) => Some((result.name.as_str(), reason.as_str())),
+        _ => None,
+    });
+    reasons.collect()
+}
+
+#[test]
+fn the_reference_passes_every_case() {
+    let secrets: BTreeMap<_, _> = [("token".to_owned(), "not-for-logs".to_owned())].into();
+    let mut driver = ReferenceDriver::start(Options {
+        secrets: secrets.clone(),
+        ..Options::default()
+    });
+    let mut settings = settings_for(&mut driver);
+    settings.secrets = secrets;
+    let report = run_to_the_end(settings);
+    assert!(report.is_success(), "{report}");
+    assert_eq!(skipped(&report), BTreeMap::from(SKIPPED));
+    assert_eq!(driver.left_behind(), [""; 0]);
+    let workplace = std::fs::read_dir(driver.workplace()).unwrap();
+    assert_eq!(workplace.count(), 0, "files were left");
+}
+
+#[test]
+fn drivers_that_can_do_less_pass_too() {
+    let slow_snapshots = Options {
+        looks_until_ready: 2,
+        ..Options::default()
+    };
+    let offline = Options {
+        expansion: Some(Expansion::Offline),
+        ..Options::default()
+    };
+    let unstaged = Options::default()
+        .without_node(NodeCapability::StageUnstageVolume)
+        .without_controller(ControllerCapability::PublishUnpublishVolume)
+        .without_controller(ControllerCapability::PublishReadonly)
+        .without_controller(ControllerCapability::ListVolumesPublishedNodes);
+    let unplaced =
+        Options::default().without_service(PluginService::VolumeAccessibilityConstraints);
+    let without_snapshots = Options::default()
+        .without_service(PluginService::GroupControllerService)
+        .without_service(PluginService::SnapshotMetadataService)
+        .without_controller(ControllerCapability::CreateDeleteSnapshot)
+        .without_controller(ControllerCapability::ListSnapshots)
+        .without_controller(ControllerCapability::GetSnapshot)
+        .without_controller(ControllerCapability::CloneVolume);
+    let drivers = [
+        ("slow snapshots", slow_snapshots),
+        ("offline", offline),
+        ("unstaged", unstaged),
+        ("unplaced", unplaced),
+        ("without snapshots", without_snapshots),
+        ("minimal", Options::minimal()),
+    ];
+    each(&drivers, |(name, options)| {
+        let mut driver = ReferenceDriver::start(options.clone());
+        let report = run_to_the_end(settings_for(&mut driver));
+        assert!(report.is_success(), "{name}\n{report}");
+        assert!(report.counts().passed > 0, "{name}\n{report}");
+        assert_eq!(driver.left_behind(), [""; 0], "{name}");
+    });
+}
+
+#[test]
+fn a_skip_names_what_is_not_advertised() {
+    let options = Options::default().without_controller(ControllerCapability::ListSnapshots);
+    let mut driver = ReferenceDriver::start(options);
+    let mut settings = settings_for(&mut driver);
+    settings.filter = vec!["list-snapshots".to_owned()];
+    let report = run_to_the_end(settings);
+    let skipped = skipped(&report);
+    assert_eq!(skipped.len(), report.results.len(), "{report}");
+    for (name, reason) in skipped {
+        assert!(reason.contains("LIST_SNAPSHOTS"), "{name}: {reason}");
+    }
+}
+
+/// Runs the case that is about a defect against a driver; whether the case failed, and the report.
+fn case_fails(defect: Defect, options: Options) -> (bool, Report) {
+    let case = found_by(defect);
+    let mut driver = ReferenceDriver::start(options);
+    let mut settings = settings_for(&mut driver);
+    settings.filter = vec![case.to_owned()];
+    if is_waited_for(defect) {
+        settings.timeout = Duration::from_millis(500);
+        settings.case_limit = Duration::from_millis(2500);
+    }
+    let report = run_to_the_end(settings);
+    // A case that runs for each access type has the type at the end of its name.
+    let fails = report
+        .failed()
+        .any(|name| name.split('@').next() == Some(case));
+    (fails, report)
+}
+
+#[test]
+fn every_defect_is_found_by_the_case_that_is_about_it() {
+    let missed = Mutex::new(Vec::new());
+    each(Defect::ALL, |&defect| {
+        let (fails, report) = case_fails(defect, driver_with(defect));
+        if !fails {
+            let case = found_by(defect);
+            missed
+                .lock()
+                .unwrap()
+                .push(format!("{defect}\nby {case}\n{report}"));
+        }
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+}
+
+#[test]
+fn a_slow_driver_is_not_taken_for_a_defective_one() {
+    let about_time: Vec<_> = Defect::ALL
+        .iter()
+        .filter(|one| is_about_time(**one))
+        .collect();
+    each(&about_time, |&&defect| {
+        let healthy = Options {
+            defect: None,
+            ..driver_with(defect)
+        };
+        let (fails, report) = case_fails(defect, healthy);
+        assert!(!fails, "without {defect}\n{report}");
+    });
+}
+
+/// Does something with each, several at a time.
+fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(one);
+                }
+            });
+        }
+    });
+}
