@@ -161,8 +161,8 @@ mod tests {
             .map(|rest| rest.split('>').next().unwrap())
         {
             let name = tag.split(' ').next().unwrap().trim_end_matches('/');
-            if tag.starts_with('/') {
-                assert_eq!(open.pop(), Some(&tag[1..]), "{document}");
+            if let Some(closed) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(closed), "{document}");
             } else if !tag.ends_with('/') {
                 open.push(name);
             }
