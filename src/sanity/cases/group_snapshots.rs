@@ -1,5 +1,6 @@
 //! The GroupController service: snapshots of several volumes at one instant.
 
+use super::snapshots::strange_ids;
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
@@ -503,6 +504,67 @@ pub const CASES: &[Case] = &[
             one_id(&answers, |_| String::new())?;
             c.ok_in_the_end(delete(&c, &group)).await?;
             c.refused(get(&c, &group), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/while-created-again",
+        "DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let first = c.ready_group(request.clone()).await?;
+            let (deleted, created) =
+                tokio::join!(c.send(delete(&c, &first)), c.send(request.clone()));
+            one_id(&[deleted?], |_| String::new())?;
+            one_id(&[created?], id_of)?;
+            let group = c.ready_group(request).await?;
+            let now = c.ok_in_the_end(get(&c, &group)).await?.group_snapshot;
+            same_group(&group, &now.unwrap_or_default())?;
+            count_of(&c, &one.id(), 1, "after create and delete at once").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/strange-ids",
+        "DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id.clone(),
+                    ..Default::default()
+                };
+                if let Err(status) = c.send(delete(&c, &group)).await? {
+                    let rpc = "DeleteVolumeGroupSnapshot";
+                    let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        &expected,
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "group-controller/get-volume-group-snapshot/strange-ids",
+        "GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id,
+                    ..Default::default()
+                };
+                let codes = [Code::NotFound, Code::InvalidArgument];
+                c.refused(get(&c, &group), &codes).await?;
+            }
         }
     ),
     case!(

@@ -3,6 +3,7 @@
 //! That the ranges of a stream are in order, do not overlap, and are cut as the stream says, are rules of its messages,
 //! which hold in every case here.
 
+use super::snapshots::strange_ids;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
@@ -15,6 +16,7 @@ use crate::sanity::settings::Access;
 use crate::sanity::sources::Mark;
 use csi_proto::v1;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -198,6 +200,24 @@ async fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdi
     Ok(())
 }
 
+/// Demands that calls at the same time each give the same ranges.
+async fn at_once<Q: Wanted + 'static>(c: &Arc<Context>, request: Q, wanted: &Ranges) -> Verdict {
+    let mut calls = JoinSet::new();
+    for _ in 0..4 {
+        let (c, request) = (Arc::clone(c), request.clone());
+        calls.spawn(async move { ranges(&c, request).await });
+    }
+    for again in calls.join_all().await {
+        let again = again?;
+        ensure(
+            *wanted == again,
+            &shown(&wanted.ranges),
+            shown(&again.ranges),
+        )?;
+    }
+    Ok(())
+}
+
 fn shown(ranges: &[v1::BlockMetadata]) -> String {
     let mut shown: Vec<_> = ranges
         .iter()
@@ -262,15 +282,7 @@ pub const CASES: &[Case] = &[
                 "ranges that end within the volume",
                 told,
             )?;
-            let mut calls = JoinSet::new();
-            for _ in 0..4 {
-                let (c, request) = (c.clone(), request.clone());
-                calls.spawn(async move { ranges(&c, request).await });
-            }
-            for again in calls.join_all().await {
-                let again = again?;
-                ensure(first == again, &shown(&first.ranges), shown(&again.ranges))?;
-            }
+            at_once(&c, request, &first).await?;
         }
     ),
     case!(
@@ -417,6 +429,52 @@ pub const CASES: &[Case] = &[
                 .await?;
             refused(&c, delta(&c, &gone, &snapshot), Code::NotFound).await?;
             refused(&c, delta(&c, &snapshot, &gone), Code::NotFound).await?;
+        }
+    ),
+    case!(
+        Reads,
+        "snapshot-metadata/get-metadata-allocated/strange-ids",
+        "GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetMetadataAllocated Errors",
+        [SNAPSHOT_METADATA_SERVICE],
+        |c| {
+            for id in strange_ids() {
+                let request = v1::GetMetadataAllocatedRequest {
+                    snapshot_id: id.clone(),
+                    secrets: c.secrets(),
+                    ..Default::default()
+                };
+                let expected =
+                    format!("GetMetadataAllocated of {id:?} answers NOT_FOUND or INVALID_ARGUMENT");
+                match c.stream(request).await? {
+                    Err(status) => {
+                        let code = status.code();
+                        let kept = matches!(code, Code::NotFound | Code::InvalidArgument);
+                        ensure(kept, &expected, told(&status))?;
+                    }
+                    Ok(_) => return Err(Stop::failed(expected, "it answered OK")),
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/is-constant",
+        "GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up",
+        "GetMetadataDelta",
+        [
+            SNAPSHOT_METADATA_SERVICE,
+            CREATE_DELETE_SNAPSHOT,
+            CREATE_DELETE_VOLUME,
+            BLOCK
+        ],
+        |c| {
+            let (base, target) = two_snapshots(&c).await?;
+            let request = delta(&c, &base, &target);
+            let first = ranges(&c, request.clone()).await?;
+            c.cancelled(request.clone(), Duration::from_millis(1))
+                .await?;
+            at_once(&c, request, &first).await?;
         }
     ),
     case!(

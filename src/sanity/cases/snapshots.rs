@@ -17,7 +17,7 @@ fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
 }
 
 /// Ids as no driver makes them, which must do no harm.
-fn strange_ids() -> Vec<String> {
+pub fn strange_ids() -> Vec<String> {
     [
         "../../../etc/passwd",
         "/",
@@ -291,7 +291,7 @@ pub const CASES: &[Case] = &[
         }
     ),
     case!(
-        Reads,
+        Changes,
         "controller/delete-snapshot/without-id",
         "DeleteSnapshot without an id answers INVALID_ARGUMENT",
         "DeleteSnapshot",
@@ -387,6 +387,28 @@ pub const CASES: &[Case] = &[
                     format!("{count} are"),
                 )?;
             }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/delete-snapshot/while-created-again",
+        "DeleteSnapshot and CreateSnapshot of one name at the same time leave the snapshot whole, or none",
+        "DeleteSnapshot Errors",
+        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let request = c.snapshot_request(&volume);
+            let first = c.ready_snapshot(request.clone()).await?;
+            let (deleted, created) = tokio::join!(
+                c.send(c.delete_snapshot(&first.snapshot_id)),
+                c.send(request.clone())
+            );
+            one_id(&[deleted?], |_| String::new())?;
+            one_id(&[created?], id_of)?;
+            // Whichever came first, the name leads to a snapshot that can be used.
+            let snapshot = c.ready_snapshot(request).await?;
+            c.ok_in_the_end(c.restore(&snapshot)?).await?;
+            has_one(&c, &volume.id()).await?;
         }
     ),
     case!(
