@@ -82,7 +82,7 @@ impl<W: Write> Observer for Progress<W> {
         match self.shown {
             Shown::Text => {
                 let text = format!(
-                    "{} {} at {}: {} cases, {} at a time, seed {}\n",
+                    "{} {} at {}: {}, {} at a time, seed {}\n",
                     escaped(if name.is_empty() {
                         "(a driver without a name)"
                     } else {
@@ -90,7 +90,7 @@ impl<W: Write> Observer for Progress<W> {
                     }),
                     escaped(version),
                     escaped(plan.endpoint),
-                    plan.cases,
+                    counted(plan.cases, "case"),
                     plan.jobs,
                     plan.seed
                 );
@@ -132,6 +132,12 @@ impl<W: Write> Observer for Progress<W> {
         }
         let _ = writeln!(io::stderr(), "note: {}", escaped(text));
     }
+}
+
+/// `1 case`, `2 cases`.
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// The line of a case.
@@ -199,9 +205,14 @@ pub fn summary(report: &Report) -> String {
     }
     let _ = write!(
         out,
-        "{} passed ({} with warnings), {} failed, {} skipped in {:.1} s",
+        "{} passed ({} with {}), {} failed, {} skipped in {:.1} s",
         counts.passed,
         counts.warned,
+        if counts.warned == 1 {
+            "a warning"
+        } else {
+            "warnings"
+        },
         counts.failed,
         counts.skipped,
         report.took.as_secs_f64()
@@ -276,7 +287,7 @@ pub fn list(cases: &[&Case], json: bool) -> String {
     for case in cases {
         let _ = writeln!(out, "{:NAME_WIDTH$} {}", case.name, case.sentence);
     }
-    let _ = writeln!(out, "{} cases", cases.len());
+    let _ = writeln!(out, "{}", counted(cases.len(), "case"));
     out
 }
 

@@ -192,6 +192,9 @@ macro_rules! case {
 }
 pub(super) use case;
 
+/// How a missing capability is said.
+pub const NOT_ADVERTISED: &str = "not advertised: ";
+
 impl Need {
     /// What it is, in the words of the specification where it has some.
     pub fn name(self) -> &'static str {
@@ -218,9 +221,9 @@ impl std::fmt::Display for Need {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name();
         match self {
-            Self::Controller(_) | Self::Plugin(_) => write!(f, "not advertised: {name}"),
-            Self::Node(_) => write!(f, "not advertised: Node {name}"),
-            Self::Group(_) => write!(f, "not advertised: GroupController {name}"),
+            Self::Controller(_) | Self::Plugin(_) => write!(f, "{NOT_ADVERTISED}{name}"),
+            Self::Node(_) => write!(f, "{NOT_ADVERTISED}Node {name}"),
+            Self::Group(_) => write!(f, "{NOT_ADVERTISED}GroupController {name}"),
             Self::NodeService => f.write_str("the endpoint serves no Node service"),
             Self::AnyVolume => f.write_str("no volume to ask about: name one with --volume-id"),
             Self::Block | Self::Mount => write!(f, "the driver has no {name} volumes"),

@@ -2,7 +2,7 @@
 //!
 //! Owns the order, what is skipped, and when a run ends early.
 
-use super::case::{Case, Failure, Kind, Need, Stop};
+use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
 use super::context::{Context, Run, call, locked};
 use super::ledger::{Made, Wrecker};
 use super::report::{CaseResult, Outcome, instance_name};
@@ -218,7 +218,9 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         .filter(|need| !there(need))
         .map(ToString::to_string)
         .collect();
-    (!lacking.is_empty()).then(|| lacking.join(", "))
+    // What is common to all is said once.
+    let more = format!(", {NOT_ADVERTISED}");
+    (!lacking.is_empty()).then(|| lacking.join(", ").replace(&more, ", "))
 }
 
 fn skipped(one: Planned, reason: String) -> CaseResult {

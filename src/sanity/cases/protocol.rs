@@ -118,9 +118,9 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [],
         |c| {
-            for answer in c.together(vec![v1::ProbeRequest {}; 200]).await? {
+            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 200]).await? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
-                ensure(answer.is_ok(), "Probe answers OK", told)?;
+                ensure(answer.is_ok(), "GetPluginInfo answers OK", told)?;
             }
         }
     ),
