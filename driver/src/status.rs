@@ -22,9 +22,22 @@ use tonic::{Code, Status};
 
 impl From<ControllerError> for Status {
     fn from(error: ControllerError) -> Self {
-        Status::new(controller_code(&error), error.to_string())
+        let code = controller_code(&error);
+        let mut text = error.to_string();
+        // Where the share's own words do not say what to do.
+        if code == Code::PermissionDenied
+            && matches!(error, ControllerError::Share { .. })
+            && !text.contains(ROOT_SQUASH)
+        {
+            text.push_str(
+                "; if the export has root_squash, let the anonymous user write in the share's folder, or export it with no_root_squash to this driver",
+            );
+        }
+        Status::new(code, text)
     }
 }
+
+const ROOT_SQUASH: &str = "root_squash";
 
 impl From<NodeError> for Status {
     fn from(error: NodeError) -> Self {

@@ -7,10 +7,16 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod away;
 mod controllers;
 mod failures;
+mod hostile;
+mod leaks;
 mod lifecycle;
 mod restarts;
 mod scene;
+mod server;
+mod stale;
+mod storms;
 mod symlinks;
 mod volumes;

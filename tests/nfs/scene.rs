@@ -1,6 +1,7 @@
 //! What the tests of this program start from: a share of the kernel's NFS server, a driver, a client, and what they leave.
 
 use crate::support::PATIENCE;
+use crate::support::calls::{self, Map};
 use crate::support::driver::Driver;
 use crate::support::program::{Csi, Output};
 use std::fs;
@@ -28,6 +29,7 @@ impl Version {
 
 /// A folder of the export, made for one test.
 pub struct Share {
+    server: String,
     folder: PathBuf,
     path: String,
     version: Version,
@@ -53,10 +55,31 @@ impl Share {
             Version::V4_0 | Version::V4_2 => export_v4,
         };
         Self {
+            server: "127.0.0.1".to_owned(),
             path: format!("{}/{name}", root.trim_end_matches('/')),
             folder,
             version,
         }
+    }
+
+    /// All that a server exports, which is `folder` on its disk.
+    pub fn whole(server: &str, folder: &Path) -> Self {
+        Self {
+            server: server.to_owned(),
+            path: "/".to_owned(),
+            folder: folder.to_owned(),
+            version: Version::V4_2,
+        }
+    }
+
+    /// The parameters of a volume on this share, and the context of one that was made by hand.
+    pub fn parameters(&self) -> Map {
+        let options = format!("vers={}", self.version.option());
+        calls::map(&[
+            ("server", &self.server),
+            ("share", &self.path),
+            ("mountOptions", &options),
+        ])
     }
 
     /// The folder on the server's disk.
@@ -72,7 +95,8 @@ impl Share {
     /// The parameters of a volume on this share, for `--params`.
     pub fn params(&self) -> String {
         format!(
-            "server=127.0.0.1,share={},mountOptions=vers={}",
+            "server={},share={},mountOptions=vers={}",
+            self.server,
             self.path,
             self.version.option()
         )

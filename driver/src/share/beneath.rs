@@ -137,6 +137,19 @@ fn walk(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(current)
 }
 
+/// Asks the server how an open folder is now. An NFS client may believe for half a minute that the names in a folder are what
+/// they were; after this it asks for those that have changed.
+///
+/// # Errors
+/// ESTALE when the server does not know the folder any more. What else goes wrong is met again by whoever uses it.
+pub fn refresh(folder: impl AsFd) -> io::Result<()> {
+    let how = fs::AtFlags::EMPTY_PATH | fs::AtFlags::STATX_FORCE_SYNC;
+    match fs::statx(folder, "", how, fs::StatxFlags::BASIC_STATS) {
+        Err(Errno::STALE) => Err(Errno::STALE.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the folder `name` in `at` with `mode` less the umask; an existing folder is fine and stays as it is.
 /// Returns whether it was made.
 ///

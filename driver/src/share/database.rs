@@ -71,6 +71,7 @@ impl Share {
     /// [`ShareError::RecordsMissing`], [`ShareError::OtherShare`] and [`ShareError::NotInitialised`] when the share is
     /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::Damaged`], and I/O errors.
     pub fn open(root: Root, expect: Expect) -> Result<Self, ShareError> {
+        beneath::refresh(&*root).doing(|| "looking at the share's root".to_owned())?;
         let label = match read_label(&root)? {
             Some(label) => label,
             None => match expect {

@@ -7,7 +7,7 @@ use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::folders::{exists_at, make_parents, open_parent};
-use super::lifecycle::{contended, is_full, is_overtaken, owner};
+use super::lifecycle::{contended, is_full, is_overtaken, is_read_only, owner};
 use super::record::{OnDelete, Record, State};
 use super::store::{self, ATTEMPTS, Found, PREPARED, pause};
 use super::sub_path::SubPath;
@@ -42,6 +42,10 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             // way, the record still says ready, and the repeated call does the rest.
             Err(ShareError::Io { source, .. }) if is_full(&source) => {
                 return finish_delete(share, &found.with(next)?);
+            }
+            // The first step of all: nothing was begun.
+            Err(ShareError::Io { doing, source }) if is_read_only(&source) => {
+                return Err(ShareError::Io { doing, source });
             }
             Err(other) => return Err(other.unfinished()),
         }

@@ -332,6 +332,11 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(beneath::errno(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
+/// Whether nothing at all can be changed on the share.
+pub(super) fn is_read_only(error: &io::Error) -> bool {
+    beneath::errno(error) == Some(Errno::ROFS)
+}
+
 /// What is wrong with the volume, for its condition; nothing when all is well.
 ///
 /// # Errors

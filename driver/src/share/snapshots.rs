@@ -10,7 +10,7 @@ use super::crash::step;
 use super::database::{FORMAT, Share, now};
 use super::error::{Doing, ShareError};
 use super::fill;
-use super::lifecycle::{is_full, is_overtaken};
+use super::lifecycle::{is_full, is_overtaken, is_read_only};
 use super::record::State;
 use super::snapshot::Snapshot;
 use super::source::{Origin, Source};
@@ -163,6 +163,10 @@ fn delete_if(
             // On a full share a deletion must still be possible: all its other steps take no room.
             Err(ShareError::Io { source, .. }) if is_full(&source) => {
                 return finish_delete(share, &found.with(next)?);
+            }
+            // The first step of all: nothing was begun.
+            Err(ShareError::Io { doing, source }) if is_read_only(&source) => {
+                return Err(ShareError::Io { doing, source });
             }
             Err(other) => return Err(other.unfinished()),
         }

@@ -1,0 +1,365 @@
+//! A server that is stopped, or cut off without a word, before and during each call: the answer comes in time, what was
+//! begun is finished when the server is back, and other volumes go on.
+
+use crate::scene::Share;
+use crate::server::{Away, Server};
+use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
+use crate::support::disk::{Disk, Expected};
+use crate::support::driver::Driver;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tonic::{Code, Status};
+
+/// The driver's bounds in these tests, and the deadline of each call.
+const BOUNDS: [&str; 6] = [
+    "--mount-timeout",
+    "2s",
+    "--unmount-timeout",
+    "2s",
+    "--stats-timeout",
+    "500ms",
+];
+const DEADLINE: Duration = Duration::from_secs(2);
+/// A busy machine with one core.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// A volume, its snapshot, and a published target, with every call that can be made about them.
+#[derive(Clone)]
+struct Rig {
+    calls: Calls,
+    parameters: Map,
+    volume: String,
+    doomed: String,
+    context: Map,
+    targets: [std::path::PathBuf; 2],
+}
+
+/// A call, and how it went.
+type Answer = Pin<Box<dyn Future<Output = Result<(), Status>>>>;
+
+/// Each call of the driver that asks the server, by name.
+const EACH: [&str; 12] = [
+    "create",
+    "clone",
+    "delete",
+    "expand",
+    "snapshot",
+    "list",
+    "list snapshots",
+    "capacity",
+    "publish",
+    "unpublish",
+    "stats",
+    "stats of a new one",
+];
+
+impl Rig {
+    async fn new(driver: &Driver, share: &Share, round: usize) -> Self {
+        let calls = Calls::to(&driver.endpoint());
+        let parameters = share.parameters();
+        let create = |name: String| {
+            let (calls, parameters) = (calls.clone(), parameters.clone());
+            async move {
+                let request = calls::volume(&name, &parameters);
+                repeated(|| calls.create(request.clone())).await.unwrap()
+            }
+        };
+        let volume = create(format!("volume-{round}")).await;
+        let doomed = create(format!("doomed-{round}")).await;
+        for number in 0..40 {
+            let file = share.folder().join(format!("volume-{round}/{number}"));
+            fs::write(file, number.to_string()).unwrap();
+        }
+        let rig = Self {
+            targets: ["old", "new"].map(|name| driver.target(&format!("{name}-{round}"))),
+            parameters,
+            volume: volume.volume_id,
+            doomed: doomed.volume_id,
+            context: volume.volume_context,
+            calls,
+        };
+        rig.calls
+            .publish(&rig.volume, &rig.context, &rig.targets[0])
+            .await
+            .unwrap();
+        rig.calls.stats(&rig.volume, &rig.targets[0]).await.unwrap();
+        rig
+    }
+
+    fn call(&self, what: &str, round: usize, deadline: Duration) -> Answer {
+        let rig = Self {
+            calls: self.calls.within(deadline),
+            ..self.clone()
+        };
+        let what = what.to_owned();
+        Box::pin(async move {
+            let Self {
+                calls,
+                volume,
+                doomed,
+                context,
+                targets: [old, new],
+                ..
+            } = &rig;
+            let named = |name: &str| calls::volume(&format!("{name}-{round}"), &rig.parameters);
+            match what.as_str() {
+                "create" => calls.create(named("created")).await.map(drop),
+                "clone" => {
+                    let mut request = named("cloned");
+                    request.volume_content_source = calls::of_volume(volume);
+                    calls.create(request).await.map(drop)
+                }
+                "delete" => calls.delete(doomed).await,
+                "expand" => calls.expand(volume, 2 << 30).await.map(drop),
+                "snapshot" => calls
+                    .snapshot(&format!("snapshot-{round}"), volume)
+                    .await
+                    .map(drop),
+                "list" => calls.volumes().await.map(drop),
+                "list snapshots" => calls.snapshots().await.map(drop),
+                "capacity" => {
+                    let request = csi_proto::v1::GetCapacityRequest {
+                        parameters: rig.parameters.clone(),
+                        ..Default::default()
+                    };
+                    let reply: Result<csi_proto::v1::GetCapacityResponse, _> =
+                        calls.call("Controller/GetCapacity", request).await;
+                    reply.map(drop)
+                }
+                "publish" => calls.publish(volume, context, new).await,
+                "unpublish" => calls.unpublish(volume, old).await,
+                // The one that is known, and one that nobody has asked before.
+                "stats" => calls.stats(volume, old).await.map(drop),
+                _ => calls.stats(volume, new).await.map(drop),
+            }
+        })
+    }
+}
+
+/// What an answer in bad times may be: the call worked all the same, or may be repeated, and what is in its way is named.
+fn is_calm(what: &str, answer: &Result<(), Status>) {
+    let Err(status) = answer else { return };
+    // Of a target that was not published in time, or not any more.
+    if what.starts_with("stats") && status.code() == Code::NotFound {
+        return;
+    }
+    assert!(may_be_repeated(status), "{what}: {status}");
+    // The client's own words for a deadline: the driver has not answered in time.
+    assert!(status.code() != Code::Cancelled, "{what}: {status}");
+    if status.code() == Code::Aborted && status.message().contains("running") {
+        assert!(
+            status.message().contains("has been running for"),
+            "{what}: {status}"
+        );
+    }
+}
+
+/// Begins all calls, lets the server go away after `pause`, demands calm answers, and lets it come back.
+async fn all_at_once(server: &mut Server, rig: &Rig, round: usize, how: Away, pause: Duration) {
+    if pause.is_zero() {
+        server.leave(how);
+    }
+    let begun = Instant::now();
+    let calls: Vec<_> = EACH
+        .iter()
+        .map(|what| {
+            let answer = rig.call(what, round, DEADLINE);
+            tokio::task::spawn_local(async move { (answer.await, begun.elapsed()) })
+        })
+        .collect();
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+        server.leave(how);
+    }
+    for (what, call) in EACH.iter().zip(calls) {
+        let (answer, took) = call.await.unwrap();
+        is_calm(what, &answer);
+        assert!(took < DEADLINE + MARGIN, "{what} took {took:?}: {answer:?}");
+    }
+    server.come_back(how);
+}
+
+/// Repeats what was tried until it has worked, and looks at what there is.
+async fn made_good(rigs: &[Rig], share: &Share, disk: &Disk) {
+    let mut folders = std::collections::BTreeSet::new();
+    for (round, rig) in rigs.iter().enumerate() {
+        for what in ["create", "clone", "delete", "expand", "list"] {
+            let again = repeated(|| rig.call(what, round, Duration::from_secs(10)));
+            again
+                .await
+                .unwrap_or_else(|status| panic!("{what}: {status}"));
+        }
+        let name = format!("snapshot-{round}");
+        rig.calls.ready_snapshot(&name, &rig.volume).await.unwrap();
+        for target in &rig.targets {
+            repeated(|| rig.calls.unpublish(&rig.volume, target))
+                .await
+                .unwrap();
+            assert!(!target.exists());
+        }
+        folders.extend(["volume", "created", "cloned"].map(|name| format!("{name}-{round}")));
+        for number in 0..40 {
+            let file = share.folder().join(format!("cloned-{round}/{number}"));
+            assert_eq!(fs::read_to_string(file).unwrap(), number.to_string());
+        }
+    }
+    disk.settles_with(&Expected {
+        folders,
+        volumes: 3 * rigs.len(),
+        snapshots: rigs.len(),
+    });
+}
+
+fn before_each_call(name: &str, how: Away) {
+    let mut server = Server::new(name);
+    let share = server.share();
+    let disk = Disk::with_foreign_files(share.folder());
+    let driver = Driver::with_args(&BOUNDS);
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&calls::runtime(), async {
+        let rig = Rig::new(&driver, &share, 0).await;
+        all_at_once(&mut server, &rig, 0, how, Duration::ZERO).await;
+        server.leave(how);
+        repeated(|| rig.calls.unpublish(&rig.volume, &rig.targets[0]))
+            .await
+            .unwrap();
+        assert!(!rig.targets[0].exists());
+        server.come_back(how);
+        repeated(|| {
+            rig.calls
+                .publish(&rig.volume, &rig.context, &rig.targets[1])
+        })
+        .await
+        .unwrap();
+        repeated(|| rig.calls.unpublish(&rig.volume, &rig.targets[1]))
+            .await
+            .unwrap();
+        made_good(&[rig], &share, &disk).await;
+    });
+    assert!(driver.mounts().is_empty());
+}
+
+#[test]
+fn stopped_before_each_call() {
+    before_each_call("stopped", Away::Stopped);
+}
+
+#[test]
+fn cut_off_before_each_call() {
+    before_each_call("cut-off", Away::CutOff);
+}
+
+/// The calls take a while over a slow link; the server goes away earlier and later in them.
+#[test]
+fn gone_in_mid_call() {
+    let mut server = Server::new("mid-call");
+    let share = server.share();
+    let disk = Disk::with_foreign_files(share.folder());
+    let driver = Driver::with_args(&BOUNDS);
+    let pauses = [40, 150, 400, 800].map(Duration::from_millis);
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&calls::runtime(), async {
+        let mut rigs = Vec::new();
+        for (round, pause) in pauses.into_iter().enumerate() {
+            let rig = Rig::new(&driver, &share, round).await;
+            server.slow_down(5);
+            let how = [Away::CutOff, Away::Stopped][round % 2];
+            all_at_once(&mut server, &rig, round, how, pause).await;
+            server.slow_down(0);
+            rigs.push(rig);
+        }
+        made_good(&rigs, &share, &disk).await;
+    });
+    assert!(driver.mounts().is_empty());
+}
+
+/// Volumes of one export have one connection and one superblock in the kernel.
+fn others_go_on(name: &str, how: Away) {
+    let mut server = Server::new(name);
+    let share = server.share();
+    let driver = Rc::new(Driver::with_args(&["--mode", "node"]));
+    for folder in ["leaving", "staying"] {
+        fs::create_dir(share.folder().join(folder)).unwrap();
+    }
+    let [leaving, staying] = ["leaving", "staying"].map(|folder| driver.target(folder));
+    let lines = calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        for folder in ["leaving", "staying"] {
+            let mut context = share.parameters();
+            context.insert("subDir".to_owned(), folder.to_owned());
+            calls
+                .publish(folder, &context, &driver.target(folder))
+                .await
+                .unwrap();
+        }
+        fs::write(leaving.join("written"), "before").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writing = {
+            let (stop, path) = (Arc::clone(&stop), staying.join("log"));
+            std::thread::spawn(move || {
+                let mut file = File::create(path).unwrap();
+                let mut lines = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    writeln!(file, "line {lines}").unwrap();
+                    file.sync_data().unwrap();
+                    lines += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                lines
+            })
+        };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        server.leave(how);
+        let begun = Instant::now();
+        calls.unpublish("leaving", &leaving).await.unwrap();
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "unpublish took {took:?}");
+        assert!(!leaving.exists());
+        assert_eq!(driver.mounts(), [staying.as_path()]);
+        assert!(!writing.is_finished(), "the other volume's I/O has failed");
+        server.come_back(how);
+        // It goes on when the server does.
+        let size = || {
+            fs::metadata(share.folder().join("staying/log"))
+                .unwrap()
+                .len()
+        };
+        let (then, end) = (size(), Instant::now() + Duration::from_secs(30));
+        while size() <= then {
+            assert!(
+                Instant::now() < end,
+                "the other volume's I/O does not go on"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        stop.store(true, Ordering::Relaxed);
+        let lines = tokio::task::spawn_blocking(|| writing.join())
+            .await
+            .unwrap()
+            .unwrap();
+        calls.unpublish("staying", &staying).await.unwrap();
+        lines
+    });
+    let written = fs::read_to_string(share.folder().join("staying/log")).unwrap();
+    let expected: String = (0..lines).map(|line| format!("line {line}\n")).collect();
+    assert_eq!(written, expected);
+    assert_eq!(
+        fs::read_to_string(share.folder().join("leaving/written")).unwrap(),
+        "before"
+    );
+}
+
+#[test]
+fn unpublish_leaves_others_alone_when_the_server_is_stopped() {
+    others_go_on("others-stopped", Away::Stopped);
+}
+
+#[test]
+fn unpublish_leaves_others_alone_when_the_server_is_cut_off() {
+    others_go_on("others-cut-off", Away::CutOff);
+}

@@ -1,0 +1,236 @@
+//! A dead server may hold processes of the driver for a moment, and never more of them with time.
+
+use crate::server::{Away, Server};
+use crate::support::calls::{self, Calls};
+use crate::support::driver::Driver;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// Calls in all, and callers who make them.
+const ROUNDS: usize = 1000;
+const CALLERS: usize = 20;
+
+/// Helpers that may ask one server at a time.
+const MOST_QUESTIONS: usize = 4;
+
+/// What a process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    threads: usize,
+    descriptors: usize,
+    children: usize,
+}
+
+fn held(pid: i32) -> Held {
+    let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).unwrap().count();
+    Held {
+        threads: count("task"),
+        descriptors: count("fd"),
+        children: children(pid).len(),
+    }
+}
+
+/// Its children, dead ones that nobody has reaped among them.
+fn children(pid: i32) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parent = |child: i32| -> Option<i32> {
+        let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        stat.rsplit_once(')')?
+            .1
+            .split_ascii_whitespace()
+            .nth(1)?
+            .parse()
+            .ok()
+    };
+    numbers
+        .filter(|child| parent(*child) == Some(pid))
+        .collect()
+}
+
+/// Waits until the process holds no more than `before`, with a few threads of the runtime's pool that may come and go.
+fn wait_until_back(pid: i32, before: &Held) {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let now = held(pid);
+        if now.children <= before.children
+            && now.descriptors <= before.descriptors
+            && now.threads <= before.threads
+        {
+            return;
+        }
+        assert!(Instant::now() < end, "{now:?} after {before:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_thousand_calls_to_a_dead_server_leave_nothing() {
+    let mut server = Server::new("leaks");
+    let share = server.share();
+    let short = ["--mount-timeout", "--unmount-timeout", "--stats-timeout"];
+    let mut flags: Vec<&str> = short.iter().flat_map(|flag| [*flag, "100ms"]).collect();
+    flags.extend(["--mode", "node"]);
+    let driver = Driver::with_args(&flags);
+    let pid = driver.process().pid().as_raw_nonzero().get();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let context = share.parameters();
+        let ids: Vec<String> = (0..CALLERS)
+            .map(|number| format!("volume-{number}"))
+            .collect();
+        // Half of the callers have a volume; a mount has 100 ms, which a busy machine may need twice.
+        let published = CALLERS / 2;
+        for number in 0..published {
+            let target = driver.target(&ids[number]);
+            calls::repeated(|| calls.publish(&ids[number], &context, &target))
+                .await
+                .unwrap();
+            calls::repeated(|| calls.stats(&ids[number], &target))
+                .await
+                .unwrap();
+        }
+        server.leave(Away::CutOff);
+        // The pool of threads, and whatever else is made once.
+        for number in 0..published {
+            let _ = calls
+                .stats(&ids[number], &driver.target(&ids[number]))
+                .await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let before = held(pid);
+
+        let most = Arc::new(AtomicUsize::new(0));
+        let made = Arc::new(AtomicUsize::new(0));
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|number| {
+                let (calls, context) = (calls.clone(), context.clone());
+                let (id, target) = (ids[number].clone(), driver.target(&ids[number]));
+                let made = Arc::clone(&made);
+                tokio::spawn(async move {
+                    while made.fetch_add(1, Ordering::Relaxed) < ROUNDS {
+                        if number < published {
+                            let stats = calls.stats(&id, &target).await.unwrap();
+                            let condition = stats.volume_condition.unwrap();
+                            assert!(condition.abnormal, "{condition:?}");
+                            assert!(stats.usage[0].total > 0);
+                            continue;
+                        }
+                        let failed = calls.publish(&id, &context, &target).await.unwrap_err();
+                        assert!(
+                            matches!(
+                                failed.code(),
+                                Code::Unavailable | Code::DeadlineExceeded | Code::Aborted
+                            ),
+                            "{failed}"
+                        );
+                        calls.unpublish(&id, &target).await.unwrap();
+                        assert!(!target.exists());
+                    }
+                })
+            })
+            .collect();
+        let watching = {
+            let (most, made) = (Arc::clone(&most), Arc::clone(&made));
+            std::thread::spawn(move || {
+                while made.load(Ordering::Relaxed) < ROUNDS {
+                    let questions = children(pid).len();
+                    most.fetch_max(questions, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            })
+        };
+        for caller in callers {
+            caller.await.unwrap();
+        }
+        watching.join().unwrap();
+        // Those that ask, and one for each caller that mounts.
+        let bound = MOST_QUESTIONS + CALLERS - published;
+        assert!(
+            most.load(Ordering::Relaxed) <= bound,
+            "{most:?} children at a time"
+        );
+        wait_until_back(pid, &before);
+
+        for number in 0..published {
+            let target = driver.target(&ids[number]);
+            calls::repeated(|| calls.unpublish(&ids[number], &target))
+                .await
+                .unwrap();
+            assert!(!target.exists());
+        }
+        wait_until_back(pid, &before);
+        server.come_back(Away::CutOff);
+    });
+    assert!(driver.mounts().is_empty());
+}
+
+#[test]
+fn four_helpers_at_most_ask_one_dead_server() {
+    let mut server = Server::new("questions");
+    let share = server.share();
+    let driver = Driver::with_args(&["--mode", "node", "--stats-timeout", "1500ms"]);
+    let pid = driver.process().pid().as_raw_nonzero().get();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let context = share.parameters();
+        let targets: Vec<_> = (0..12)
+            .map(|number| driver.target(&number.to_string()))
+            .collect();
+        for (number, target) in targets.iter().enumerate() {
+            calls
+                .publish(&number.to_string(), &context, target)
+                .await
+                .unwrap();
+            // The last one is never asked while its server lives.
+            if number < 11 {
+                calls.stats(&number.to_string(), target).await.unwrap();
+            }
+        }
+        server.leave(Away::CutOff);
+        let started = Instant::now();
+        let asking: Vec<_> = targets
+            .iter()
+            .enumerate()
+            .map(|(number, target)| {
+                let (calls, target) = (calls.clone(), target.clone());
+                tokio::spawn(async move { calls.stats(&number.to_string(), &target).await })
+            })
+            .collect();
+        let mut most = 0;
+        while started.elapsed() < Duration::from_secs(1) {
+            most = most.max(children(pid).len());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(most, MOST_QUESTIONS);
+        for (number, answer) in asking.into_iter().enumerate() {
+            let answer = answer.await.unwrap();
+            if number == 11 {
+                assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
+                continue;
+            }
+            let stats = answer.unwrap();
+            let condition = stats.volume_condition.unwrap();
+            assert!(
+                condition.abnormal && condition.message.contains("no answer"),
+                "{condition:?}"
+            );
+            assert!(stats.usage[0].total > 0);
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            started.elapsed()
+        );
+        server.come_back(Away::CutOff);
+        for (number, target) in targets.iter().enumerate() {
+            let id = number.to_string();
+            calls::repeated(|| calls.unpublish(&id, target))
+                .await
+                .unwrap();
+        }
+    });
+}

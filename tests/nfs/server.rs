@@ -1,0 +1,204 @@
+//! An NFS server of a test's own, which it may stop, cut off and slow down while the other tests go on with theirs: the
+//! kernel's, in a network namespace behind a link of its own. It speaks version 4.
+
+use crate::scene::Share;
+use crate::support::process::Process;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A server, what it exports, and the way to it. In the end it is stopped.
+pub struct Server {
+    folder: PathBuf,
+    number: u32,
+    /// Runs the lines that it is given in the server's namespaces.
+    shell: Process,
+    lines: AtomicU32,
+    own_disk: bool,
+}
+
+/// How a server goes away.
+#[derive(Clone, Copy, Debug)]
+pub enum Away {
+    /// It refuses connections.
+    Stopped,
+    /// Nothing that is sent to it is ever answered.
+    CutOff,
+}
+
+/// Tells lines apart, and readies the server's side of the link.
+const SHELL: &str =
+    "echo ready; while read -r line; do eval \"$line\"; echo \"line $((n += 1)) gave $?\"; done";
+
+/// The threads of a server.
+const START: &str = "rpc.nfsd --no-nfs-version 3 --nfs-version 4 --grace-time 10 --lease-time 10 4";
+
+impl Server {
+    /// A server that exports a new folder to everybody, who may do anything in it.
+    pub fn new(name: &str) -> Self {
+        Self::exporting(name, "rw,no_root_squash", None)
+    }
+
+    /// A server that exports a new folder with these options of exports(5), on a disk of its own of that size if one is
+    /// given.
+    pub fn exporting(name: &str, options: &str, disk: Option<&str>) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let export = std::env::var("EXPORT").expect("EXPORT: start these tests with tests/run");
+        let folder = Path::new(&export).join(format!("{name}-of-server-{number}"));
+        fs::create_dir(&folder).unwrap();
+        if let Some(size) = disk {
+            let size = std::ffi::CString::new(format!("size={size}")).unwrap();
+            mount("tmpfs", &folder, "tmpfs", MountFlags::empty(), &*size).unwrap();
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "sh", "-c", SHELL]);
+        let shell = Process::start(&mut command);
+        shell.wait_for_output("ready");
+        let mut server = Self {
+            folder,
+            number,
+            shell,
+            lines: AtomicU32::new(0),
+            own_disk: disk.is_some(),
+        };
+        let pid = server.shell.pid().as_raw_nonzero().to_string();
+        let link = server.link();
+        let (client, address) = (server.client(), server.address());
+        run(&[
+            "ip", "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &pid,
+        ]);
+        run(&[
+            "ip",
+            "address",
+            "add",
+            &format!("{client}/30"),
+            "dev",
+            &link,
+        ]);
+        run(&["ip", "link", "set", &link, "up"]);
+        server.inside(&format!("ip address add {address}/30 dev eth0"));
+        server.inside("ip link set eth0 up && ip link set lo up");
+        server.inside("mount -t nfsd nfsd /proc/fs/nfsd");
+        // The daemons of the other servers have files of their own there.
+        server.inside("mount -t tmpfs tmpfs /var/lib/nfs && cd /var/lib/nfs");
+        server.inside("mkdir rpc_pipefs nfsdcld && touch etab rmtab state");
+        server.inside("mount -t rpc_pipefs rpc_pipefs rpc_pipefs");
+        // It remembers the clients over a restart, so that nobody has to wait for those who will not come.
+        server.inside("{ nfsdcld -F -p $PWD/rpc_pipefs -s $PWD/nfsdcld & } 2>/dev/null >&2");
+        server.export(options);
+        server.start();
+        server.inside("{ rpc.mountd -F --no-nfs-version 3 --no-udp & } 2>/dev/null >&2");
+        server
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> String {
+        format!("10.77.{}.2", self.number)
+    }
+
+    fn client(&self) -> String {
+        format!("10.77.{}.1", self.number)
+    }
+
+    fn link(&self) -> String {
+        format!("csi-nfs-{}", self.number)
+    }
+
+    /// The folder on the server's disk that it exports.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The same as a share.
+    pub fn share(&self) -> Share {
+        Share::whole(&self.address(), &self.folder)
+    }
+
+    /// Exports the folder with other options of exports(5).
+    pub fn export(&mut self, options: &str) {
+        let folder = self.folder.display().to_string();
+        self.inside(&format!(
+            "exportfs -o {options},fsid=0,insecure,no_subtree_check '*:{folder}' && exportfs -f"
+        ));
+    }
+
+    /// Stops the server.
+    pub fn stop(&mut self) {
+        self.inside("rpc.nfsd 0");
+    }
+
+    /// Starts it again.
+    pub fn start(&mut self) {
+        self.inside(START);
+    }
+
+    /// Lets it go away.
+    pub fn leave(&mut self, how: Away) {
+        match how {
+            Away::Stopped => self.stop(),
+            // It still gets what is sent, and nothing of what it says leaves it.
+            Away::CutOff => {
+                let client = self.client();
+                self.inside(&format!("ip route add blackhole {client}/32"));
+            }
+        }
+    }
+
+    /// Lets it come back.
+    pub fn come_back(&mut self, how: Away) {
+        match how {
+            Away::Stopped => self.start(),
+            Away::CutOff => {
+                let client = self.client();
+                self.inside(&format!("ip route del blackhole {client}/32"));
+            }
+        }
+    }
+
+    /// Delays each of its answers by that many milliseconds.
+    pub fn slow_down(&mut self, milliseconds: u32) {
+        self.inside(&format!(
+            "tc qdisc replace dev eth0 root netem delay {milliseconds}ms"
+        ));
+    }
+
+    /// Runs a line of a shell where the server is.
+    #[track_caller]
+    fn inside(&mut self, line: &str) {
+        let number = self.lines.fetch_add(1, Ordering::Relaxed) + 1;
+        self.shell.type_in(format!("{line}\n"));
+        let said = self.shell.wait_for_output(&format!("line {number} gave "));
+        assert!(
+            said.contains(&format!("line {number} gave 0")),
+            "{line}\n{}",
+            self.shell.so_far()
+        );
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The kernel's threads would outlive the namespace's last process. Its clients are to be gone by now: one that ends
+        // later waits for minutes.
+        self.shell.type_in("rpc.nfsd 0; echo stopped\n");
+        if !std::thread::panicking() {
+            self.shell.wait_for_output("stopped");
+        }
+        let link = self.link();
+        let _ = Command::new("ip").args(["link", "del", &link]).status();
+        self.shell.kill();
+        if self.own_disk {
+            let _ = unmount(&self.folder, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    }
+}
+
+fn run(words: &[&str]) {
+    let status = Command::new(words[0]).args(&words[1..]).status().unwrap();
+    assert!(status.success(), "{words:?}");
+}
