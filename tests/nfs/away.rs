@@ -3,6 +3,7 @@
 
 use crate::scene::Share;
 use crate::server::{Away, Server};
+use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
@@ -15,18 +16,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
-/// The driver's bounds in these tests, and the deadline of each call.
+/// The driver's bounds in these tests: a call of the node may take the first two together.
 const BOUNDS: [&str; 6] = [
     "--mount-timeout",
-    "2s",
+    "3s",
     "--unmount-timeout",
-    "2s",
+    "3s",
     "--stats-timeout",
-    "500ms",
+    "2s",
 ];
-const DEADLINE: Duration = Duration::from_secs(2);
+const BOUND: Duration = Duration::from_secs(6);
+/// The deadline of calls that have one. The driver answers a tenth of it before.
+const DEADLINE: Duration = Duration::from_secs(8);
 /// A busy machine with one core.
-const MARGIN: Duration = Duration::from_secs(2);
+const MARGIN: Duration = Duration::from_secs(6);
 
 /// A volume, its snapshot, and a published target, with every call that can be made about them.
 #[derive(Clone)]
@@ -91,7 +94,7 @@ impl Rig {
         rig
     }
 
-    fn call(&self, what: &str, round: usize, deadline: Duration) -> Answer {
+    fn call(&self, what: &str, round: usize, deadline: Option<Duration>) -> Answer {
         let rig = Self {
             calls: self.calls.within(deadline),
             ..self.clone()
@@ -112,6 +115,8 @@ impl Rig {
                 "clone" => {
                     let mut request = named("cloned");
                     request.volume_content_source = calls::of_volume(volume);
+                    // Its source may have been expanded.
+                    request.capacity_range = None;
                     calls.create(request).await.map(drop)
                 }
                 "delete" => calls.delete(doomed).await,
@@ -141,26 +146,26 @@ impl Rig {
     }
 }
 
-/// What an answer in bad times may be: the call worked all the same, or may be repeated, and what is in its way is named.
-fn is_calm(what: &str, answer: &Result<(), Status>) {
-    let Err(status) = answer else { return };
+/// Whether an answer is one for bad times: the call worked all the same, or may be repeated, and what is in its way is named.
+fn is_calm(what: &str, answer: &Result<(), Status>) -> bool {
+    let Err(status) = answer else { return true };
     // Of a target that was not published in time, or not any more.
     if what.starts_with("stats") && status.code() == Code::NotFound {
-        return;
+        return true;
     }
-    assert!(may_be_repeated(status), "{what}: {status}");
-    // The client's own words for a deadline: the driver has not answered in time.
-    assert!(status.code() != Code::Cancelled, "{what}: {status}");
-    if status.code() == Code::Aborted && status.message().contains("running") {
-        assert!(
-            status.message().contains("has been running for"),
-            "{what}: {status}"
-        );
-    }
+    let message = status.message();
+    let names_owner = !message.contains("running") || message.contains("has been running for");
+    // CANCELLED is the client's own word when the driver has not answered before the deadline.
+    may_be_repeated(status) && status.code() != Code::Cancelled && names_owner
 }
 
-/// Begins all calls, lets the server go away after `pause`, demands calm answers, and lets it come back.
-async fn all_at_once(server: &mut Server, rig: &Rig, round: usize, how: Away, pause: Duration) {
+/// Begins all calls, lets the server go away after `pause`, demands calm answers in time, and lets it come back.
+async fn all_at_once(
+    (server, driver): (&mut Server, &Driver),
+    (rig, round): (&Rig, usize),
+    (how, pause): (Away, Duration),
+    deadline: Option<Duration>,
+) {
     if pause.is_zero() {
         server.leave(how);
     }
@@ -168,7 +173,7 @@ async fn all_at_once(server: &mut Server, rig: &Rig, round: usize, how: Away, pa
     let calls: Vec<_> = EACH
         .iter()
         .map(|what| {
-            let answer = rig.call(what, round, DEADLINE);
+            let answer = rig.call(what, round, deadline);
             tokio::task::spawn_local(async move { (answer.await, begun.elapsed()) })
         })
         .collect();
@@ -176,12 +181,15 @@ async fn all_at_once(server: &mut Server, rig: &Rig, round: usize, how: Away, pa
         tokio::time::sleep(pause).await;
         server.leave(how);
     }
+    let mut wrong = Vec::new();
     for (what, call) in EACH.iter().zip(calls) {
         let (answer, took) = call.await.unwrap();
-        is_calm(what, &answer);
-        assert!(took < DEADLINE + MARGIN, "{what} took {took:?}: {answer:?}");
+        if !is_calm(what, &answer) || took > deadline.unwrap_or(BOUND) + MARGIN {
+            wrong.push(format!("{what} after {took:?}: {answer:?}"));
+        }
     }
     server.come_back(how);
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), driver.log());
 }
 
 /// Repeats what was tried until it has worked, and looks at what there is.
@@ -189,7 +197,7 @@ async fn made_good(rigs: &[Rig], share: &Share, disk: &Disk) {
     let mut folders = std::collections::BTreeSet::new();
     for (round, rig) in rigs.iter().enumerate() {
         for what in ["create", "clone", "delete", "expand", "list"] {
-            let again = repeated(|| rig.call(what, round, Duration::from_secs(10)));
+            let again = repeated(|| rig.call(what, round, Some(PATIENCE)));
             again
                 .await
                 .unwrap_or_else(|status| panic!("{what}: {status}"));
@@ -223,7 +231,13 @@ fn before_each_call(name: &str, how: Away) {
     let tasks = tokio::task::LocalSet::new();
     tasks.block_on(&calls::runtime(), async {
         let rig = Rig::new(&driver, &share, 0).await;
-        all_at_once(&mut server, &rig, 0, how, Duration::ZERO).await;
+        all_at_once(
+            (&mut server, &driver),
+            (&rig, 0),
+            (how, Duration::ZERO),
+            None,
+        )
+        .await;
         server.leave(how);
         repeated(|| rig.calls.unpublish(&rig.volume, &rig.targets[0]))
             .await
@@ -269,7 +283,13 @@ fn gone_in_mid_call() {
             let rig = Rig::new(&driver, &share, round).await;
             server.slow_down(5);
             let how = [Away::CutOff, Away::Stopped][round % 2];
-            all_at_once(&mut server, &rig, round, how, pause).await;
+            all_at_once(
+                (&mut server, &driver),
+                (&rig, round),
+                (how, pause),
+                Some(DEADLINE),
+            )
+            .await;
             server.slow_down(0);
             rigs.push(rig);
         }

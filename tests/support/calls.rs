@@ -14,7 +14,7 @@ use tonic::{Code, Request, Status};
 #[derive(Clone)]
 pub struct Calls {
     grpc: tonic::client::Grpc<Channel>,
-    deadline: Duration,
+    deadline: Option<Duration>,
 }
 
 /// String maps, as requests have them.
@@ -98,12 +98,12 @@ impl Calls {
         let endpoint = Endpoint::try_from(endpoint.to_owned()).expect("an endpoint");
         Self {
             grpc: tonic::client::Grpc::new(endpoint.connect_lazy()),
-            deadline: PATIENCE,
+            deadline: Some(PATIENCE),
         }
     }
 
-    /// The same, each call with that deadline.
-    pub fn within(&self, deadline: Duration) -> Self {
+    /// The same, each call with that deadline, or with none.
+    pub fn within(&self, deadline: Option<Duration>) -> Self {
         Self {
             deadline,
             ..self.clone()
@@ -122,7 +122,9 @@ impl Calls {
             .map_err(|error| Status::unavailable(error.to_string()))?;
         let path = format!("/csi.v1.{method}").parse().expect("a path");
         let mut request = Request::new(request);
-        request.set_timeout(self.deadline);
+        if let Some(deadline) = self.deadline {
+            request.set_timeout(deadline);
+        }
         let codec = tonic_prost::ProstCodec::<Q, R>::default();
         Ok(grpc.unary(request, path, codec).await?.into_inner())
     }

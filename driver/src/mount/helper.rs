@@ -1,10 +1,11 @@
 //! Helper processes: this program, executed again for one task, so that a deadline can end what blocks in the kernel.
 //!
-//! A helper is in a process group of its own, dies with its parent, gets its task and gives its answer by a socket that
-//! is its standard input. Owns processes and the socket; must not know what the tasks do.
+//! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
+//! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
 use crate::log::{Level, Log};
 use crate::mount::kernel;
+use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
 use rustix::io::Errno;
 use rustix::net::{
@@ -12,6 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Write};
@@ -81,6 +83,7 @@ fn stuck_words(stuck: Option<u32>) -> String {
 #[derive(Clone, Debug)]
 pub struct Helpers {
     log: Log,
+    nursery: Nursery,
     stuck: Arc<Mutex<BTreeMap<u32, String>>>,
 }
 
@@ -89,6 +92,7 @@ impl Helpers {
     pub fn new(log: Log) -> Self {
         Self {
             log,
+            nursery: Nursery::default(),
             stuck: Arc::default(),
         }
     }
@@ -101,8 +105,7 @@ impl Helpers {
             .clone()
     }
 
-    /// Does `task` in a helper, for at most `bound`. To be called from a task of the runtime, never from its blocking
-    /// pool: the helper dies with the thread that started it.
+    /// Does `task` in a helper, for at most `bound`.
     ///
     /// # Errors
     /// When the task fails or does not end in time.
@@ -124,16 +127,18 @@ impl Helpers {
         bound: Duration,
         guard: impl Send + 'static,
     ) -> Result<(Done, Option<OwnedFd>), HelperError> {
-        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
-        let mut command = tokio::process::Command::from(command(theirs));
-        let mut child = command
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(HelperError::Start)?;
-        // The command holds the helper's end of the socket, whose closing tells that the helper has ended.
-        drop(command);
         let deadline = Instant::now() + bound;
         let mut step = "starting".to_owned();
+        let too_late = |step: &str| HelperError::Deadline {
+            step: step.to_owned(),
+            after: bound,
+            stuck: None,
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
+        let mut child = tokio::time::timeout_at(deadline, self.nursery.start(theirs))
+            .await
+            .map_err(|_| too_late(&step))?
+            .map_err(HelperError::Start)?;
         let conversation = converse(ours, task, &mut step, self.log);
         let answer = tokio::time::timeout_at(deadline, conversation).await;
         let result = match answer {
@@ -142,27 +147,21 @@ impl Helpers {
                 step: step.clone(),
                 detail: error.to_string(),
             }),
-            Err(_) => Err(HelperError::Deadline {
-                step: step.clone(),
-                after: bound,
-                stuck: None,
-            }),
+            Err(_) => Err(too_late(&step)),
         };
-        let pid = child.id();
+        let pid = child.pid;
         if !matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
-            // An error here means that it has ended already.
-            let _ = child.start_kill();
+            child.kill();
         }
-        if let Ok(status) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
-            return match (result, status) {
-                (Err(HelperError::Lost { step, .. }), Ok(status)) => Err(HelperError::Lost {
+        if let Ok(ended) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
+            return match result {
+                Err(HelperError::Lost { step, .. }) => Err(HelperError::Lost {
                     step,
-                    detail: status.to_string(),
+                    detail: ended,
                 }),
-                (result, _) => result,
+                result => result,
             };
         }
-        let Some(pid) = pid else { return result };
         self.remember_stuck(pid, step, child, guard);
         match result {
             Err(HelperError::Deadline { step, after, .. }) => Err(HelperError::Deadline {
@@ -175,13 +174,7 @@ impl Helpers {
     }
 
     /// Reaps the helper whenever the kernel lets it go.
-    fn remember_stuck(
-        &self,
-        pid: u32,
-        step: String,
-        mut child: tokio::process::Child,
-        guard: impl Send + 'static,
-    ) {
+    fn remember_stuck(&self, pid: u32, step: String, mut child: Child, guard: impl Send + 'static) {
         self.log.event(
             Level::Warn,
             "helper hangs in the kernel",
@@ -198,8 +191,8 @@ impl Helpers {
         lock(&stuck, Some(step));
         let log = self.log;
         tokio::spawn(async move {
-            let _ = child.start_kill();
-            let _ = child.wait().await;
+            child.kill();
+            child.wait().await;
             drop(guard);
             lock(&stuck, None);
             log.event(
@@ -242,7 +235,7 @@ pub fn run_if_child() -> Option<ExitCode> {
     if arguments.next().as_deref() != Some(OsStr::new(MARKER)) {
         return None;
     }
-    Some(match serve(arguments.next()) {
+    Some(match serve(arguments.next(), arguments.next()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("csi-driver-nfs helper process: {error}");
@@ -252,14 +245,18 @@ pub fn run_if_child() -> Option<ExitCode> {
 }
 
 /// The helper's whole life.
-fn serve(parent: Option<OsString>) -> io::Result<()> {
+fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // A parent that died before that line sent no signal; somebody else is the parent then.
     let now = rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid);
     if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
         return Err(io::Error::other("not to be started by hand"));
     }
-    let socket = UnixStream::from(rustix::stdio::stdin().try_clone_to_owned()?);
+    let socket = rustix::stdio::stdin().try_clone_to_owned()?;
+    if role.as_deref() == Some(OsStr::new(nursery::ARGUMENT)) {
+        return nursery::live(&socket);
+    }
+    let socket = UnixStream::from(socket);
     let mut task = Vec::new();
     BufReader::new(&socket).read_until(b'\n', &mut task)?;
     let task: Task = serde_json::from_slice(&task)?;
@@ -274,7 +271,15 @@ fn serve(parent: Option<OsString>) -> io::Result<()> {
     send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
 }
 
-fn command(theirs: UnixStream) -> Command {
+/// A helper that gets its task from `theirs`, as a child of this process.
+pub(super) fn command(theirs: UnixStream) -> Command {
+    let mut command = helper_arguments();
+    command.stdin(Stdio::from(OwnedFd::from(theirs)));
+    command
+}
+
+/// What helpers and their nursery have in common.
+pub(super) fn helper_arguments() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("csi-nfs-helper")
@@ -282,7 +287,6 @@ fn command(theirs: UnixStream) -> Command {
         .arg(std::process::id().to_string())
         .env_clear()
         .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::null())
         .process_group(0);
     command
@@ -327,7 +331,7 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn send(
+pub(super) fn send(
     socket: &UnixStream,
     message: &impl Serialize,
     descriptor: Option<BorrowedFd<'_>>,
@@ -349,16 +353,16 @@ fn send(
     rest.write_all(&bytes[sent..])
 }
 
-/// What has been received of the reports.
-#[derive(Default)]
-struct Inbox {
+/// What has been received of messages, and the descriptor that came with one.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
     bytes: Vec<u8>,
-    descriptor: Option<OwnedFd>,
+    pub(super) descriptor: Option<OwnedFd>,
 }
 
 impl Inbox {
     /// Takes one chunk from the socket; 0 at the end.
-    fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
+    pub(super) fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         let mut chunk = [0_u8; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -377,8 +381,8 @@ impl Inbox {
         Ok(received.bytes)
     }
 
-    /// The next whole report.
-    fn next(&mut self) -> io::Result<Option<Report>> {
+    /// The next whole message.
+    pub(super) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
         };

@@ -10,6 +10,7 @@ pub mod helper;
 mod kernel;
 pub mod mountinfo;
 mod nfs;
+mod nursery;
 pub mod options;
 pub mod task;
 

@@ -75,6 +75,10 @@ impl Volumes {
                 patience,
             )
             .await;
+        // Unpublished meanwhile: what was asked was the folder below it, or nothing.
+        if mountinfo::at(&mounts, &path).last() != mountinfo::at(&target::mounts()?, &path).last() {
+            return Err(not_published(": it was unpublished in this moment"));
+        }
         let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Ok(usage) => {
