@@ -7,4 +7,5 @@ mod support;
 
 #[cfg(debug_assertions)]
 mod crashes;
+mod endings;
 mod storms;
