@@ -90,21 +90,17 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
             .collect();
         // Half of the callers have a volume; a mount has 100 ms, which a busy machine may need twice.
         let published = CALLERS / 2;
-        for number in 0..published {
-            let target = driver.target(&ids[number]);
-            calls::repeated(|| calls.publish(&ids[number], &context, &target))
+        for id in ids.iter().take(published) {
+            let target = driver.target(id);
+            calls::repeated(|| calls.publish(id, &context, &target))
                 .await
                 .unwrap();
-            calls::repeated(|| calls.stats(&ids[number], &target))
-                .await
-                .unwrap();
+            calls::repeated(|| calls.stats(id, &target)).await.unwrap();
         }
         server.leave(Away::CutOff);
         // The pool of threads, and whatever else is made once.
-        for number in 0..published {
-            let _ = calls
-                .stats(&ids[number], &driver.target(&ids[number]))
-                .await;
+        for id in ids.iter().take(published) {
+            let _ = calls.stats(id, &driver.target(id)).await;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
         let before = held(pid);
@@ -163,9 +159,9 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
         );
         wait_until_back(pid, &before);
 
-        for number in 0..published {
-            let target = driver.target(&ids[number]);
-            calls::repeated(|| calls.unpublish(&ids[number], &target))
+        for id in ids.iter().take(published) {
+            let target = driver.target(id);
+            calls::repeated(|| calls.unpublish(id, &target))
                 .await
                 .unwrap();
             assert!(!target.exists());
