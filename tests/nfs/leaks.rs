@@ -97,6 +97,7 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
                 .unwrap();
         }
         driver.restart_with(&flags);
+        let calls = Calls::to(&driver.endpoint());
         let pid = driver.process().pid().as_raw_nonzero().get();
         for id in ids.iter().take(published) {
             let target = driver.target(id);
@@ -165,6 +166,7 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
         wait_until_back(pid, &before);
 
         driver.restart_with(&["--mode", "node"]);
+        let calls = Calls::to(&driver.endpoint());
         for id in ids.iter().take(published) {
             let target = driver.target(id);
             calls::repeated(|| calls.unpublish(id, &target))
