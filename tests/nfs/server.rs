@@ -84,6 +84,8 @@ impl Server {
         server.inside(&format!("ip address add {address}/30 dev eth0"));
         server.inside("ip link set eth0 up && ip link set lo up");
         server.inside("mount -t nfsd nfsd /proc/fs/nfsd");
+        // There the kernel looks for the port mapper, to which it would say that the main server has gone.
+        server.inside("mount -t tmpfs tmpfs /run");
         // The daemons of the other servers have files of their own there.
         server.inside("mount -t tmpfs tmpfs /var/lib/nfs && cd /var/lib/nfs");
         server.inside("mkdir rpc_pipefs nfsdcld && touch etab rmtab state");

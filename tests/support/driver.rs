@@ -91,6 +91,13 @@ impl Driver {
         self.wait_until_it_answers();
     }
 
+    /// Kills the driver and starts it again with other arguments.
+    pub fn restart_with(&mut self, args: &[&str]) {
+        self.kill();
+        self.args = args.iter().map(ToString::to_string).collect();
+        self.restart();
+    }
+
     /// Ends the driver with SIGTERM and waits for its end.
     pub fn stop(&mut self) {
         self.process.signal(Signal::TERM);

@@ -135,7 +135,7 @@ impl Storm<'_> {
                 .await
                 .unwrap_or_else(|panic| panic!("seed {}: {panic}", self.seed));
         }
-        let model = model.borrow();
+        let model = model.take();
         self.compare(&model, &controllers, &gold, &disk).await;
         let calls = model.tally.values().sum();
         eprintln!("seed {}: {calls} calls: {:?}", self.seed, model.tally);
