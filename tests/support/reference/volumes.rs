@@ -60,6 +60,9 @@ impl Core {
             let message = format!("the parameter {key:?} is not known");
             return Err(Status::invalid_argument(message));
         }
+        if request.capacity_range.is_none() && self.has(Defect::CreateVolumeNeedsSize) {
+            return Err(Status::invalid_argument("capacity_range is required"));
+        }
         if let Some(range) = request.capacity_range
             && range.required_bytes == 0
             && range.limit_bytes == 0
@@ -85,6 +88,7 @@ impl Core {
             {
                 Err(Status::invalid_argument("clones are not supported"))
             }
+            Some(None) if self.has(Defect::SourceWithoutType) => Ok(()),
             Some(None) => Err(Status::invalid_argument("volume_content_source is empty")),
             _ => Ok(()),
         }
@@ -177,10 +181,11 @@ impl Core {
         let asked = &existing.asked;
         // A volume that has grown since is still the one that was asked for.
         let fits = asked.range == request.capacity_range
-            || request.capacity_range.is_none_or(|range| {
-                existing.capacity >= range.required_bytes
-                    && (range.limit_bytes == 0 || existing.capacity <= range.limit_bytes)
-            });
+            || !self.has(Defect::CreateVolumeComparesRanges)
+                && request.capacity_range.is_none_or(|range| {
+                    existing.capacity >= range.required_bytes
+                        && (range.limit_bytes == 0 || existing.capacity <= range.limit_bytes)
+                });
         let wanted = &request.volume_capabilities;
         let another = if self.has(Defect::CreateVolumeRepeatFails) {
             Some("name")
@@ -245,6 +250,11 @@ impl Core {
                 Some(snapshot) if snapshot.looks_left > 0 => {
                     Err(Status::unavailable("the snapshot is not ready yet"))
                 }
+                Some(snapshot)
+                    if snapshot.group.is_some() && self.has(Defect::GroupMemberIsNoSource) =>
+                {
+                    Err(Status::invalid_argument("the snapshot belongs to a group"))
+                }
                 Some(snapshot) => Ok(Content {
                     from: match self.has(Defect::SnapshotFollowsVolume) {
                         true => Some(snapshot.source.clone()),
@@ -294,6 +304,10 @@ impl Core {
                 requisite,
                 preferred,
             }) => preferred.iter().chain(requisite).find_map(zone_of),
+        };
+        let zone = match self.has(Defect::VolumeInWrongZone) {
+            true => Some(ZONES[1]),
+            false => zone,
         };
         match zone {
             Some(zone) => Ok(vec![in_zone(zone)]),
@@ -464,7 +478,8 @@ impl Core {
                 None => return Err(Status::not_found("there is no such volume")),
             }
         };
-        if in_use && self.options().expansion == Some(Expansion::Offline) {
+        let is_offline = self.options().expansion == Some(Expansion::Offline);
+        if in_use && (is_offline || self.has(Defect::ExpandOnlyOffline)) {
             return Err(Status::failed_precondition("the volume is in use"));
         }
         let new = match self.size_in(request.capacity_range, capacity) {
