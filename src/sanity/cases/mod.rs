@@ -14,6 +14,7 @@ mod lifecycle;
 mod limits;
 mod list_volumes;
 mod listed_snapshots;
+mod made_groups;
 mod modify;
 mod node_info;
 mod node_publish;
@@ -44,6 +45,7 @@ const TABLES: &[&[Case]] = &[
     snapshots::CASES,
     listed_snapshots::CASES,
     group_snapshots::CASES,
+    made_groups::CASES,
     snapshot_metadata::CASES,
     node_info::CASES,
     node_stage::CASES,
