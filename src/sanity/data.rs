@@ -19,8 +19,8 @@ impl Context {
     /// # Errors
     /// When it cannot be written.
     pub async fn put_data(&self, placed: &Placed, data: &str) -> Result<(), Stop> {
-        let (path, data) = (self.data_path(placed), data.to_owned());
-        let create = self.access_of(placed) == Access::Mount;
+        let (path, data) = (data_path(placed), data.to_owned());
+        let create = access_of(placed) == Access::Mount;
         on_disk(move || {
             let mut file = OpenOptions::new().write(true).create(create).open(&path)?;
             file.write_all(data.as_bytes())?;
@@ -34,7 +34,7 @@ impl Context {
     /// # Errors
     /// When it does not.
     pub async fn holds(&self, placed: &Placed, data: &str) -> Result<(), Stop> {
-        let (path, size) = (self.data_path(placed), data.len());
+        let (path, size) = (data_path(placed), data.len());
         let found = on_disk(move || {
             let mut found = Vec::new();
             match File::open(&path) {
@@ -59,7 +59,7 @@ impl Context {
     /// # Errors
     /// When it does not.
     pub async fn is_published(&self, placed: &Placed) -> Result<(), Stop> {
-        let (wanted, what) = match self.access_of(placed) {
+        let (wanted, what) = match access_of(placed) {
             Access::Mount => (Found::Folder, "a folder stands at the target path"),
             Access::Block => (Found::File, "a file or device stands at the target path"),
         };
@@ -89,25 +89,26 @@ impl Context {
     /// # Errors
     /// When that cannot be told.
     pub async fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
-        let path = self.data_path(placed);
-        let create = self.access_of(placed) == Access::Mount;
+        let path = data_path(placed);
+        let create = access_of(placed) == Access::Mount;
         on_disk(move || {
             let opened = OpenOptions::new().write(true).create(create).open(&path);
             Ok(opened.and_then(|mut file| file.write_all(b"x")).is_ok())
         })
         .await
     }
+}
 
-    fn access_of(&self, placed: &Placed) -> Access {
-        Access::of(&placed.volume.capability)
+/// Where data is written to in a published volume.
+pub fn data_path(placed: &Placed) -> PathBuf {
+    match access_of(placed) {
+        Access::Mount => Path::new(&placed.target).join(FILE),
+        Access::Block => PathBuf::from(&placed.target),
     }
+}
 
-    fn data_path(&self, placed: &Placed) -> PathBuf {
-        match self.access_of(placed) {
-            Access::Mount => Path::new(&placed.target).join(FILE),
-            Access::Block => PathBuf::from(&placed.target),
-        }
-    }
+fn access_of(placed: &Placed) -> Access {
+    Access::of(&placed.volume.capability)
 }
 
 /// Whether a target path is a mount of its own, as far as this process sees.

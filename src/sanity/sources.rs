@@ -5,6 +5,7 @@
 use super::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME};
 use super::case::{Stop, Verdict, ensure};
 use super::context::{Context, told};
+use super::data::data_path;
 use super::fixtures::{Placed, Volume};
 use super::paths::on_disk;
 use super::runner::sees_paths;
@@ -16,12 +17,8 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
-
-/// The file that data is written to in a volume with a file system.
-const FILE: &str = "csi-sanity-marks";
 
 /// How much is written of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
@@ -270,15 +267,6 @@ impl Context {
             self.ok(self.detach_request(&placed.volume)).await?;
         }
         Ok(())
-    }
-}
-
-/// Where data is written to in a published volume.
-fn data_path(placed: &Placed) -> PathBuf {
-    let target = PathBuf::from(&placed.target);
-    match Access::of(&placed.volume.capability) {
-        Access::Mount => target.join(FILE),
-        Access::Block => target,
     }
 }
 

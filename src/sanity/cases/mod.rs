@@ -20,11 +20,13 @@ mod node_info;
 mod node_publish;
 mod node_stage;
 mod node_stats;
+mod node_unpublish;
 mod protocol;
 mod secrets;
 mod snapshot_metadata;
 mod snapshots;
 mod validate;
+mod volume_names;
 
 use super::case::Case;
 
@@ -33,6 +35,7 @@ const TABLES: &[&[Case]] = &[
     identity::CASES,
     capabilities::CASES,
     create_volume::CASES,
+    volume_names::CASES,
     copies::CASES,
     delete_volume::CASES,
     concurrency::CASES,
@@ -50,6 +53,7 @@ const TABLES: &[&[Case]] = &[
     node_info::CASES,
     node_stage::CASES,
     node_publish::CASES,
+    node_unpublish::CASES,
     node_stats::CASES,
     lifecycle::CASES,
     limits::CASES,
