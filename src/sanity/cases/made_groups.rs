@@ -1,7 +1,7 @@
 //! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and what a group's snapshots are to DeleteSnapshot.
 
 use super::group_snapshots::{count_of, delete, get, id_of, members, new_group, same_group};
-use super::snapshots::strange_ids;
+use super::made_snapshots::strange_ids;
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };

@@ -15,6 +15,7 @@ mod limits;
 mod list_volumes;
 mod listed_snapshots;
 mod made_groups;
+mod made_snapshots;
 mod modify;
 mod node_info;
 mod node_publish;
@@ -46,6 +47,7 @@ const TABLES: &[&[Case]] = &[
     modify::CASES,
     controller_publish::CASES,
     snapshots::CASES,
+    made_snapshots::CASES,
     listed_snapshots::CASES,
     group_snapshots::CASES,
     made_groups::CASES,

@@ -3,7 +3,7 @@
 //! That the ranges of a stream are in order, do not overlap, and are cut as the stream says, are rules of its messages,
 //! which hold in every case here.
 
-use super::snapshots::strange_ids;
+use super::made_snapshots::strange_ids;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
