@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::context::{Boxed, Context, any_of, told};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -440,19 +440,21 @@ pub fn range(required: i64, limit: i64) -> CapacityRange {
 }
 
 /// The volume of a request that may also be refused with one of these codes.
-pub async fn accepted_or(
-    c: &Context,
+pub fn accepted_or<'a>(
+    c: &'a Context,
     request: v1::CreateVolumeRequest,
-    codes: &[Code],
-) -> Result<Option<v1::Volume>, Stop> {
-    match c.send(request).await? {
-        Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
-        Err(status) if codes.contains(&status.code()) => Ok(None),
-        Err(status) => {
-            let expected = format!("CreateVolume answers OK or {}", any_of(codes));
-            Err(Stop::failed(expected, told(&status)))
+    codes: &'a [Code],
+) -> Boxed<'a, Option<v1::Volume>> {
+    Box::pin(async move {
+        match c.send(request).await? {
+            Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
+            Err(status) if codes.contains(&status.code()) => Ok(None),
+            Err(status) => {
+                let expected = format!("CreateVolume answers OK or {}", any_of(codes));
+                Err(Stop::failed(expected, told(&status)))
+            }
         }
-    }
+    })
 }
 
 fn same_volume(first: &v1::Volume, again: &v1::Volume) -> Result<(), Stop> {

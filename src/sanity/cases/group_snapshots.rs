@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot, time_of};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -46,9 +46,11 @@ pub fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSn
 }
 
 /// A new group of two new volumes, ready to use.
-pub async fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
-    let (one, other) = c.two_volumes().await?;
-    c.ready_group(c.group_request(&[&one, &other])).await
+pub fn new_group<'a>(c: &'a Context) -> Boxed<'a, v1::VolumeGroupSnapshot> {
+    Box::pin(async move {
+        let (one, other) = c.two_volumes().await?;
+        c.ready_group(c.group_request(&[&one, &other])).await
+    })
 }
 
 /// Demands that two answers describe one group.
@@ -74,13 +76,20 @@ pub fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapsho
 }
 
 /// Demands that the driver lists that many snapshots of a volume, where it lists.
-pub async fn count_of(c: &Context, volume: &str, wanted: usize, when: &str) -> Verdict {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume).await?.len();
-    let expected = format!("ListSnapshots has {wanted} of the volume {when}");
-    ensure(count == wanted, &expected, format!("it has {count}"))
+pub fn count_of<'a>(
+    c: &'a Context,
+    volume: &'a str,
+    wanted: usize,
+    when: &'a str,
+) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        if !c.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let count = c.listed_of(volume).await?.len();
+        let expected = format!("ListSnapshots has {wanted} of the volume {when}");
+        ensure(count == wanted, &expected, format!("it has {count}"))
+    })
 }
 
 pub const CASES: &[Case] = &[

@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -18,17 +18,19 @@ pub fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
 }
 
 /// Demands that a list has one snapshot of a volume, where the driver lists.
-pub async fn has_one(c: &Context, volume: &str) -> Result<(), Stop> {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume).await?.len();
-    let found = format!("{count} of them");
-    ensure(
-        count == 1,
-        "ListSnapshots finds one snapshot of the volume",
-        found,
-    )
+pub fn has_one<'a>(c: &'a Context, volume: &'a str) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        if !c.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let count = c.listed_of(volume).await?.len();
+        let found = format!("{count} of them");
+        ensure(
+            count == 1,
+            "ListSnapshots finds one snapshot of the volume",
+            found,
+        )
+    })
 }
 
 pub const CASES: &[Case] = &[

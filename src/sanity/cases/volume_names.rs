@@ -1,8 +1,8 @@
 //! CreateVolume and the names of volumes: any text is one, and no two are the same.
 
 use crate::sanity::case::needs::CREATE_DELETE_VOLUME;
-use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, case, ensure};
+use crate::sanity::context::{Boxed, Context, told};
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
@@ -100,19 +100,21 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Creates volumes of these names, and demands that each has an id of its own.
-async fn distinct(c: &Context, names: &[String]) -> Result<(), Stop> {
-    let mut ids: Vec<String> = Vec::new();
-    for name in names {
-        let mut request = c.create_request()?;
-        request.name.clone_from(name);
-        let id = c.volume_of(request).await?.id();
-        let told = format!("{name:?} has the id {id} of another name");
-        ensure(
-            !ids.contains(&id),
-            "every name has a volume of its own",
-            told,
-        )?;
-        ids.push(id);
-    }
-    Ok(())
+fn distinct<'a>(c: &'a Context, names: &'a [String]) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        let mut ids: Vec<String> = Vec::new();
+        for name in names {
+            let mut request = c.create_request()?;
+            request.name.clone_from(name);
+            let id = c.volume_of(request).await?.id();
+            let told = format!("{name:?} has the id {id} of another name");
+            ensure(
+                !ids.contains(&id),
+                "every name has a volume of its own",
+                told,
+            )?;
+            ids.push(id);
+        }
+        Ok(())
+    })
 }
