@@ -7,7 +7,7 @@ use crate::cli::Globals;
 use crate::error::Error;
 use crate::interrupt::Signals;
 use crate::output::sanity::{Progress, Shown, list};
-use crate::output::{self, Format};
+use crate::output::{Format, stdout, terminal};
 use crate::run::{self, Ground};
 use std::io::Write as _;
 use std::time::Duration;
@@ -17,7 +17,17 @@ use std::time::Duration;
 /// # Errors
 /// When the run could not be made, or the driver failed.
 pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result<(), Error> {
-    let shown = match globals.output(false).format {
+    let output = globals.output(false);
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: the results are no table");
+            return Err(Error::usage(problem).hint("-o json prints all of them with every detail"));
+        }
+    }
+    let shown = match output.format {
         Format::Json => Shown::Json,
         Format::Jsonl => Shown::Jsonl,
         _ => Shown::Text,
@@ -56,8 +66,8 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
     if !ground.in_shell {
         run::private_mounts(&endpoint)?;
     }
-    let live = output::terminal::width().is_some();
-    let mut progress = Progress::new(output::stdout(), shown, live);
+    let live = terminal::width().is_some();
+    let mut progress = Progress::new(stdout(), shown, live);
     let runtime = run::runtime()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
@@ -81,7 +91,9 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
                             return Err(Error::interrupted());
                         }
                         if begun == 1 {
-                            let _ = writeln!(std::io::stderr(), "note: taking down what the cases made; Ctrl-C again stops that too");
+                            // Over the line about what runs, where there is one.
+                            let clear = if live { "\r\x1b[K" } else { "" };
+                            let _ = writeln!(std::io::stderr(), "{clear}note: taking down what the cases made; Ctrl-C again stops that too");
                         }
                     }
                 }

@@ -2,7 +2,7 @@
 //! was killed.
 //!
 //! It stands in the run's own folder, `csi-sanity-…` below the mount parent, and is locked as long as the run lives.
-//! Secrets are not in it. Owns the file and its format; what to do with entries is `ledger.rs`'s.
+//! Secrets are not in it. Owns the file and its format; what an entry means is `ledger.rs`'s.
 
 use super::ledger::Made;
 use serde_json::{Value as Json, json};

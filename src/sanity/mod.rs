@@ -2,7 +2,7 @@
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs` and `fixtures.rs`, what takes down what it made in `ledger.rs`; the cases themselves are in `cases/`, one
+//! `context.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`; the cases themselves are in `cases/`, one
 //! file a subject. Nothing here prints.
 
 mod advertised;
@@ -26,6 +26,7 @@ mod seen;
 mod settings;
 mod sources;
 mod steps;
+mod wrecker;
 
 pub use case::{Case, Failure, Kind, Need};
 pub use cases::all as cases;
@@ -42,7 +43,7 @@ use context::{Peer, Run};
 use csi_proto::schema::Method;
 use csi_proto::v1;
 use journal::Journal;
-use ledger::{Made, Wrecker};
+use ledger::Made;
 use prost::Message;
 use requests::Request;
 use std::fmt;
@@ -51,6 +52,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use tokio::sync::watch;
 use tonic::Code;
+use wrecker::Wrecker;
 
 /// Who follows a run while it goes on.
 pub trait Observer {

@@ -4,10 +4,11 @@
 
 use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
 use super::context::{Context, Run, call, locked};
-use super::ledger::{Made, Wrecker};
+use super::ledger::Made;
 use super::report::{CaseResult, Outcome, instance_name};
 use super::requests::Request as _;
 use super::settings::{Access, Settings};
+use super::wrecker::Wrecker;
 use super::{Asked, Observer, random};
 use crate::endpoint::EndpointKind;
 use crate::output::text::escaped;

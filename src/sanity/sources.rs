@@ -4,7 +4,8 @@
 
 use super::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME};
 use super::case::{Stop, Verdict, ensure};
-use super::context::{Context, told};
+use super::context::{Boxed, Context, told};
+use super::data::data_path;
 use super::fixtures::{Placed, Volume};
 use super::paths::on_disk;
 use super::runner::sees_paths;
@@ -16,12 +17,8 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
-
-/// The file that data is written to in a volume with a file system.
-const FILE: &str = "csi-sanity-marks";
 
 /// How much is written of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
@@ -42,38 +39,42 @@ impl Context {
     ///
     /// # Errors
     /// When it is never ready, or answered with another id.
-    pub async fn ready_snapshot(
-        &self,
+    pub fn ready_snapshot<'a>(
+        &'a self,
         request: v1::CreateSnapshotRequest,
-    ) -> Result<v1::Snapshot, Stop> {
-        let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone()).await?;
-            let snapshot = reply.snapshot.unwrap_or_default();
-            if snapshot.ready_to_use {
-                return Ok(snapshot);
+    ) -> Boxed<'a, v1::Snapshot> {
+        Box::pin(async move {
+            let mut wait = Wait::new(self);
+            loop {
+                let reply = self.ok_in_the_end(request.clone()).await?;
+                let snapshot = reply.snapshot.unwrap_or_default();
+                if snapshot.ready_to_use {
+                    return Ok(snapshot);
+                }
+                wait.on("CreateSnapshot").await?;
             }
-            wait.on("CreateSnapshot").await?;
-        }
+        })
     }
 
     /// The same of a group.
     ///
     /// # Errors
     /// When it is never ready.
-    pub async fn ready_group(
-        &self,
+    pub fn ready_group<'a>(
+        &'a self,
         request: v1::CreateVolumeGroupSnapshotRequest,
-    ) -> Result<v1::VolumeGroupSnapshot, Stop> {
-        let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone()).await?;
-            let group = reply.group_snapshot.unwrap_or_default();
-            if group.ready_to_use {
-                return Ok(group);
+    ) -> Boxed<'a, v1::VolumeGroupSnapshot> {
+        Box::pin(async move {
+            let mut wait = Wait::new(self);
+            loop {
+                let reply = self.ok_in_the_end(request.clone()).await?;
+                let group = reply.group_snapshot.unwrap_or_default();
+                if group.ready_to_use {
+                    return Ok(group);
+                }
+                wait.on("CreateVolumeGroupSnapshot").await?;
             }
-            wait.on("CreateVolumeGroupSnapshot").await?;
-        }
+        })
     }
 
     /// DeleteSnapshot.
@@ -104,49 +105,55 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be had.
-    pub async fn deleted_snapshot(&self) -> Result<v1::Snapshot, Stop> {
-        let volume = self.volume().await?;
-        let snapshot = self.snapshot(&volume).await?;
-        let delete = self.delete_snapshot(&snapshot.snapshot_id);
-        self.ok_in_the_end(delete).await?;
-        Ok(snapshot)
+    pub fn deleted_snapshot<'a>(&'a self) -> Boxed<'a, v1::Snapshot> {
+        Box::pin(async move {
+            let volume = self.volume().await?;
+            let snapshot = self.snapshot(&volume).await?;
+            let delete = self.delete_snapshot(&snapshot.snapshot_id);
+            self.ok_in_the_end(delete).await?;
+            Ok(snapshot)
+        })
     }
 
     /// All snapshots that a list has, page by page.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
-    pub async fn listed(
-        &self,
+    pub fn listed<'a>(
+        &'a self,
         mut request: v1::ListSnapshotsRequest,
-    ) -> Result<Vec<v1::Snapshot>, Stop> {
-        let mut found = Vec::new();
-        let mut tokens = BTreeSet::new();
-        for _ in 0..PAGES_AT_MOST {
-            let page = self.ok(request.clone()).await?;
-            found.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
-            if page.next_token.is_empty() {
-                return Ok(found);
+    ) -> Boxed<'a, Vec<v1::Snapshot>> {
+        Box::pin(async move {
+            let mut found = Vec::new();
+            let mut tokens = BTreeSet::new();
+            for _ in 0..PAGES_AT_MOST {
+                let page = self.ok(request.clone()).await?;
+                found.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
+                if page.next_token.is_empty() {
+                    return Ok(found);
+                }
+                if !tokens.insert(page.next_token.clone()) {
+                    break;
+                }
+                request.starting_token = page.next_token;
             }
-            if !tokens.insert(page.next_token.clone()) {
-                break;
-            }
-            request.starting_token = page.next_token;
-        }
-        Err(Stop::failed(
-            "the last page has no next_token",
-            format!("the list had no end after {} entries", found.len()),
-        ))
+            Err(Stop::failed(
+                "the last page has no next_token",
+                format!("the list had no end after {} entries", found.len()),
+            ))
+        })
     }
 
     /// The snapshots of a volume, by ListSnapshots.
     ///
     /// # Errors
     /// As [`Context::listed`].
-    pub async fn listed_of(&self, volume: &str) -> Result<Vec<v1::Snapshot>, Stop> {
-        let mut request = self.list_snapshots();
-        request.source_volume_id = volume.to_owned();
-        self.listed(request).await
+    pub fn listed_of<'a>(&'a self, volume: &'a str) -> Boxed<'a, Vec<v1::Snapshot>> {
+        Box::pin(async move {
+            let mut request = self.list_snapshots();
+            request.source_volume_id = volume.to_owned();
+            self.listed(request).await
+        })
     }
 
     /// CreateVolume from a snapshot, with a new name and no size.
@@ -190,8 +197,8 @@ impl Context {
     ///
     /// # Errors
     /// When they cannot be had.
-    pub async fn two_volumes(&self) -> Result<(Volume, Volume), Stop> {
-        Ok((self.volume().await?, self.volume().await?))
+    pub fn two_volumes<'a>(&'a self) -> Boxed<'a, (Volume, Volume)> {
+        Box::pin(async move { Ok((self.volume().await?, self.volume().await?)) })
     }
 
     /// Whether [`Context::write_marks`] can be tried at all.
@@ -203,82 +210,81 @@ impl Context {
     ///
     /// # Errors
     /// When any of that fails.
-    pub async fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
-        let placed = self.put(volume).await?;
-        let path = data_path(&placed);
-        let create = Access::of(&placed.volume.capability) == Access::Mount;
-        let marks = marks.to_vec();
-        on_disk(move || {
-            let file = OpenOptions::new()
-                .write(true)
-                .create(create)
-                .truncate(false)
-                .open(&path)?;
-            for mark in &marks {
-                file.write_all_at(&mark.bytes(), mark.offset)?;
-            }
-            file.sync_all()
+    pub fn write_marks<'a>(&'a self, volume: &'a Volume, marks: &'a [Mark]) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let placed = self.put(volume).await?;
+            let path = data_path(&placed);
+            let create = Access::of(&placed.volume.capability) == Access::Mount;
+            let marks = marks.to_vec();
+            on_disk(move || {
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create(create)
+                    .truncate(false)
+                    .open(&path)?;
+                for mark in &marks {
+                    file.write_all_at(&mark.bytes(), mark.offset)?;
+                }
+                file.sync_all()
+            })
+            .await?;
+            self.take_away(&placed).await
         })
-        .await?;
-        self.take_away(&placed).await
     }
 
     /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
     ///
     /// # Errors
     /// When any of that fails.
-    pub async fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
-        let placed = self.put(volume).await?;
-        let path = data_path(&placed);
-        let marks = marks.to_vec();
-        let found = on_disk(move || {
-            let file = match OpenOptions::new().read(true).open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Ok(vec![false; marks.len()]);
-                }
-                other => other?,
-            };
-            let is_there = |mark: &Mark| {
-                let mut bytes = vec![0; MARK_BYTES];
-                match file.read_exact_at(&mut bytes, mark.offset) {
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                    other => other.map(|()| bytes == mark.bytes()),
-                }
-            };
-            marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
+    pub fn has_marks<'a>(&'a self, volume: &'a Volume, marks: &'a [Mark]) -> Boxed<'a, Vec<bool>> {
+        Box::pin(async move {
+            let placed = self.put(volume).await?;
+            let path = data_path(&placed);
+            let marks = marks.to_vec();
+            let found = on_disk(move || {
+                let file = match OpenOptions::new().read(true).open(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        return Ok(vec![false; marks.len()]);
+                    }
+                    other => other?,
+                };
+                let is_there = |mark: &Mark| {
+                    let mut bytes = vec![0; MARK_BYTES];
+                    match file.read_exact_at(&mut bytes, mark.offset) {
+                        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+                        other => other.map(|()| bytes == mark.bytes()),
+                    }
+                };
+                marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
+            })
+            .await?;
+            self.take_away(&placed).await?;
+            Ok(found)
         })
-        .await?;
-        self.take_away(&placed).await?;
-        Ok(found)
     }
 
-    async fn put(&self, volume: &Volume) -> Result<Placed, Stop> {
-        let placed = self.place(volume.clone()).await?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.stage()).await?;
-        }
-        self.ok(placed.publish()).await?;
-        Ok(placed)
+    fn put<'a>(&'a self, volume: &'a Volume) -> Boxed<'a, Placed> {
+        Box::pin(async move {
+            let placed = self.place(volume.clone()).await?;
+            if self.has(STAGE_UNSTAGE_VOLUME) {
+                self.ok(placed.stage()).await?;
+            }
+            self.ok(placed.publish()).await?;
+            Ok(placed)
+        })
     }
 
-    async fn take_away(&self, placed: &Placed) -> Verdict {
-        self.ok(placed.unpublish()).await?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.unstage()).await?;
-        }
-        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
-            self.ok(self.detach_request(&placed.volume)).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Where data is written to in a published volume.
-fn data_path(placed: &Placed) -> PathBuf {
-    let target = PathBuf::from(&placed.target);
-    match Access::of(&placed.volume.capability) {
-        Access::Mount => target.join(FILE),
-        Access::Block => target,
+    fn take_away<'a>(&'a self, placed: &'a Placed) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            self.ok(placed.unpublish()).await?;
+            if self.has(STAGE_UNSTAGE_VOLUME) {
+                self.ok(placed.unstage()).await?;
+            }
+            if self.has(PUBLISH_UNPUBLISH_VOLUME) {
+                self.ok(self.detach_request(&placed.volume)).await?;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -311,13 +317,15 @@ impl Wait {
         }
     }
 
-    async fn on(&mut self, rpc: &str) -> Verdict {
-        let expected = format!("{rpc}, repeated, says ready_to_use in the end");
-        let waited = "it still said that it is not ready after half of the case's limit";
-        ensure(Instant::now() < self.end, &expected, waited)?;
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        Ok(())
+    fn on<'a>(&'a mut self, rpc: &'a str) -> Boxed<'a, ()> {
+        Box::pin(async move {
+            let expected = format!("{rpc}, repeated, says ready_to_use in the end");
+            let waited = "it still said that it is not ready after half of the case's limit";
+            ensure(Instant::now() < self.end, &expected, waited)?;
+            tokio::time::sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(Duration::from_secs(1));
+            Ok(())
+        })
     }
 }
 

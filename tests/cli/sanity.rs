@@ -434,6 +434,28 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     csi.run("-e /x sanity --cap 1,mount --cap 5,mount")
         .exits(2)
         .says("given twice with the access type mount");
+    let table = csi.run("-e /x sanity --columns NAME").exits(2);
+    table.says("--columns has no meaning here");
+    is_clean(&csi);
+}
+
+#[test]
+fn the_shell_has_it_too() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let line = arguments(&csi, "--filter identity/probe");
+    let run = csi
+        .run_args([
+            "shell",
+            "-c",
+            &format!("{line}\nexpect FAILED {line} --node-id x --filter has-an-id"),
+        ])
+        .succeeds();
+    assert!(
+        run.stdout.contains("\nok identity/probe/answers-ready "),
+        "{run}"
+    );
+    assert!(run.stdout.contains("\n!! node/info/has-an-id "), "{run}");
     is_clean(&csi);
 }
 

@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::sources::{Mark, SOON, one_id};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -40,17 +40,19 @@ fn large_enough(volume: &v1::Volume, source: i64) -> Verdict {
 }
 
 /// Demands that the copy has what its source had then, and not what came later.
-async fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
-    let copy = c.volume_of(copy).await?;
-    let found = c.has_marks(&copy, &[OLD, NEW, LATER]).await?;
-    let expected =
-        "the copy has what was written before it was taken, and nothing that was written later";
-    let told = match found[..] {
-        [true, _, false] => return Ok(()),
-        [_, true, _] | [_, _, true] => "it has what was written later",
-        _ => "it lacks what was written before",
-    };
-    Err(Stop::failed(expected, told))
+fn has_old_data<'a>(c: &'a Context, copy: v1::CreateVolumeRequest) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        let copy = c.volume_of(copy).await?;
+        let found = c.has_marks(&copy, &[OLD, NEW, LATER]).await?;
+        let expected =
+            "the copy has what was written before it was taken, and nothing that was written later";
+        let told = match found[..] {
+            [true, _, false] => return Ok(()),
+            [_, true, _] | [_, _, true] => "it has what was written later",
+            _ => "it lacks what was written before",
+        };
+        Err(Stop::failed(expected, told))
+    })
 }
 
 pub const CASES: &[Case] = &[

@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::context::{Boxed, Context, any_of, told};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -240,97 +240,6 @@ pub const CASES: &[Case] = &[
     ),
     case!(
         Changes,
-        "controller/create-volume/names-are-told-apart",
-        "Volumes with different names are different volumes, also when the names differ only in case, at the end or by dots",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let name = c.name();
-            let names = [
-                format!("{name}-a"),
-                format!("{name}-A"),
-                format!("{name}-a."),
-                format!("{name}-a-"),
-                format!("{name}_a"),
-                format!("{name}.a"),
-            ];
-            distinct(&c, &names).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-long-name",
-        "CreateVolume takes a name of 128 bytes, and tells two apart that differ only at their ends",
-        "Size Limits",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let name = c.name();
-            let filled = |end: char| {
-                let fill = "x".repeat(127 - name.len());
-                format!("{name}{fill}{end}")
-            };
-            distinct(&c, &[filled('1'), filled('2')]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-unicode-name",
-        "CreateVolume takes any Unicode in a name but control characters, and tells such names apart",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let name = c.name();
-            // Composed and decomposed, a right-to-left script, and what takes two units in UTF-16.
-            let ends = [
-                "\u{e4}",
-                "a\u{308}",
-                "\u{5d0}",
-                "\u{1f4be}",
-                " with blanks ",
-            ];
-            let names = ends.map(|end| format!("{name}{end}"));
-            distinct(&c, &names).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-name-like-a-path",
-        "CreateVolume takes a name with slashes, dots and shell characters, for it is no path",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let name = c.name();
-            let ends = [
-                "/..", "/../../x", "/", "\\", "$(x)", "'\"`", "%2f", "\n", "*",
-            ];
-            let names = ends.map(|end| format!("{name}{end}"));
-            distinct(&c, &names).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-control-character",
-        "CreateVolume with a control character in the name is refused, for the specification bans them",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.name.push('\u{7}');
-            let answer = c.send(request).await?;
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
-            let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
-            c.should(
-                refused,
-                "a name with a control character is INVALID_ARGUMENT",
-                told,
-            );
-        }
-    ),
-    case!(
-        Changes,
         "controller/create-volume/with-two-capabilities",
         "A volume that is created with several capabilities can be used in each of those ways",
         "CreateVolume",
@@ -531,19 +440,21 @@ pub fn range(required: i64, limit: i64) -> CapacityRange {
 }
 
 /// The volume of a request that may also be refused with one of these codes.
-pub async fn accepted_or(
-    c: &Context,
+pub fn accepted_or<'a>(
+    c: &'a Context,
     request: v1::CreateVolumeRequest,
-    codes: &[Code],
-) -> Result<Option<v1::Volume>, Stop> {
-    match c.send(request).await? {
-        Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
-        Err(status) if codes.contains(&status.code()) => Ok(None),
-        Err(status) => {
-            let expected = format!("CreateVolume answers OK or {}", any_of(codes));
-            Err(Stop::failed(expected, told(&status)))
+    codes: &'a [Code],
+) -> Boxed<'a, Option<v1::Volume>> {
+    Box::pin(async move {
+        match c.send(request).await? {
+            Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
+            Err(status) if codes.contains(&status.code()) => Ok(None),
+            Err(status) => {
+                let expected = format!("CreateVolume answers OK or {}", any_of(codes));
+                Err(Stop::failed(expected, told(&status)))
+            }
         }
-    }
+    })
 }
 
 fn same_volume(first: &v1::Volume, again: &v1::Volume) -> Result<(), Stop> {
@@ -555,24 +466,6 @@ fn same_volume(first: &v1::Volume, again: &v1::Volume) -> Result<(), Stop> {
     };
     let same = first.volume_id == again.volume_id && first.capacity_bytes == again.capacity_bytes;
     ensure(same, &told(first), told(again))
-}
-
-/// Creates volumes of these names, and demands that each has an id of its own.
-async fn distinct(c: &Context, names: &[String]) -> Result<(), Stop> {
-    let mut ids: Vec<String> = Vec::new();
-    for name in names {
-        let mut request = c.create_request()?;
-        request.name.clone_from(name);
-        let id = c.volume_of(request).await?.id();
-        let told = format!("{name:?} has the id {id} of another name");
-        ensure(
-            !ids.contains(&id),
-            "every name has a volume of its own",
-            told,
-        )?;
-        ids.push(id);
-    }
-    Ok(())
 }
 
 /// A snapshot as a source.

@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::context::{Boxed, Context, any_of, told};
 use crate::sanity::fixtures::{Placed, Volume};
 use csi_proto::v1;
 use tonic::Code;
@@ -345,16 +345,18 @@ pub fn node_expand(c: &Context, placed: &Placed, size: i64) -> v1::NodeExpandVol
 }
 
 /// Sends a request that may also be refused with one of these codes.
-async fn one_of(
-    c: &Context,
+fn one_of<'a>(
+    c: &'a Context,
     request: v1::ControllerExpandVolumeRequest,
-    codes: &[Code],
-) -> Result<(), Stop> {
-    match c.send(request).await? {
-        Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
-            format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
-            told(&status),
-        )),
-        _ => Ok(()),
-    }
+    codes: &'a [Code],
+) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        match c.send(request).await? {
+            Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
+                format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
+                told(&status),
+            )),
+            _ => Ok(()),
+        }
+    })
 }

@@ -1,29 +1,34 @@
-//! The GroupController service: snapshots of several volumes at one instant.
+//! CreateVolumeGroupSnapshot: snapshots of several volumes at one instant. What becomes of groups is in `made_groups`.
 
-use super::snapshots::strange_ids;
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot, time_of};
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tonic::Code;
 
-fn id_of(reply: &v1::CreateVolumeGroupSnapshotResponse) -> String {
+/// The id of the group that was answered with.
+pub fn id_of(reply: &v1::CreateVolumeGroupSnapshotResponse) -> String {
     let group = reply.group_snapshot.as_ref();
     group.map_or_else(String::new, |one| one.group_snapshot_id.clone())
 }
 
-fn members(group: &v1::VolumeGroupSnapshot) -> Vec<String> {
+/// The ids of a group's snapshots.
+pub fn members(group: &v1::VolumeGroupSnapshot) -> Vec<String> {
     let snapshots = group.snapshots.iter();
     snapshots.map(|one| one.snapshot_id.clone()).collect()
 }
 
-fn delete(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolumeGroupSnapshotRequest {
+/// DeleteVolumeGroupSnapshot.
+pub fn delete(
+    c: &Context,
+    group: &v1::VolumeGroupSnapshot,
+) -> v1::DeleteVolumeGroupSnapshotRequest {
     v1::DeleteVolumeGroupSnapshotRequest {
         group_snapshot_id: group.group_snapshot_id.clone(),
         snapshot_ids: members(group),
@@ -31,7 +36,8 @@ fn delete(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolumeGroup
     }
 }
 
-fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapshotRequest {
+/// GetVolumeGroupSnapshot.
+pub fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapshotRequest {
     v1::GetVolumeGroupSnapshotRequest {
         group_snapshot_id: group.group_snapshot_id.clone(),
         snapshot_ids: members(group),
@@ -40,13 +46,15 @@ fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSnapsh
 }
 
 /// A new group of two new volumes, ready to use.
-async fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
-    let (one, other) = c.two_volumes().await?;
-    c.ready_group(c.group_request(&[&one, &other])).await
+pub fn new_group<'a>(c: &'a Context) -> Boxed<'a, v1::VolumeGroupSnapshot> {
+    Box::pin(async move {
+        let (one, other) = c.two_volumes().await?;
+        c.ready_group(c.group_request(&[&one, &other])).await
+    })
 }
 
 /// Demands that two answers describe one group.
-fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapshot) -> Verdict {
+pub fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapshot) -> Verdict {
     same_id("group", &before.group_snapshot_id, &now.group_snapshot_id)?;
     let (was, is) = (time_of(before.creation_time), time_of(now.creation_time));
     ensure(was == is, &format!("the creation_time {was}"), is)?;
@@ -68,13 +76,20 @@ fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapshot) -
 }
 
 /// Demands that the driver lists that many snapshots of a volume, where it lists.
-async fn count_of(c: &Context, volume: &str, wanted: usize, when: &str) -> Verdict {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume).await?.len();
-    let expected = format!("ListSnapshots has {wanted} of the volume {when}");
-    ensure(count == wanted, &expected, format!("it has {count}"))
+pub fn count_of<'a>(
+    c: &'a Context,
+    volume: &'a str,
+    wanted: usize,
+    when: &'a str,
+) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        if !c.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let count = c.listed_of(volume).await?.len();
+        let expected = format!("ListSnapshots has {wanted} of the volume {when}");
+        ensure(count == wanted, &expected, format!("it has {count}"))
+    })
 }
 
 pub const CASES: &[Case] = &[
@@ -384,265 +399,6 @@ pub const CASES: &[Case] = &[
                     ensure(listed.len() == 1, &format!("ListSnapshots has {id}"), told)?;
                     same_snapshot(&snapshot, &listed[0])?;
                 }
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/of-a-group",
-        "DeleteSnapshot of a snapshot that says it belongs to a group does not take it out of the group: INVALID_ARGUMENT",
-        "DeleteSnapshot Errors",
-        [
-            GROUP_SNAPSHOTS,
-            CREATE_DELETE_VOLUME,
-            CREATE_DELETE_SNAPSHOT
-        ],
-        |c| {
-            let group = new_group(&c).await?;
-            for snapshot in &group.snapshots {
-                let request = c.delete_snapshot(&snapshot.snapshot_id);
-                if let Err(status) = c.send(request).await? {
-                    ensure(
-                        status.code() == Code::InvalidArgument,
-                        "DeleteSnapshot answers INVALID_ARGUMENT",
-                        told(&status),
-                    )?;
-                }
-            }
-            let now = c.ok(get(&c, &group)).await?.group_snapshot;
-            same_group(&group, &now.unwrap_or_default())?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/without-id",
-        "DeleteVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            let mut request = delete(&c, &group);
-            request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/is-idempotent",
-        "DeleteVolumeGroupSnapshot of a group that is gone answers OK",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            for _ in 0..3 {
-                c.ok_in_the_end(delete(&c, &group)).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
-        "DeleteVolumeGroupSnapshot deletes the group's snapshots, and no other snapshot of the volumes",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let kept = c.ready_group(c.group_request(&[&volume])).await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            count_of(&c, &volume.id(), 1, "after one of two groups is deleted").await?;
-            for snapshot in &group.snapshots {
-                if c.has(GET_SNAPSHOT) {
-                    let request = c.get_snapshot(&snapshot.snapshot_id);
-                    c.refused(request, &[Code::NotFound]).await?;
-                }
-                if c.has(CREATE_DELETE_SNAPSHOT) {
-                    c.refused(c.restore(snapshot)?, &[Code::NotFound]).await?;
-                }
-            }
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
-            let now = c.ok(get(&c, &kept)).await?.group_snapshot;
-            same_group(&kept, &now.unwrap_or_default())?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/with-other-snapshots",
-        "DeleteVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices, and never deletes those",
-        "DeleteVolumeGroupSnapshot Errors",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            let other = c.ready_group(c.group_request(&[&volume])).await?;
-            let mut request = delete(&c, &group);
-            request.snapshot_ids = members(&other);
-            match c.send(request).await? {
-                Ok(_) => {
-                    let expected = "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT";
-                    c.should(false, expected, "it answered OK");
-                }
-                Err(status) => ensure(
-                    status.code() == Code::InvalidArgument,
-                    "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT",
-                    told(&status),
-                )?,
-            }
-            let now = c.ok(get(&c, &other)).await?.group_snapshot;
-            same_group(&other, &now.unwrap_or_default())?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/equal-calls-at-once",
-        "Equal DeleteVolumeGroupSnapshot calls at the same time each answer OK or ABORTED, and the group is gone",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            let answers = c.together(vec![delete(&c, &group); 6]).await?;
-            one_id(&answers, |_| String::new())?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/while-created-again",
-        "DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let (one, other) = c.two_volumes().await?;
-            let request = c.group_request(&[&one, &other]);
-            let first = c.ready_group(request.clone()).await?;
-            let (deleted, created) =
-                tokio::join!(c.send(delete(&c, &first)), c.send(request.clone()));
-            one_id(&[deleted?], |_| String::new())?;
-            one_id(&[created?], id_of)?;
-            let group = c.ready_group(request).await?;
-            let now = c.ok_in_the_end(get(&c, &group)).await?.group_snapshot;
-            same_group(&group, &now.unwrap_or_default())?;
-            count_of(&c, &one.id(), 1, "after create and delete at once").await?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/strange-ids",
-        "DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS],
-        |c| {
-            for id in strange_ids() {
-                let group = v1::VolumeGroupSnapshot {
-                    group_snapshot_id: id.clone(),
-                    ..Default::default()
-                };
-                if let Err(status) = c.send(delete(&c, &group)).await? {
-                    let rpc = "DeleteVolumeGroupSnapshot";
-                    let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
-                    ensure(
-                        status.code() == Code::InvalidArgument,
-                        &expected,
-                        told(&status),
-                    )?;
-                }
-            }
-        }
-    ),
-    case!(
-        Reads,
-        "group-controller/get-volume-group-snapshot/strange-ids",
-        "GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
-        "GetVolumeGroupSnapshot Errors",
-        [GROUP_SNAPSHOTS],
-        |c| {
-            for id in strange_ids() {
-                let group = v1::VolumeGroupSnapshot {
-                    group_snapshot_id: id,
-                    ..Default::default()
-                };
-                let codes = [Code::NotFound, Code::InvalidArgument];
-                c.refused(get(&c, &group), &codes).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/delete-volume-group-snapshot/given-up",
-        "DeleteVolumeGroupSnapshot whose caller went away can be repeated",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            for after in SOON {
-                let group = c.ready_group(c.group_request(&[&volume])).await?;
-                c.cancelled(delete(&c, &group), after).await?;
-                c.ok_in_the_end(delete(&c, &group)).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/get-volume-group-snapshot/without-id",
-        "GetVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
-        "GetVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            let mut request = get(&c, &group);
-            request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/get-volume-group-snapshot/unknown",
-        "GetVolumeGroupSnapshot of a group that does not exist answers NOT_FOUND",
-        "GetVolumeGroupSnapshot Errors",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/get-volume-group-snapshot/agrees-with-create-volume-group-snapshot",
-        "GetVolumeGroupSnapshot answers with the group as CreateVolumeGroupSnapshot does, also to calls at the same time",
-        "GetVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(&c).await?;
-            for answer in c.together(vec![get(&c, &group); 4]).await? {
-                let reply = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
-                same_group(&group, &reply.group_snapshot.unwrap_or_default())?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/get-volume-group-snapshot/with-other-snapshots",
-        "GetVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices",
-        "GetVolumeGroupSnapshot Errors",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            let other = c.ready_group(c.group_request(&[&volume])).await?;
-            let mut request = get(&c, &group);
-            request.snapshot_ids = members(&other);
-            match c.send(request).await? {
-                Ok(_) => {
-                    let expected = "GetVolumeGroupSnapshot answers INVALID_ARGUMENT";
-                    c.should(false, expected, "it answered OK");
-                }
-                Err(status) => ensure(
-                    status.code() == Code::InvalidArgument,
-                    "GetVolumeGroupSnapshot answers INVALID_ARGUMENT",
-                    told(&status),
-                )?,
             }
         }
     ),

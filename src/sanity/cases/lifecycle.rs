@@ -4,8 +4,8 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS, PUBLISH_UNPUBLISH_VOLUME, RESTART,
     STAGE_UNSTAGE_VOLUME,
 };
-use crate::sanity::case::{Case, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, case, ensure, same_id};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::sources::SOON;
 use std::time::Duration;
@@ -303,13 +303,15 @@ pub const CASES: &[Case] = &[
 ];
 
 /// The way down of a published volume, to its deletion.
-pub async fn down(c: &Context, placed: &Placed) -> Verdict {
-    c.ok(placed.unpublish()).await?;
-    if c.has(STAGE_UNSTAGE_VOLUME) {
-        c.ok(placed.unstage()).await?;
-    }
-    if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-        c.ok(c.detach_request(&placed.volume)).await?;
-    }
-    c.ok(c.delete_request(placed.id())).await.map(drop)
+pub fn down<'a>(c: &'a Context, placed: &'a Placed) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        c.ok(placed.unpublish()).await?;
+        if c.has(STAGE_UNSTAGE_VOLUME) {
+            c.ok(placed.unstage()).await?;
+        }
+        if c.has(PUBLISH_UNPUBLISH_VOLUME) {
+            c.ok(c.detach_request(&placed.volume)).await?;
+        }
+        c.ok(c.delete_request(placed.id())).await.map(drop)
+    })
 }

@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     VOLUME_CONDITION,
 };
 use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use csi_proto::v1;
 use csi_proto::v1::list_volumes_response::Entry;
 use std::collections::BTreeSet;
@@ -231,36 +231,40 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-async fn page(
-    c: &Context,
+fn page<'a>(
+    c: &'a Context,
     max_entries: i32,
     starting_token: String,
-) -> Result<v1::ListVolumesResponse, Stop> {
-    let request = v1::ListVolumesRequest {
-        max_entries,
-        starting_token,
-    };
-    c.ok(request).await
+) -> Boxed<'a, v1::ListVolumesResponse> {
+    Box::pin(async move {
+        let request = v1::ListVolumesRequest {
+            max_entries,
+            starting_token,
+        };
+        c.ok(request).await
+    })
 }
 
 /// How many pages a list may have before it is taken to be endless.
 const PAGES_AT_MOST: usize = 10_000;
 
-async fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
-    let mut found = Vec::new();
-    let mut token = String::new();
-    for _ in 0..PAGES_AT_MOST {
-        let reply = page(c, max_entries, token).await?;
-        found.extend(reply.entries);
-        token = reply.next_token;
-        if token.is_empty() {
-            return Ok(found);
+fn entries<'a>(c: &'a Context, max_entries: i32) -> Boxed<'a, Vec<Entry>> {
+    Box::pin(async move {
+        let mut found = Vec::new();
+        let mut token = String::new();
+        for _ in 0..PAGES_AT_MOST {
+            let reply = page(c, max_entries, token).await?;
+            found.extend(reply.entries);
+            token = reply.next_token;
+            if token.is_empty() {
+                return Ok(found);
+            }
         }
-    }
-    Err(Stop::failed(
-        "the list has an end",
-        format!("{PAGES_AT_MOST} pages and one more token"),
-    ))
+        Err(Stop::failed(
+            "the list has an end",
+            format!("{PAGES_AT_MOST} pages and one more token"),
+        ))
+    })
 }
 
 fn volumes(entries: Vec<Entry>) -> Vec<v1::Volume> {
@@ -271,18 +275,20 @@ fn volumes(entries: Vec<Entry>) -> Vec<v1::Volume> {
 }
 
 /// All volumes, by pages of that many; none of them twice.
-async fn all(c: &Context, max_entries: i32) -> Result<Vec<v1::Volume>, Stop> {
-    let listed = volumes(entries(c, max_entries).await?);
-    let mut seen = BTreeSet::new();
-    for volume in &listed {
-        let new = seen.insert(&volume.volume_id);
-        ensure(
-            new,
-            "every volume is listed once",
-            format!("{} is twice", volume.volume_id),
-        )?;
-    }
-    Ok(listed)
+fn all<'a>(c: &'a Context, max_entries: i32) -> Boxed<'a, Vec<v1::Volume>> {
+    Box::pin(async move {
+        let listed = volumes(entries(c, max_entries).await?);
+        let mut seen = BTreeSet::new();
+        for volume in &listed {
+            let new = seen.insert(&volume.volume_id);
+            ensure(
+                new,
+                "every volume is listed once",
+                format!("{} is twice", volume.volume_id),
+            )?;
+        }
+        Ok(listed)
+    })
 }
 
 fn ids_of(volumes: &[v1::Volume]) -> BTreeSet<String> {
@@ -298,19 +304,23 @@ fn find<'a>(listed: &'a [v1::Volume], id: &str) -> Result<&'a v1::Volume, Stop> 
     found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), told()))
 }
 
-async fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
-    let listed = entries(c, 0).await?;
-    let is_it = |entry: &Entry| {
-        entry
-            .volume
-            .as_ref()
-            .is_some_and(|volume| volume.volume_id == id)
-    };
-    let found = listed.into_iter().find(is_it);
-    found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
+fn entry_of<'a>(c: &'a Context, id: &'a str) -> Boxed<'a, Entry> {
+    Box::pin(async move {
+        let listed = entries(c, 0).await?;
+        let is_it = |entry: &Entry| {
+            entry
+                .volume
+                .as_ref()
+                .is_some_and(|volume| volume.volume_id == id)
+        };
+        let found = listed.into_iter().find(is_it);
+        found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
+    })
 }
 
-async fn nodes_of(c: &Context, id: &str) -> Result<Vec<String>, Stop> {
-    let status = entry_of(c, id).await?.status;
-    Ok(status.unwrap_or_default().published_node_ids)
+fn nodes_of<'a>(c: &'a Context, id: &'a str) -> Boxed<'a, Vec<String>> {
+    Box::pin(async move {
+        let status = entry_of(c, id).await?.status;
+        Ok(status.unwrap_or_default().published_node_ids)
+    })
 }

@@ -14,16 +14,20 @@ mod lifecycle;
 mod limits;
 mod list_volumes;
 mod listed_snapshots;
+mod made_groups;
+mod made_snapshots;
 mod modify;
 mod node_info;
 mod node_publish;
 mod node_stage;
 mod node_stats;
+mod node_unpublish;
 mod protocol;
 mod secrets;
 mod snapshot_metadata;
 mod snapshots;
 mod validate;
+mod volume_names;
 
 use super::case::Case;
 
@@ -32,6 +36,7 @@ const TABLES: &[&[Case]] = &[
     identity::CASES,
     capabilities::CASES,
     create_volume::CASES,
+    volume_names::CASES,
     copies::CASES,
     delete_volume::CASES,
     concurrency::CASES,
@@ -42,12 +47,15 @@ const TABLES: &[&[Case]] = &[
     modify::CASES,
     controller_publish::CASES,
     snapshots::CASES,
+    made_snapshots::CASES,
     listed_snapshots::CASES,
     group_snapshots::CASES,
+    made_groups::CASES,
     snapshot_metadata::CASES,
     node_info::CASES,
     node_stage::CASES,
     node_publish::CASES,
+    node_unpublish::CASES,
     node_stats::CASES,
     lifecycle::CASES,
     limits::CASES,

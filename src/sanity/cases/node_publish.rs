@@ -1,4 +1,4 @@
-//! NodePublishVolume and NodeUnpublishVolume.
+//! NodePublishVolume.
 
 use super::node_stage::unattached;
 use crate::sanity::case::needs::{
@@ -9,15 +9,14 @@ use crate::sanity::context::told;
 use crate::sanity::data::{is_device, is_mount};
 use crate::sanity::settings::Access;
 use crate::sanity::sources::SOON;
-use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
-const PUBLISH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME];
-const EACH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS];
-const SEEN: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS, PATHS];
+pub const PUBLISH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME];
+pub const EACH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS];
+pub const SEEN: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS, PATHS];
 
 pub const CASES: &[Case] = &[
     case!(
@@ -404,122 +403,6 @@ pub const CASES: &[Case] = &[
                 c.cancelled(placed.publish(), after).await?;
                 c.ok_in_the_end(placed.publish()).await?;
                 c.ok_in_the_end(placed.unpublish()).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/without-id",
-        "NodeUnpublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodeUnpublishVolume",
-        [NODE_SERVICE],
-        |c| {
-            let request = v1::NodeUnpublishVolumeRequest {
-                target_path: c.target()?,
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/without-path",
-        "NodeUnpublishVolume without a target_path answers INVALID_ARGUMENT",
-        "NodeUnpublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.published().await?.unpublish();
-            request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/removes-the-target",
-        "NodeUnpublishVolume removes the target path",
-        "NodeUnpublishVolume",
-        SEEN,
-        |c| {
-            let placed = c.published().await?;
-            c.ok(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/is-idempotent",
-        "NodeUnpublishVolume of a volume that is not published there answers OK",
-        "NodeUnpublishVolume",
-        EACH,
-        |c| {
-            let placed = c.published().await?;
-            for _ in 0..3 {
-                c.ok(placed.unpublish()).await?;
-            }
-            let never = c.staged().await?;
-            c.ok(never.unpublish()).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/of-a-deleted-volume",
-        "NodeUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND",
-        "NodeUnpublishVolume Errors",
-        PUBLISH,
-        |c| {
-            let gone = unattached(&c).await?;
-            if let Err(status) = c.send(gone.unpublish()).await? {
-                ensure(
-                    status.code() == Code::NotFound,
-                    "OK or NOT_FOUND",
-                    told(&status),
-                )?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/at-the-same-time",
-        "NodeUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED",
-        "Concurrency",
-        SEEN,
-        |c| {
-            let placed = c.published().await?;
-            for answer in c.together(vec![placed.unpublish(); 6]).await? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
-            c.ok_in_the_end(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/while-published",
-        "NodePublishVolume and NodeUnpublishVolume of one path at the same time leave it published or not, and nothing between",
-        "Concurrency",
-        SEEN,
-        |c| {
-            for _ in 0..3 {
-                let placed = c.staged().await?;
-                let (one, other) =
-                    tokio::join!(c.send(placed.publish()), c.send(placed.unpublish()));
-                for status in [one?.err(), other?.err()].into_iter().flatten() {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-                c.ok_in_the_end(placed.publish()).await?;
-                c.is_published(&placed).await?;
-                c.ok_in_the_end(placed.unpublish()).await?;
-                c.is_gone(&placed).await?;
             }
         }
     ),

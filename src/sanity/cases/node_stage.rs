@@ -1,8 +1,8 @@
 //! NodeStageVolume and NodeUnstageVolume.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, STAGE_UNSTAGE_VOLUME};
-use crate::sanity::case::{Case, Need, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, Need, case, ensure};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::settings::Access;
 use csi_proto::v1;
@@ -229,11 +229,13 @@ pub const CASES: &[Case] = &[
 ];
 
 /// A volume that is deleted, with paths for it.
-pub async fn unattached(c: &Context) -> Result<Placed, Stop> {
-    let placed = c.placed().await?;
-    if c.has(crate::sanity::case::needs::PUBLISH_UNPUBLISH_VOLUME) {
-        c.ok(c.detach_request(&placed.volume)).await?;
-    }
-    c.ok(c.delete_request(placed.id())).await?;
-    Ok(placed)
+pub fn unattached<'a>(c: &'a Context) -> Boxed<'a, Placed> {
+    Box::pin(async move {
+        let placed = c.placed().await?;
+        if c.has(crate::sanity::case::needs::PUBLISH_UNPUBLISH_VOLUME) {
+            c.ok(c.detach_request(&placed.volume)).await?;
+        }
+        c.ok(c.delete_request(placed.id())).await?;
+        Ok(placed)
+    })
 }

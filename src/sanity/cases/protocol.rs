@@ -2,7 +2,7 @@
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, call, told};
+use crate::sanity::context::{Boxed, Context, call, told};
 use crate::sanity::requests::Request;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -151,18 +151,20 @@ static NO_SERVICE: Method = Method {
 };
 
 /// Sends a request with fields that nobody knows, which must be answered with OK.
-async fn newer(c: &Context, method: &'static Method, mut request: Vec<u8>) -> Result<Bytes, Stop> {
-    wire::put_varint(&mut request, NO_FIELD, 7);
-    wire::put_bytes(&mut request, NO_FIELD + 1, b"newer");
-    let limit = c.settings().timeout;
-    match c.exchange(method, request.into(), limit).await? {
-        Ok(messages) => Ok(messages.into_iter().next().unwrap_or_default()),
-        Err(status) => {
-            let expected = format!(
-                "{} answers OK, whatever unknown fields the request has",
-                method.name
-            );
-            Err(Stop::failed(expected, told(&status)))
+fn newer<'a>(c: &'a Context, method: &'static Method, mut request: Vec<u8>) -> Boxed<'a, Bytes> {
+    Box::pin(async move {
+        wire::put_varint(&mut request, NO_FIELD, 7);
+        wire::put_bytes(&mut request, NO_FIELD + 1, b"newer");
+        let limit = c.settings().timeout;
+        match c.exchange(method, request.into(), limit).await? {
+            Ok(messages) => Ok(messages.into_iter().next().unwrap_or_default()),
+            Err(status) => {
+                let expected = format!(
+                    "{} answers OK, whatever unknown fields the request has",
+                    method.name
+                );
+                Err(Stop::failed(expected, told(&status)))
+            }
         }
-    }
+    })
 }

@@ -105,7 +105,7 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "secrets/are-demanded",
-        "A driver that needs secrets refuses calls without them, and with others, and changes nothing",
+        "A driver that needs secrets refuses CreateVolume without them, with a code that says so",
         "Secrets Requirements",
         [CREATE_DELETE_VOLUME],
         |c| {

@@ -3,13 +3,13 @@
 //! That the ranges of a stream are in order, do not overlap, and are cut as the stream says, are rules of its messages,
 //! which hold in every case here.
 
-use super::snapshots::strange_ids;
+use super::made_snapshots::strange_ids;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::fixtures::Volume;
 use crate::sanity::requests::Request;
 use crate::sanity::settings::Access;
@@ -102,14 +102,16 @@ fn delta(c: &Context, base: &v1::Snapshot, target: &v1::Snapshot) -> v1::GetMeta
 }
 
 /// A new block volume: the service is about those.
-async fn block_volume(c: &Context) -> Result<Volume, Stop> {
-    let mut request = c.create_request()?;
-    request.volume_capabilities = vec![c.capability_of(Access::Block)?];
-    c.volume_of(request).await
+fn block_volume<'a>(c: &'a Context) -> Boxed<'a, Volume> {
+    Box::pin(async move {
+        let mut request = c.create_request()?;
+        request.volume_capabilities = vec![c.capability_of(Access::Block)?];
+        c.volume_of(request).await
+    })
 }
 
-async fn snapshot_of(c: &Context, volume: &Volume) -> Result<v1::Snapshot, Stop> {
-    c.ready_snapshot(c.snapshot_request(volume)).await
+fn snapshot_of<'a>(c: &'a Context, volume: &'a Volume) -> Boxed<'a, v1::Snapshot> {
+    Box::pin(async move { c.ready_snapshot(c.snapshot_request(volume)).await })
 }
 
 /// Where data is written: far enough from each other to lie in different ranges of most drivers.
@@ -130,16 +132,18 @@ fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
 }
 
 /// A block volume, written to before each of two snapshots where its paths can be seen.
-async fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
-    let volume = block_volume(c).await?;
-    if c.can_publish_here() {
-        c.write_marks(&volume, &[FIRST]).await?;
-    }
-    let base = snapshot_of(c, &volume).await?;
-    if c.can_publish_here() {
-        c.write_marks(&volume, &[SECOND]).await?;
-    }
-    Ok((base, snapshot_of(c, &volume).await?))
+fn two_snapshots<'a>(c: &'a Context) -> Boxed<'a, (v1::Snapshot, v1::Snapshot)> {
+    Box::pin(async move {
+        let volume = block_volume(c).await?;
+        if c.can_publish_here() {
+            c.write_marks(&volume, &[FIRST]).await?;
+        }
+        let base = snapshot_of(c, &volume).await?;
+        if c.can_publish_here() {
+            c.write_marks(&volume, &[SECOND]).await?;
+        }
+        Ok((base, snapshot_of(c, &volume).await?))
+    })
 }
 
 /// Demands that a stream which begins at an offset has what the whole stream has after it.

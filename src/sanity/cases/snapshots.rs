@@ -1,50 +1,36 @@
-//! CreateSnapshot, DeleteSnapshot and GetSnapshot.
+//! CreateSnapshot. What becomes of snapshots is in `made_snapshots`.
 
 use crate::sanity::case::needs::{
-    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS, RESTART,
+    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::{Boxed, Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tonic::Code;
 
-fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
+/// The id of the snapshot that was answered with.
+pub fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
     let snapshot = reply.snapshot.as_ref();
     snapshot.map_or_else(String::new, |one| one.snapshot_id.clone())
 }
 
-/// Ids as no driver makes them, which must do no harm.
-pub fn strange_ids() -> Vec<String> {
-    [
-        "../../../etc/passwd",
-        "/",
-        "..",
-        "%2e%2e%2f",
-        "a\nb",
-        "$(id)",
-        "снимок",
-    ]
-    .map(str::to_owned)
-    .into_iter()
-    .chain(["x".repeat(128), "x".repeat(300)])
-    .collect()
-}
-
 /// Demands that a list has one snapshot of a volume, where the driver lists.
-async fn has_one(c: &Context, volume: &str) -> Result<(), Stop> {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume).await?.len();
-    let found = format!("{count} of them");
-    ensure(
-        count == 1,
-        "ListSnapshots finds one snapshot of the volume",
-        found,
-    )
+pub fn has_one<'a>(c: &'a Context, volume: &'a str) -> Boxed<'a, ()> {
+    Box::pin(async move {
+        if !c.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let count = c.listed_of(volume).await?.len();
+        let found = format!("{count} of them");
+        ensure(
+            count == 1,
+            "ListSnapshots finds one snapshot of the volume",
+            found,
+        )
+    })
 }
 
 pub const CASES: &[Case] = &[
@@ -288,244 +274,6 @@ pub const CASES: &[Case] = &[
             c.restart().await?;
             let now = c.ok_in_the_end(request).await?.snapshot.unwrap_or_default();
             same_snapshot(&before, &now)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/without-id",
-        "DeleteSnapshot without an id answers INVALID_ARGUMENT",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT],
-        |c| {
-            let request = c.delete_snapshot("");
-            c.refused(request, &[Code::InvalidArgument]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/is-idempotent",
-        "DeleteSnapshot of a snapshot that is gone answers OK",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let gone = c.deleted_snapshot().await?;
-            for _ in 0..2 {
-                c.ok(c.delete_snapshot(&gone.snapshot_id)).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/deletes",
-        "A deleted snapshot is not listed, not shown and no source any more, and its name is free",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let (volume, other) = c.two_volumes().await?;
-            let mut request = c.snapshot_request(&volume);
-            let snapshot = c.ready_snapshot(request.clone()).await?;
-            c.ok_in_the_end(c.delete_snapshot(&snapshot.snapshot_id))
-                .await?;
-            if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id()).await?.len();
-                ensure(
-                    count == 0,
-                    "no snapshot of the volume is listed",
-                    format!("{count} are"),
-                )?;
-            }
-            if c.has(GET_SNAPSHOT) {
-                let request = c.get_snapshot(&snapshot.snapshot_id);
-                c.refused(request, &[Code::NotFound]).await?;
-            }
-            c.refused(c.restore(&snapshot)?, &[Code::NotFound]).await?;
-            request.source_volume_id = other.id();
-            c.ok(request).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/leaves-the-others",
-        "DeleteSnapshot deletes one snapshot of a volume, and neither the volume nor its other snapshots",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let gone = c.snapshot(&volume).await?;
-            let request = c.snapshot_request(&volume);
-            let kept = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
-            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))
-                .await?;
-            let now = c.ok(request).await?.snapshot.unwrap_or_default();
-            same_snapshot(&kept, &now)?;
-            let again = c
-                .ok(volume.request.clone())
-                .await?
-                .volume
-                .unwrap_or_default();
-            same_id("volume", &volume.id(), &again.volume_id)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/equal-calls-at-once",
-        "Equal DeleteSnapshot calls at the same time each answer OK or ABORTED, and the snapshot is gone",
-        "DeleteSnapshot Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.snapshot(&volume).await?;
-            let request = c.delete_snapshot(&snapshot.snapshot_id);
-            let answers = c.together(vec![request.clone(); 6]).await?;
-            one_id(&answers, |_| String::new())?;
-            c.ok_in_the_end(request).await?;
-            if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id()).await?.len();
-                ensure(
-                    count == 0,
-                    "no snapshot of the volume is listed",
-                    format!("{count} are"),
-                )?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/while-created-again",
-        "DeleteSnapshot and CreateSnapshot of one name at the same time leave the snapshot whole, or none",
-        "DeleteSnapshot Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let request = c.snapshot_request(&volume);
-            let first = c.ready_snapshot(request.clone()).await?;
-            let (deleted, created) = tokio::join!(
-                c.send(c.delete_snapshot(&first.snapshot_id)),
-                c.send(request.clone())
-            );
-            one_id(&[deleted?], |_| String::new())?;
-            one_id(&[created?], id_of)?;
-            // Whichever came first, the name leads to a snapshot that can be used.
-            let snapshot = c.ready_snapshot(request).await?;
-            c.ok_in_the_end(c.restore(&snapshot)?).await?;
-            has_one(&c, &volume.id()).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/given-up",
-        "DeleteSnapshot whose caller went away can be repeated",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            for after in SOON {
-                let snapshot = c.snapshot(&volume).await?;
-                let request = c.delete_snapshot(&snapshot.snapshot_id);
-                c.cancelled(request.clone(), after).await?;
-                c.ok_in_the_end(request).await?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-snapshot/strange-ids",
-        "DeleteSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT],
-        |c| {
-            for id in strange_ids() {
-                if let Err(status) = c.send(c.delete_snapshot(&id)).await? {
-                    let expected =
-                        format!("DeleteSnapshot of {id:?} answers OK or INVALID_ARGUMENT");
-                    ensure(
-                        status.code() == Code::InvalidArgument,
-                        &expected,
-                        told(&status),
-                    )?;
-                }
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/delete-volume/leaves-snapshots-whole",
-        "DeleteVolume of a volume with snapshots answers FAILED_PRECONDITION, or OK and leaves them whole",
-        "DeleteVolume Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            match c.send(c.delete_request(volume.id())).await? {
-                Ok(_) => {
-                    // The one thing that shows a snapshot to every driver which takes them.
-                    c.ok(c.restore(&snapshot)?).await?;
-                    if c.has(LIST_SNAPSHOTS) {
-                        has_one(&c, &volume.id()).await?;
-                    }
-                }
-                Err(status) => ensure(
-                    status.code() == Code::FailedPrecondition,
-                    "DeleteVolume answers OK or FAILED_PRECONDITION",
-                    told(&status),
-                )?,
-            }
-        }
-    ),
-    case!(
-        Reads,
-        "controller/get-snapshot/without-id",
-        "GetSnapshot without an id answers INVALID_ARGUMENT",
-        "GetSnapshot",
-        [GET_SNAPSHOT],
-        |c| {
-            c.refused(c.get_snapshot(""), &[Code::InvalidArgument])
-                .await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/get-snapshot/unknown",
-        "GetSnapshot of a snapshot that does not exist answers NOT_FOUND",
-        "GetSnapshot Errors",
-        [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let gone = c.deleted_snapshot().await?;
-            let request = c.get_snapshot(&gone.snapshot_id);
-            c.refused(request, &[Code::NotFound]).await?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/get-snapshot/agrees-with-create-snapshot",
-        "GetSnapshot answers with the snapshot as CreateSnapshot does, also before it is ready",
-        "GetSnapshot",
-        [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume().await?;
-            let request = c.snapshot_request(&volume);
-            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
-            let get = c.get_snapshot(&first.snapshot_id);
-            let now = c.ok(get.clone()).await?.snapshot.unwrap_or_default();
-            same_snapshot(&first, &now)?;
-            let ready = c.ready_snapshot(request).await?;
-            for answer in c.together(vec![get; 4]).await? {
-                let answer = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
-                same_snapshot(&ready, &answer.snapshot.unwrap_or_default())?;
-            }
-        }
-    ),
-    case!(
-        Reads,
-        "controller/get-snapshot/strange-ids",
-        "GetSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
-        "GetSnapshot Errors",
-        [GET_SNAPSHOT],
-        |c| {
-            for id in strange_ids() {
-                let codes = [Code::NotFound, Code::InvalidArgument];
-                c.refused(c.get_snapshot(&id), &codes).await?;
-            }
         }
     ),
 ];

@@ -107,7 +107,7 @@ impl Core {
             )));
         }
         let is_banned = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
-        if name.contains(is_banned) {
+        if name.contains(is_banned) && !self.has(Defect::ControlCharactersInNames) {
             return Err(Status::invalid_argument("name has control characters"));
         }
         if self.has(Defect::UnicodeNameRefused) && !name.is_ascii() {
@@ -121,6 +121,9 @@ impl Core {
         self.required(!path.is_empty(), field, overlooks)?;
         if !path.is_empty() && !Path::new(path).is_absolute() {
             return Err(Status::invalid_argument(format!("{field} is not absolute")));
+        }
+        if path.len() >= TEXT_MAX && self.has(Defect::LongPathRefused) {
+            return Err(Status::invalid_argument(format!("{field} is too long")));
         }
         Ok(())
     }
@@ -169,6 +172,7 @@ impl Core {
         let AccessMode { mode } = capability.access_mode.unwrap_or_default();
         let multi_writer = ControllerCapability::SingleNodeMultiWriter;
         match Mode::try_from(mode) {
+            Err(_) if self.has(Defect::UnknownAccessModeAccepted) => {}
             Err(_) => return Err(format!("access mode {mode} is not known")),
             Ok(mode @ (Mode::SingleNodeSingleWriter | Mode::SingleNodeMultiWriter))
                 if !self.controller_can(multi_writer)

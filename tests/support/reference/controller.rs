@@ -202,10 +202,13 @@ impl Controller for Core {
         _: Request<ControllerGetCapabilitiesRequest>,
     ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
         self.needs_service(PluginService::ControllerService)?;
-        let capabilities = self.options().controller.iter().map(|one| {
-            let rpc = Rpc {
-                r#type: (*one).into(),
-            };
+        let changes = Defect::ControllerCapabilitiesChange;
+        let mut all = self.advertised(&self.options().controller, changes);
+        if self.has(Defect::CapabilityWithoutItsBase) {
+            all.retain(|one| *one != ControllerCapability::PublishUnpublishVolume);
+        }
+        let capabilities = all.into_iter().map(|one| {
+            let rpc = Rpc { r#type: one.into() };
             ControllerServiceCapability {
                 r#type: Some(Type::Rpc(rpc)),
             }

@@ -58,6 +58,15 @@ impl Core {
         self.0.data.join(id)
     }
 
+    /// What is advertised, which in a driver with that defect is not the same every time.
+    pub(super) fn advertised<T: Clone>(&self, all: &[T], changes: Defect) -> Vec<T> {
+        let mut all = all.to_vec();
+        if self.has(changes) && self.count() % 2 == 1 {
+            all.pop();
+        }
+        all
+    }
+
     /// A number that is another one in every call.
     pub(super) fn count(&self) -> u32 {
         self.0.calls.fetch_add(1, Ordering::Relaxed)
@@ -105,6 +114,9 @@ impl Core {
     pub(super) fn authenticate(&self, secrets: &BTreeMap<String, String>) -> Result<(), Status> {
         let wanted = &self.0.options.secrets;
         if !wanted.is_empty() && wanted != secrets {
+            if self.has(Defect::MissingSecretsAreInternal) {
+                return Err(Status::internal("login failed"));
+            }
             return Err(Status::unauthenticated("the secrets are not right"));
         }
         Ok(())
@@ -115,6 +127,9 @@ impl Core {
         if self.has(Defect::ErrorsEchoSecrets) {
             let message = format!("{} (secrets {secrets:?})", status.message());
             return Status::new(status.code(), message);
+        }
+        if self.has(Defect::ErrorsWithoutMessages) {
+            return Status::new(status.code(), "");
         }
         status
     }

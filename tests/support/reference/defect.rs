@@ -43,6 +43,12 @@ defects! {
     ManifestTooLarge,
     /// Every second GetPluginCapabilities lacks the last capability.
     PluginCapabilitiesChange,
+    /// Every second ControllerGetCapabilities lacks the last capability.
+    ControllerCapabilitiesChange,
+    /// Every second NodeGetCapabilities lacks the last capability.
+    NodeCapabilitiesChange,
+    /// PUBLISH_READONLY is advertised without PUBLISH_UNPUBLISH_VOLUME.
+    CapabilityWithoutItsBase,
     /// Probe says for ever that the driver is still starting up.
     ProbeNeverReady,
     /// Probe fails with INTERNAL, though everything works.
@@ -63,6 +69,10 @@ defects! {
     UnadvertisedIsInternal,
     /// Errors repeat the request's secrets.
     ErrorsEchoSecrets,
+    /// Errors have a code and no message.
+    ErrorsWithoutMessages,
+    /// Calls without the secrets that the driver needs end with INTERNAL.
+    MissingSecretsAreInternal,
     /// A call that meets another one for the same volume waits for ever.
     ParallelCallsHang,
     /// A call whose caller goes away never gives its lock back.
@@ -117,6 +127,8 @@ defects! {
     LongNamesCollide,
     /// Names that differ only in case are one volume.
     NameCaseIgnored,
+    /// Names with control characters are taken.
+    ControlCharactersInNames,
     /// Names that are not ASCII are refused.
     UnicodeNameRefused,
     /// A clone of a volume that does not exist is an empty volume.
@@ -143,6 +155,20 @@ defects! {
     CancelledCreateVolumeLeavesName,
 
     // DeleteVolume.
+    /// CreateVolume without a size is refused.
+    CreateVolumeNeedsSize,
+    /// A repeated CreateVolume with another range that the volume fits is ALREADY_EXISTS.
+    CreateVolumeComparesRanges,
+    /// Access modes that nobody knows are taken.
+    UnknownAccessModeAccepted,
+    /// A source that is neither a snapshot nor a volume is taken for none.
+    SourceWithoutType,
+    /// Volumes are made in the last zone, whatever is required.
+    VolumeInWrongZone,
+    /// A volume from a snapshot is gone when the snapshot is deleted.
+    RestoreEndsWithSnapshot,
+    /// A snapshot of a group cannot be a source.
+    GroupMemberIsNoSource,
     /// DeleteVolume needs no id.
     DeleteVolumeWithoutId,
     /// DeleteVolume of a volume that is not there is NOT_FOUND.
@@ -249,6 +275,8 @@ defects! {
     ExpandImpossibleSizeIsInternal,
     /// After an expansion the old CreateVolume finds no volume of its name, and makes another one.
     ExpandForgetsName,
+    /// Volumes in use cannot be expanded, though the driver says that they can.
+    ExpandOnlyOffline,
     /// ControllerModifyVolume needs no volume id.
     ModifyWithoutVolumeId,
     /// ControllerModifyVolume needs no parameters.
@@ -299,6 +327,10 @@ defects! {
     DeleteSnapshotUnknownIsNotFound,
     /// DeleteSnapshot is OK and keeps the snapshot.
     DeleteSnapshotKeepsSnapshot,
+    /// DeleteSnapshot takes the volume's other snapshots with it.
+    DeleteSnapshotTakesOthers,
+    /// ListSnapshots with a snapshot_id does not look at source_volume_id.
+    ListSnapshotsKnowsOneFilter,
     /// ListSnapshots ignores source_volume_id.
     ListSnapshotsIgnoresSource,
     /// ListSnapshots ignores snapshot_id.
@@ -439,6 +471,14 @@ defects! {
     PublishIgnoresReadonly,
     /// A repeated NodePublishVolume with another capability is OK.
     PublishIgnoresCapability,
+    /// A target that holds another volume is taken over.
+    PublishTakesOverTarget,
+    /// NodePublishVolume fails when the target exists.
+    PublishNeedsNoTarget,
+    /// All published volumes show the data of one.
+    PublishedVolumesShareData,
+    /// Paths of 128 bytes are refused.
+    LongPathRefused,
     /// NodePublishVolume makes nothing at the target.
     PublishMakesNothing,
     /// A block volume is published as a folder.

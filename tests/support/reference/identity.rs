@@ -53,15 +53,13 @@ impl Identity for Core {
                 r#type: expansion.into(),
             })
         });
-        let mut capabilities: Vec<_> = services
+        let capabilities: Vec<_> = services
             .chain(expansion)
             .map(|one| PluginCapability { r#type: Some(one) })
             .collect();
-        if self.has(Defect::PluginCapabilitiesChange) && self.count() % 2 == 1 {
-            capabilities.pop();
-        }
+        let changes = Defect::PluginCapabilitiesChange;
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities,
+            capabilities: self.advertised(&capabilities, changes),
         }))
     }
 

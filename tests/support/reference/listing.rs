@@ -224,7 +224,9 @@ impl Core {
             return Err(Status::not_found("there is no such snapshot"));
         }
         let any_id = id.is_empty() || self.has(Defect::ListSnapshotsIgnoresId);
-        let any_source = source.is_empty() || self.has(Defect::ListSnapshotsIgnoresSource);
+        let any_source = source.is_empty()
+            || self.has(Defect::ListSnapshotsIgnoresSource)
+            || !id.is_empty() && self.has(Defect::ListSnapshotsKnowsOneFilter);
         let wanted: BTreeMap<String, Snapshot> = state
             .snapshots
             .iter_mut()

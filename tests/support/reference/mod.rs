@@ -4,6 +4,7 @@
 //! It proves that a conformance suite can pass and can fail, and stands behind other tools' tests where they need a driver
 //! that does everything. It mounts nothing: a published volume is a link to a folder, or for block access a file.
 
+mod changes;
 mod checks;
 mod controller;
 mod core;
@@ -30,8 +31,11 @@ use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::io::ioctl_fionread;
 use state::State;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -102,14 +106,15 @@ impl ReferenceDriver {
     pub fn restart_command(&mut self) -> String {
         let (asked, done) = (self.machine.path(ASKED), self.machine.path(DONE));
         if self.attendant.is_none() {
-            for pipe in [&asked, &done] {
-                let mode = Mode::RUSR | Mode::WUSR;
-                mknodat(CWD, pipe, FileType::Fifo, mode, 0).expect("a new pipe");
-            }
+            let pipes = (pipe(&asked), pipe(&done));
             let machine = Arc::clone(&self.machine);
-            self.attendant = Some(std::thread::spawn(move || machine.attend()));
+            self.attendant = Some(std::thread::spawn(move || machine.attend(pipes)));
         }
-        format!("echo > '{}' && cat '{}'", asked.display(), done.display())
+        let (asked, done) = (asked.display(), done.display());
+        // An answer to somebody else, who was killed before it came, is passed over.
+        format!(
+            "echo $$ > '{asked}'; while read answer < '{done}' && [ $answer != $$ ]; do :; done"
+        )
     }
 
     /// What exists now, one line each: volumes, snapshots, groups, attachments, staged and published volumes. Empty when
@@ -123,12 +128,19 @@ impl Drop for ReferenceDriver {
     fn drop(&mut self) {
         self.machine.ended.store(true, Ordering::Release);
         if let Some(attendant) = self.attendant.take() {
-            // It waits for somebody to open that pipe.
-            let _ = std::fs::write(self.machine.path(ASKED), "");
+            // It waits for a line, and does not restart the driver for this one.
+            let _ = std::fs::write(self.machine.path(ASKED), "\n");
             let _ = attendant.join();
         }
         self.machine.halt();
     }
+}
+
+/// A new pipe with a name, open at both ends, so that nobody waits for the other end to be opened.
+fn pipe(path: &Path) -> File {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a new pipe");
+    let opened = File::options().read(true).write(true).open(path);
+    opened.expect("a pipe that was just made")
 }
 
 /// In memory where there is such a place: what its callers write and sync need not outlive anything.
@@ -149,15 +161,18 @@ impl Machine {
         self.folder.path().join(name)
     }
 
-    /// Restarts the driver as often as somebody writes into the pipe.
-    fn attend(&self) {
-        loop {
-            let asked = std::fs::read(self.path(ASKED));
-            if asked.is_err() || self.ended.load(Ordering::Acquire) {
+    /// Restarts the driver as often as somebody writes a line into the first pipe, and repeats the line in the second.
+    fn attend(&self, (asked, mut done): (File, File)) {
+        let mut lines = BufReader::new(asked).lines();
+        while let Some(Ok(who)) = lines.next() {
+            if self.ended.load(Ordering::Acquire) {
                 return;
             }
             self.restart();
-            let _ = std::fs::write(self.path(DONE), "");
+            // Whoever asked before may have been killed before the answer: the pipe holds one at most.
+            let unread = ioctl_fionread(&done).unwrap_or_default();
+            let _ = done.read_exact(&mut vec![0; usize::try_from(unread).unwrap_or_default()]);
+            let _ = done.write_all(format!("{who}\n").as_bytes());
         }
     }
 

@@ -166,8 +166,15 @@ impl Core {
         }
         self.pace().await;
         let as_device = is_block(&how.capability) && !self.has(Defect::BlockTargetIsFolder);
+        if target.exists() && self.has(Defect::PublishNeedsNoTarget) {
+            return Err(Status::internal("mkdir: file exists"));
+        }
+        let mut shown = request.volume_id.clone();
+        if self.has(Defect::PublishedVolumesShareData) {
+            shown.clone_from(self.state().volumes.keys().next().unwrap_or(&shown.clone()));
+        }
         if !self.has(Defect::PublishMakesNothing) {
-            data::publish(&self.data(&request.volume_id), &target, as_device).map_err(internal)?;
+            data::publish(&self.data(&shown), &target, as_device).map_err(internal)?;
         }
         let volume = (request.volume_id.clone(), how);
         self.state().published.insert(target, volume);
@@ -196,7 +203,7 @@ impl Core {
         }
         let target = PathBuf::from(&request.target_path);
         if let Some((other, now)) = state.published.get(&target) {
-            let same = other == id
+            let same = (other == id || self.has(Defect::PublishTakesOverTarget))
                 && (now.capability == how.capability || self.has(Defect::PublishIgnoresCapability))
                 && (now.readonly == how.readonly || self.has(Defect::PublishIgnoresReadonly));
             return match same {
@@ -441,10 +448,10 @@ impl Node for Core {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let capabilities = self.options().node.iter().map(|one| {
-            let rpc = Rpc {
-                r#type: (*one).into(),
-            };
+        let changes = Defect::NodeCapabilitiesChange;
+        let all = self.advertised(&self.options().node, changes);
+        let capabilities = all.into_iter().map(|one| {
+            let rpc = Rpc { r#type: one.into() };
             NodeServiceCapability {
                 r#type: Some(Type::Rpc(rpc)),
             }

@@ -188,8 +188,20 @@ impl Core {
             Some(_) => {}
         }
         self.pace().await;
+        let mut state = self.state();
+        if self.has(Defect::RestoreEndsWithSnapshot) {
+            state
+                .volumes
+                .retain(|_, volume| !volume.is_from_snapshot(id));
+        }
+        if self.has(Defect::DeleteSnapshotTakesOthers) {
+            let source = state.snapshots.get(id).map(|one| one.source.clone());
+            state
+                .snapshots
+                .retain(|_, one| Some(&one.source) != source.as_ref());
+        }
         if !self.has(Defect::DeleteSnapshotKeepsSnapshot) {
-            self.forget_snapshot(&mut self.state(), id);
+            self.forget_snapshot(&mut state, id);
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What the driver knows: volumes, snapshots, groups, and where they are in use. Plain values; nothing here checks a request.
 
+use csi_proto::v1::volume_content_source::Type as Source;
 use csi_proto::v1::{self, CapacityRange, Topology, VolumeCapability, VolumeContentSource};
 use prost_types::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +148,14 @@ impl State {
 }
 
 impl Volume {
+    pub(super) fn is_from_snapshot(&self, id: &str) -> bool {
+        let source = self.asked.source.as_ref();
+        match source.and_then(|source| source.r#type.as_ref()) {
+            Some(Source::Snapshot(snapshot)) => snapshot.snapshot_id == id,
+            _ => false,
+        }
+    }
+
     pub(super) fn reply(&self) -> v1::Volume {
         v1::Volume {
             capacity_bytes: self.capacity,

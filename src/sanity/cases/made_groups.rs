@@ -1,0 +1,274 @@
+//! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and what a group's snapshots are to DeleteSnapshot.
+
+use super::group_snapshots::{count_of, delete, get, id_of, members, new_group, same_group};
+use super::made_snapshots::strange_ids;
+use crate::sanity::case::needs::{
+    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
+};
+use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::context::told;
+use crate::sanity::sources::{SOON, one_id};
+use csi_proto::v1;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "controller/delete-snapshot/of-a-group",
+        "DeleteSnapshot of a snapshot that says it belongs to a group does not take it out of the group: INVALID_ARGUMENT",
+        "DeleteSnapshot Errors",
+        [
+            GROUP_SNAPSHOTS,
+            CREATE_DELETE_VOLUME,
+            CREATE_DELETE_SNAPSHOT
+        ],
+        |c| {
+            let group = new_group(&c).await?;
+            for snapshot in &group.snapshots {
+                let request = c.delete_snapshot(&snapshot.snapshot_id);
+                if let Err(status) = c.send(request).await? {
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        "DeleteSnapshot answers INVALID_ARGUMENT",
+                        told(&status),
+                    )?;
+                }
+            }
+            let now = c.ok(get(&c, &group)).await?.group_snapshot;
+            same_group(&group, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/without-id",
+        "DeleteVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let mut request = delete(&c, &group);
+            request.group_snapshot_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/is-idempotent",
+        "DeleteVolumeGroupSnapshot of a group that is gone answers OK",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            for _ in 0..3 {
+                c.ok_in_the_end(delete(&c, &group)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
+        "DeleteVolumeGroupSnapshot deletes the group's snapshots, and no other snapshot of the volumes",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let kept = c.ready_group(c.group_request(&[&volume])).await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            count_of(&c, &volume.id(), 1, "after one of two groups is deleted").await?;
+            for snapshot in &group.snapshots {
+                if c.has(GET_SNAPSHOT) {
+                    let request = c.get_snapshot(&snapshot.snapshot_id);
+                    c.refused(request, &[Code::NotFound]).await?;
+                }
+                if c.has(CREATE_DELETE_SNAPSHOT) {
+                    c.refused(c.restore(snapshot)?, &[Code::NotFound]).await?;
+                }
+            }
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+            let now = c.ok(get(&c, &kept)).await?.group_snapshot;
+            same_group(&kept, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/with-other-snapshots",
+        "DeleteVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices, and never deletes those",
+        "DeleteVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            let other = c.ready_group(c.group_request(&[&volume])).await?;
+            let mut request = delete(&c, &group);
+            request.snapshot_ids = members(&other);
+            match c.send(request).await? {
+                Ok(_) => {
+                    let expected = "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT";
+                    c.should(false, expected, "it answered OK");
+                }
+                Err(status) => ensure(
+                    status.code() == Code::InvalidArgument,
+                    "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT",
+                    told(&status),
+                )?,
+            }
+            let now = c.ok(get(&c, &other)).await?.group_snapshot;
+            same_group(&other, &now.unwrap_or_default())?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/equal-calls-at-once",
+        "Equal DeleteVolumeGroupSnapshot calls at the same time each answer OK or ABORTED, and the group is gone",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let answers = c.together(vec![delete(&c, &group); 6]).await?;
+            one_id(&answers, |_| String::new())?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/while-created-again",
+        "DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let (one, other) = c.two_volumes().await?;
+            let request = c.group_request(&[&one, &other]);
+            let first = c.ready_group(request.clone()).await?;
+            let (deleted, created) =
+                tokio::join!(c.send(delete(&c, &first)), c.send(request.clone()));
+            one_id(&[deleted?], |_| String::new())?;
+            one_id(&[created?], id_of)?;
+            let group = c.ready_group(request).await?;
+            let now = c.ok_in_the_end(get(&c, &group)).await?.group_snapshot;
+            same_group(&group, &now.unwrap_or_default())?;
+            count_of(&c, &one.id(), 1, "after create and delete at once").await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/strange-ids",
+        "DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id.clone(),
+                    ..Default::default()
+                };
+                if let Err(status) = c.send(delete(&c, &group)).await? {
+                    let rpc = "DeleteVolumeGroupSnapshot";
+                    let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
+                    ensure(
+                        status.code() == Code::InvalidArgument,
+                        &expected,
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "group-controller/get-volume-group-snapshot/strange-ids",
+        "GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS],
+        |c| {
+            for id in strange_ids() {
+                let group = v1::VolumeGroupSnapshot {
+                    group_snapshot_id: id,
+                    ..Default::default()
+                };
+                let codes = [Code::NotFound, Code::InvalidArgument];
+                c.refused(get(&c, &group), &codes).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/delete-volume-group-snapshot/given-up",
+        "DeleteVolumeGroupSnapshot whose caller went away can be repeated",
+        "DeleteVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            for after in SOON {
+                let group = c.ready_group(c.group_request(&[&volume])).await?;
+                c.cancelled(delete(&c, &group), after).await?;
+                c.ok_in_the_end(delete(&c, &group)).await?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/without-id",
+        "GetVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
+        "GetVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            let mut request = get(&c, &group);
+            request.group_snapshot_id.clear();
+            c.refused(request, &[Code::InvalidArgument]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/unknown",
+        "GetVolumeGroupSnapshot of a group that does not exist answers NOT_FOUND",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            c.ok_in_the_end(delete(&c, &group)).await?;
+            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/agrees-with-create-volume-group-snapshot",
+        "GetVolumeGroupSnapshot answers with the group as CreateVolumeGroupSnapshot does, also to calls at the same time",
+        "GetVolumeGroupSnapshot",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let group = new_group(&c).await?;
+            for answer in c.together(vec![get(&c, &group); 4]).await? {
+                let reply = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
+                same_group(&group, &reply.group_snapshot.unwrap_or_default())?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "group-controller/get-volume-group-snapshot/with-other-snapshots",
+        "GetVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices",
+        "GetVolumeGroupSnapshot Errors",
+        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
+        |c| {
+            let volume = c.volume().await?;
+            let group = c.ready_group(c.group_request(&[&volume])).await?;
+            let other = c.ready_group(c.group_request(&[&volume])).await?;
+            let mut request = get(&c, &group);
+            request.snapshot_ids = members(&other);
+            match c.send(request).await? {
+                Ok(_) => {
+                    let expected = "GetVolumeGroupSnapshot answers INVALID_ARGUMENT";
+                    c.should(false, expected, "it answered OK");
+                }
+                Err(status) => ensure(
+                    status.code() == Code::InvalidArgument,
+                    "GetVolumeGroupSnapshot answers INVALID_ARGUMENT",
+                    told(&status),
+                )?,
+            }
+        }
+    ),
+];
