@@ -22,7 +22,7 @@ fn commands_say_what_they_are_for_also_with_an_endpoint_in_the_environment() {
             "lifecycle --help",
             "Do what an orchestrator does with a volume",
         ),
-        ("proxy --help", "Carry a connection"),
+        ("proxy --help", "Stand between an orchestrator and a driver"),
         ("completions --help", "Print a completion script"),
         ("identity probe --help", "Ask whether the driver is ready"),
     ] {

@@ -164,15 +164,23 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         let patience = self.patience(request.metadata());
         let request = request.get_ref();
+        let staging = request::absolute("staging_target_path", &request.staging_target_path);
+        // Before every other check: what is not advertised is not there, whatever the request says.
+        if !self.config.stage {
+            let is_left = match &staging {
+                Ok(staging) => self.volumes.has_stage(staging).await?,
+                Err(_) => false,
+            };
+            if !is_left {
+                return Err(Status::unimplemented(
+                    "NodeUnstageVolume: this driver publishes without staging (--stage is off), and nothing is staged there",
+                ));
+            }
+        }
         self.config
             .check_volume_id(&request.volume_id)
             .map_err(NodeError::from)?;
-        let staging = request::absolute("staging_target_path", &request.staging_target_path)?;
-        if !self.config.stage && !self.volumes.has_stage(&staging).await? {
-            return Err(Status::unimplemented(
-                "NodeUnstageVolume: this driver publishes without staging (--stage is off), and nothing is staged there",
-            ));
-        }
+        let staging = staging?;
         self.volumes
             .unstage(request.volume_id.clone(), &staging, patience)
             .await?;
