@@ -7,8 +7,6 @@ use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupType;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 /// One rule of the specification, and the calls that show whether a driver keeps it.
@@ -141,11 +139,8 @@ impl Stop {
 /// How a case ends.
 pub type Verdict = Result<(), Stop>;
 
-/// A case under way.
-pub type Running = Pin<Box<dyn Future<Output = Verdict> + Send>>;
-
 /// What a case does.
-pub type Body = fn(Arc<Context>) -> Running;
+pub type Body = fn(&Arc<Context>) -> Verdict;
 
 /// Demands that `kept` holds.
 ///
@@ -170,8 +165,8 @@ pub fn same_id(what: &str, wanted: &str, found: &str) -> Verdict {
     )
 }
 
-/// Declares a case: `case!(Kind, name, sentence, section, [needs], |c| { … })`. The body is asynchronous: it may await and
-/// use `?` on a [`Verdict`]; it passes when it comes to its end.
+/// Declares a case: `case!(Kind, name, sentence, section, [needs], |c| { … })`. The body runs in a
+/// thread of its own and may use `?` on a [`Verdict`]; it passes when it comes to its end.
 macro_rules! case {
     ($kind:ident, $name:literal, $sentence:literal, $section:literal, [$($need:expr),* $(,)?], |$c:ident| $body:block $(,)?) => {
         case!($kind, $name, $sentence, $section, &[$($need),*], |$c| $body)
@@ -183,10 +178,10 @@ macro_rules! case {
             section: $section,
             kind: $crate::sanity::case::Kind::$kind,
             needs: $needs,
-            body: |$c| Box::pin(async move {
+            body: |$c| {
                 $body
                 Ok(())
-            }),
+            },
         }
     };
 }

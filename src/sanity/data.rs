@@ -1,7 +1,7 @@
 //! Data in published volumes: written, read back, and what stands at their paths.
 
-use super::case::ensure;
-use super::context::{Boxed, Context};
+use super::case::{Stop, Verdict, ensure};
+use super::context::Context;
 use super::fixtures::Placed;
 use super::paths::{Found, look, on_disk};
 use super::settings::Access;
@@ -18,16 +18,13 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn put_data<'a>(&'a self, placed: &'a Placed, data: &'a str) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let (path, data) = (data_path(placed), data.to_owned());
-            let create = access_of(placed) == Access::Mount;
-            on_disk(move || {
-                let mut file = OpenOptions::new().write(true).create(create).open(&path)?;
-                file.write_all(data.as_bytes())?;
-                file.sync_all()
-            })
-            .await
+    pub fn put_data(&self, placed: &Placed, data: &str) -> Verdict {
+        let (path, data) = (data_path(placed), data.to_owned());
+        let create = access_of(placed) == Access::Mount;
+        on_disk(move || {
+            let mut file = OpenOptions::new().write(true).create(create).open(&path)?;
+            file.write_all(data.as_bytes())?;
+            file.sync_all()
         })
     }
 
@@ -35,76 +32,66 @@ impl Context {
     ///
     /// # Errors
     /// When it does not.
-    pub fn holds<'a>(&'a self, placed: &'a Placed, data: &'a str) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let (path, size) = (data_path(placed), data.len());
-            let found = on_disk(move || {
-                let mut found = Vec::new();
-                match File::open(&path) {
-                    Ok(file) => file.take(size as u64).read_to_end(&mut found).map(|_| ())?,
-                    // A volume without the file holds nothing.
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(error),
-                }
-                Ok(found)
-            })
-            .await?;
-            let found = String::from_utf8_lossy(&found).into_owned();
-            ensure(
-                found == data,
-                &format!("the volume holds what was written, {data:?}"),
-                format!("it holds {found:?}"),
-            )
-        })
+    pub fn holds(&self, placed: &Placed, data: &str) -> Verdict {
+        let (path, size) = (data_path(placed), data.len());
+        let found = on_disk(move || {
+            let mut found = Vec::new();
+            match File::open(&path) {
+                Ok(file) => file.take(size as u64).read_to_end(&mut found).map(|_| ())?,
+                // A volume without the file holds nothing.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            Ok(found)
+        })?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        ensure(
+            found == data,
+            &format!("the volume holds what was written, {data:?}"),
+            format!("it holds {found:?}"),
+        )
     }
 
     /// Demands that a volume stands at its target path in the way of its access type.
     ///
     /// # Errors
     /// When it does not.
-    pub fn is_published<'a>(&'a self, placed: &'a Placed) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let (wanted, what) = match access_of(placed) {
-                Access::Mount => (Found::Folder, "a folder stands at the target path"),
-                Access::Block => (Found::File, "a file or device stands at the target path"),
-            };
-            let found = look(&placed.target).await?;
-            ensure(
-                found == wanted,
-                what,
-                format!("{found:?} is at {}", placed.target),
-            )
-        })
+    pub fn is_published(&self, placed: &Placed) -> Verdict {
+        let (wanted, what) = match access_of(placed) {
+            Access::Mount => (Found::Folder, "a folder stands at the target path"),
+            Access::Block => (Found::File, "a file or device stands at the target path"),
+        };
+        let found = look(&placed.target)?;
+        ensure(
+            found == wanted,
+            what,
+            format!("{found:?} is at {}", placed.target),
+        )
     }
 
     /// Demands that nothing stands at a target path.
     ///
     /// # Errors
     /// When something does.
-    pub fn is_gone<'a>(&'a self, placed: &'a Placed) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let found = look(&placed.target).await?;
-            ensure(
-                found == Found::Nothing,
-                "NodeUnpublishVolume removes the target path",
-                format!("{found:?} is at {}", placed.target),
-            )
-        })
+    pub fn is_gone(&self, placed: &Placed) -> Verdict {
+        let found = look(&placed.target)?;
+        ensure(
+            found == Found::Nothing,
+            "NodeUnpublishVolume removes the target path",
+            format!("{found:?} is at {}", placed.target),
+        )
     }
 
     /// Whether a file in a published volume can be written.
     ///
     /// # Errors
     /// When that cannot be told.
-    pub fn accepts_writes<'a>(&'a self, placed: &'a Placed) -> Boxed<'a, bool> {
-        Box::pin(async move {
-            let path = data_path(placed);
-            let create = access_of(placed) == Access::Mount;
-            on_disk(move || {
-                let opened = OpenOptions::new().write(true).create(create).open(&path);
-                Ok(opened.and_then(|mut file| file.write_all(b"x")).is_ok())
-            })
-            .await
+    pub fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
+        let path = data_path(placed);
+        let create = access_of(placed) == Access::Mount;
+        on_disk(move || {
+            let opened = OpenOptions::new().write(true).create(create).open(&path);
+            Ok(opened.and_then(|mut file| file.write_all(b"x")).is_ok())
         })
     }
 }
@@ -125,15 +112,12 @@ fn access_of(placed: &Placed) -> Access {
 ///
 /// # Errors
 /// When that cannot be told.
-pub fn is_mount<'a>(path: &'a str) -> Boxed<'a, bool> {
-    Box::pin(async move {
-        let path = PathBuf::from(path);
-        on_disk(move || {
-            Ok(super::paths::is_mount(
-                &fs::canonicalize(&path).unwrap_or(path),
-            ))
-        })
-        .await
+pub fn is_mount(path: &str) -> Result<bool, Stop> {
+    let path = PathBuf::from(path);
+    on_disk(move || {
+        Ok(super::paths::is_mount(
+            &fs::canonicalize(&path).unwrap_or(path),
+        ))
     })
 }
 
@@ -141,9 +125,7 @@ pub fn is_mount<'a>(path: &'a str) -> Boxed<'a, bool> {
 ///
 /// # Errors
 /// When that cannot be told.
-pub fn is_device<'a>(path: &'a str) -> Boxed<'a, bool> {
-    Box::pin(async move {
-        let path = PathBuf::from(path);
-        on_disk(move || Ok(fs::metadata(&path)?.file_type().is_block_device())).await
-    })
+pub fn is_device(path: &str) -> Result<bool, Stop> {
+    let path = PathBuf::from(path);
+    on_disk(move || Ok(fs::metadata(&path)?.file_type().is_block_device()))
 }

@@ -6,7 +6,7 @@ use super::case::Stop;
 use super::case::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
-use super::context::{Boxed, Context, locked};
+use super::context::{Context, locked};
 use super::settings::Access;
 use crate::output::shell_word::word;
 use csi_proto::v1;
@@ -163,29 +163,25 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn volume<'a>(&'a self) -> Boxed<'a, Volume> {
-        Box::pin(async move {
-            let request = self.create_request()?;
-            self.volume_of(request).await
-        })
+    pub fn volume(&self) -> Result<Volume, Stop> {
+        let request = self.create_request()?;
+        self.volume_of(request)
     }
 
     /// The volume of a request.
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn volume_of<'a>(&'a self, request: v1::CreateVolumeRequest) -> Boxed<'a, Volume> {
-        Box::pin(async move {
-            let reply = self.ok(request.clone()).await?;
-            Ok(Volume {
-                capability: request
-                    .volume_capabilities
-                    .first()
-                    .cloned()
-                    .unwrap_or_default(),
-                request,
-                volume: reply.volume.unwrap_or_default(),
-            })
+    pub fn volume_of(&self, request: v1::CreateVolumeRequest) -> Result<Volume, Stop> {
+        let reply = self.ok(request.clone())?;
+        Ok(Volume {
+            capability: request
+                .volume_capabilities
+                .first()
+                .cloned()
+                .unwrap_or_default(),
+            request,
+            volume: reply.volume.unwrap_or_default(),
         })
     }
 
@@ -213,41 +209,37 @@ impl Context {
     ///
     /// # Errors
     /// When there is no such id to be had.
-    pub fn deleted_volume<'a>(&'a self) -> Boxed<'a, Volume> {
-        Box::pin(async move {
-            let volume = self.volume().await?;
-            self.ok(self.delete_request(volume.id())).await?;
-            Ok(volume)
-        })
+    pub fn deleted_volume(&self) -> Result<Volume, Stop> {
+        let volume = self.volume()?;
+        self.ok(self.delete_request(volume.id()))?;
+        Ok(volume)
     }
 
     /// Any volume to ask questions about, without its secrets: a new one, or in a run that changes nothing one that exists.
     ///
     /// # Errors
     /// When there is none.
-    pub fn any_volume<'a>(&'a self) -> Boxed<'a, v1::Volume> {
-        Box::pin(async move {
-            if self.has(CREATE_DELETE_VOLUME) && !self.settings().read_only {
-                return Ok(self.volume().await?.volume);
+    pub fn any_volume(&self) -> Result<v1::Volume, Stop> {
+        if self.has(CREATE_DELETE_VOLUME) && !self.settings().read_only {
+            return Ok(self.volume()?.volume);
+        }
+        if let Some(id) = &self.settings().volume_id {
+            return Ok(v1::Volume {
+                volume_id: id.clone(),
+                ..Default::default()
+            });
+        }
+        if self.has(LIST_VOLUMES) {
+            let request = v1::ListVolumesRequest {
+                max_entries: 1,
+                ..Default::default()
+            };
+            let listed = self.ok(request)?.entries;
+            if let Some(volume) = listed.into_iter().find_map(|entry| entry.volume) {
+                return Ok(volume);
             }
-            if let Some(id) = &self.settings().volume_id {
-                return Ok(v1::Volume {
-                    volume_id: id.clone(),
-                    ..Default::default()
-                });
-            }
-            if self.has(LIST_VOLUMES) {
-                let request = v1::ListVolumesRequest {
-                    max_entries: 1,
-                    ..Default::default()
-                };
-                let listed = self.ok(request).await?.entries;
-                if let Some(volume) = listed.into_iter().find_map(|entry| entry.volume) {
-                    return Ok(volume);
-                }
-            }
-            Err(Stop::Skipped("there is no volume to ask about".to_owned()))
-        })
+        }
+        Err(Stop::Skipped("there is no volume to ask about".to_owned()))
     }
 
     /// CreateSnapshot of a volume, with a new name.
@@ -264,11 +256,9 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn snapshot<'a>(&'a self, volume: &'a Volume) -> Boxed<'a, v1::Snapshot> {
-        Box::pin(async move {
-            let reply = self.ok(self.snapshot_request(volume)).await?;
-            Ok(reply.snapshot.unwrap_or_default())
-        })
+    pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+        let reply = self.ok(self.snapshot_request(volume))?;
+        Ok(reply.snapshot.unwrap_or_default())
     }
 
     /// ControllerPublishVolume to this driver's node.
@@ -297,33 +287,29 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn placed<'a>(&'a self) -> Boxed<'a, Placed> {
-        Box::pin(async move {
-            let volume = self.volume().await?;
-            self.place(volume).await
-        })
+    pub fn placed(&self) -> Result<Placed, Stop> {
+        let volume = self.volume()?;
+        self.place(volume)
     }
 
     /// The same for a volume that exists.
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn place<'a>(&'a self, volume: Volume) -> Boxed<'a, Placed> {
-        Box::pin(async move {
-            let publish_context = match self.has(PUBLISH_UNPUBLISH_VOLUME) {
-                true => self.ok(self.attach_request(&volume)).await?.publish_context,
-                false => BTreeMap::new(),
-            };
-            Ok(Placed {
-                publish_context,
-                staging: match self.has(STAGE_UNSTAGE_VOLUME) {
-                    true => self.staging()?,
-                    false => String::new(),
-                },
-                target: self.target()?,
-                volume,
-                secrets: self.secrets(),
-            })
+    pub fn place(&self, volume: Volume) -> Result<Placed, Stop> {
+        let publish_context = match self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            true => self.ok(self.attach_request(&volume))?.publish_context,
+            false => BTreeMap::new(),
+        };
+        Ok(Placed {
+            publish_context,
+            staging: match self.has(STAGE_UNSTAGE_VOLUME) {
+                true => self.staging()?,
+                false => String::new(),
+            },
+            target: self.target()?,
+            volume,
+            secrets: self.secrets(),
         })
     }
 
@@ -331,26 +317,22 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn staged<'a>(&'a self) -> Boxed<'a, Placed> {
-        Box::pin(async move {
-            let placed = self.placed().await?;
-            if self.has(STAGE_UNSTAGE_VOLUME) {
-                self.ok(placed.stage()).await?;
-            }
-            Ok(placed)
-        })
+    pub fn staged(&self) -> Result<Placed, Stop> {
+        let placed = self.placed()?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.stage())?;
+        }
+        Ok(placed)
     }
 
     /// A new volume that is published on the node.
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn published<'a>(&'a self) -> Boxed<'a, Placed> {
-        Box::pin(async move {
-            let placed = self.staged().await?;
-            self.ok(placed.publish()).await?;
-            Ok(placed)
-        })
+    pub fn published(&self) -> Result<Placed, Stop> {
+        let placed = self.staged()?;
+        self.ok(placed.publish())?;
+        Ok(placed)
     }
 
     /// A new target path. It does not exist; its parent does, as the specification has it.

@@ -50,6 +50,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tonic::Code;
 use wrecker::Wrecker;
@@ -165,6 +166,7 @@ pub async fn run_watched(
         journal,
         seen: Mutex::default(),
         seed,
+        runtime: Handle::current(),
     });
     accesses.extend(runner::tried_block(&run).await);
     let _ = run.accesses.set(accesses);

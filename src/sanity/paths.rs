@@ -6,6 +6,8 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// How long a path may take to answer.
@@ -28,7 +30,7 @@ pub enum Found {
 ///
 /// # Errors
 /// When it cannot be told.
-pub async fn look(path: impl Into<PathBuf>) -> Result<Found, Stop> {
+pub fn look(path: impl Into<PathBuf>) -> Result<Found, Stop> {
     let path = path.into();
     on_disk(move || match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
@@ -39,25 +41,22 @@ pub async fn look(path: impl Into<PathBuf>) -> Result<Found, Stop> {
             Err(_) => Found::DeadLink,
         }),
     })
-    .await
 }
 
-/// Does something with files, within a bound.
+/// Does something with files in a thread of its own, within a bound.
 ///
 /// # Errors
 /// When it fails, or does not end in time.
-pub async fn on_disk<T: Send + 'static>(
+pub fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Stop> {
-    let expected = "the path on the node can be used";
-    let done = tokio::task::spawn_blocking(work);
-    match tokio::time::timeout(PATIENCE, done).await {
-        Ok(Ok(result)) => result.map_err(|error| Stop::failed(expected, error.to_string())),
-        Ok(Err(error)) => Err(Stop::failed(expected, error.to_string())),
-        Err(_) => Err(Stop::failed(
-            expected,
-            format!("no answer within {PATIENCE:?}"),
-        )),
+    let failed = |told: String| Stop::failed("the path on the node can be used", told);
+    let (done, result) = mpsc::channel();
+    let thread = thread::Builder::new().spawn(move || done.send(work()));
+    thread.map_err(|error| failed(error.to_string()))?;
+    match result.recv_timeout(PATIENCE) {
+        Ok(result) => result.map_err(|error| failed(error.to_string())),
+        Err(_) => Err(failed(format!("no answer within {PATIENCE:?}"))),
     }
 }
 

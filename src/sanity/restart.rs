@@ -1,7 +1,7 @@
 //! Restarting the driver in the middle of a case, by the command of the settings.
 
-use super::case::{Stop, ensure};
-use super::context::{Boxed, Context};
+use super::case::{Stop, Verdict, ensure};
+use super::context::Context;
 use super::requests::Request;
 use csi_proto::v1;
 use std::process::Stdio;
@@ -16,46 +16,43 @@ impl Context {
     ///
     /// # Errors
     /// When there is no command, it fails, or the driver does not come back.
-    pub fn restart<'a>(&'a self) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let Some(command) = self.settings().restart_command.clone() else {
-                return Err(Stop::Skipped("no --restart-command".to_owned()));
-            };
-            self.did(command.clone());
-            let mut shell = Command::new("sh");
-            shell.arg("-c").arg(&command).kill_on_drop(true);
-            shell.stdin(Stdio::null()).stdout(Stdio::null());
-            let ended = tokio::time::timeout(PATIENCE, shell.output()).await;
-            let expected = "the restart command succeeds";
-            match ended {
-                Err(_) => return Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
-                Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
-                Ok(Ok(output)) => {
-                    let words = String::from_utf8_lossy(&output.stderr);
-                    let told = format!("{}: {}", output.status, words.trim_end());
-                    ensure(output.status.success(), expected, told)?;
-                }
+    pub fn restart(&self) -> Verdict {
+        let Some(command) = self.settings().restart_command.clone() else {
+            return Err(Stop::Skipped("no --restart-command".to_owned()));
+        };
+        self.did(command.clone());
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(&command).kill_on_drop(true);
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
+        let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
+        let expected = "the restart command succeeds";
+        match ended {
+            Err(_) => return Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
+            Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
+            Ok(Ok(output)) => {
+                let words = String::from_utf8_lossy(&output.stderr);
+                let told = format!("{}: {}", output.status, words.trim_end());
+                ensure(output.status.success(), expected, told)?;
             }
-            for peer in [&self.run.node, &self.run.controller] {
-                let end = Instant::now() + PATIENCE;
-                // Not a step of the case: nobody who runs its commands by hand has to ask.
-                while let Err(error) = peer
-                    .session
-                    .clone()
-                    .with_timeout(Some(Duration::from_secs(5)))
-                    .call(v1::ProbeRequest::METHOD, bytes::Bytes::new())
-                    .await
-                {
-                    let told = super::context::told(&error.status);
-                    ensure(
-                        Instant::now() < end,
-                        "the driver answers after its restart",
-                        told,
-                    )?;
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
+        }
+        for peer in [&self.run.node, &self.run.controller] {
+            let end = Instant::now() + PATIENCE;
+            // Not a step of the case: nobody who runs its commands by hand has to ask.
+            let session = peer
+                .session
+                .clone()
+                .with_timeout(Some(Duration::from_secs(5)));
+            let probe = v1::ProbeRequest::METHOD;
+            while let Err(status) = self.unrecorded(&session, probe, bytes::Bytes::new())? {
+                let told = super::context::told(&status);
+                ensure(
+                    Instant::now() < end,
+                    "the driver answers after its restart",
+                    told,
+                )?;
+                self.pause(Duration::from_millis(20))?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }

@@ -20,6 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
 
+/// How long a case may take to notice that it is over.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
 /// How long a driver that has gone may take to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
@@ -62,7 +65,7 @@ pub async fn tried_block(run: &Arc<Run>) -> Option<Access> {
     let request = context.create_request().ok()?;
     let method = v1::CreateVolumeRequest::METHOD;
     let request = Bytes::from(request.encode_to_vec());
-    let answer = context.exchange(method, request, settings.timeout).await;
+    let answer = context.exchanged(method, request, settings.timeout).await;
     take_down(&context).await;
     matches!(answer, Ok(Ok(_))).then_some(Access::Block)
 }
@@ -242,7 +245,8 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
     let context = Arc::new(Context::new(Arc::clone(&run), one.number, one.access));
     let started = Instant::now();
     let limit = run.settings.case_limit;
-    let mut body = tokio::spawn((one.case.body)(Arc::clone(&context)));
+    let in_thread = Arc::clone(&context);
+    let mut body = tokio::task::spawn_blocking(move || (one.case.body)(&in_thread));
     let mut over = false;
     let ended = tokio::select! {
         ended = &mut body => {
@@ -255,9 +259,10 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
         () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
     };
     // What it still had under way is cancelled, and nothing more is written into the ledger.
+    context.end();
     if !over {
-        body.abort();
-        let _ = body.await;
+        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
+        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
     }
     let took = started.elapsed();
     let mut outcome = match ended {

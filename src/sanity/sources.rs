@@ -4,7 +4,7 @@
 
 use super::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME};
 use super::case::{Stop, Verdict, ensure};
-use super::context::{Boxed, Context, told};
+use super::context::{Context, told};
 use super::data::data_path;
 use super::fixtures::{Placed, Volume};
 use super::paths::on_disk;
@@ -39,42 +39,35 @@ impl Context {
     ///
     /// # Errors
     /// When it is never ready, or answered with another id.
-    pub fn ready_snapshot<'a>(
-        &'a self,
-        request: v1::CreateSnapshotRequest,
-    ) -> Boxed<'a, v1::Snapshot> {
-        Box::pin(async move {
-            let mut wait = Wait::new(self);
-            loop {
-                let reply = self.ok_in_the_end(request.clone()).await?;
-                let snapshot = reply.snapshot.unwrap_or_default();
-                if snapshot.ready_to_use {
-                    return Ok(snapshot);
-                }
-                wait.on("CreateSnapshot").await?;
+    pub fn ready_snapshot(&self, request: v1::CreateSnapshotRequest) -> Result<v1::Snapshot, Stop> {
+        let mut wait = Wait::new(self);
+        loop {
+            let reply = self.ok_in_the_end(request.clone())?;
+            let snapshot = reply.snapshot.unwrap_or_default();
+            if snapshot.ready_to_use {
+                return Ok(snapshot);
             }
-        })
+            wait.on(self, "CreateSnapshot")?;
+        }
     }
 
     /// The same of a group.
     ///
     /// # Errors
     /// When it is never ready.
-    pub fn ready_group<'a>(
-        &'a self,
+    pub fn ready_group(
+        &self,
         request: v1::CreateVolumeGroupSnapshotRequest,
-    ) -> Boxed<'a, v1::VolumeGroupSnapshot> {
-        Box::pin(async move {
-            let mut wait = Wait::new(self);
-            loop {
-                let reply = self.ok_in_the_end(request.clone()).await?;
-                let group = reply.group_snapshot.unwrap_or_default();
-                if group.ready_to_use {
-                    return Ok(group);
-                }
-                wait.on("CreateVolumeGroupSnapshot").await?;
+    ) -> Result<v1::VolumeGroupSnapshot, Stop> {
+        let mut wait = Wait::new(self);
+        loop {
+            let reply = self.ok_in_the_end(request.clone())?;
+            let group = reply.group_snapshot.unwrap_or_default();
+            if group.ready_to_use {
+                return Ok(group);
             }
-        })
+            wait.on(self, "CreateVolumeGroupSnapshot")?;
+        }
     }
 
     /// DeleteSnapshot.
@@ -105,55 +98,46 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be had.
-    pub fn deleted_snapshot<'a>(&'a self) -> Boxed<'a, v1::Snapshot> {
-        Box::pin(async move {
-            let volume = self.volume().await?;
-            let snapshot = self.snapshot(&volume).await?;
-            let delete = self.delete_snapshot(&snapshot.snapshot_id);
-            self.ok_in_the_end(delete).await?;
-            Ok(snapshot)
-        })
+    pub fn deleted_snapshot(&self) -> Result<v1::Snapshot, Stop> {
+        let volume = self.volume()?;
+        let snapshot = self.snapshot(&volume)?;
+        let delete = self.delete_snapshot(&snapshot.snapshot_id);
+        self.ok_in_the_end(delete)?;
+        Ok(snapshot)
     }
 
     /// All snapshots that a list has, page by page.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
-    pub fn listed<'a>(
-        &'a self,
-        mut request: v1::ListSnapshotsRequest,
-    ) -> Boxed<'a, Vec<v1::Snapshot>> {
-        Box::pin(async move {
-            let mut found = Vec::new();
-            let mut tokens = BTreeSet::new();
-            for _ in 0..PAGES_AT_MOST {
-                let page = self.ok(request.clone()).await?;
-                found.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
-                if page.next_token.is_empty() {
-                    return Ok(found);
-                }
-                if !tokens.insert(page.next_token.clone()) {
-                    break;
-                }
-                request.starting_token = page.next_token;
+    pub fn listed(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+        let mut found = Vec::new();
+        let mut tokens = BTreeSet::new();
+        for _ in 0..PAGES_AT_MOST {
+            let page = self.ok(request.clone())?;
+            found.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
+            if page.next_token.is_empty() {
+                return Ok(found);
             }
-            Err(Stop::failed(
-                "the last page has no next_token",
-                format!("the list had no end after {} entries", found.len()),
-            ))
-        })
+            if !tokens.insert(page.next_token.clone()) {
+                break;
+            }
+            request.starting_token = page.next_token;
+        }
+        Err(Stop::failed(
+            "the last page has no next_token",
+            format!("the list had no end after {} entries", found.len()),
+        ))
     }
 
     /// The snapshots of a volume, by ListSnapshots.
     ///
     /// # Errors
     /// As [`Context::listed`].
-    pub fn listed_of<'a>(&'a self, volume: &'a str) -> Boxed<'a, Vec<v1::Snapshot>> {
-        Box::pin(async move {
-            let mut request = self.list_snapshots();
-            request.source_volume_id = volume.to_owned();
-            self.listed(request).await
-        })
+    pub fn listed_of(&self, volume: &str) -> Result<Vec<v1::Snapshot>, Stop> {
+        let mut request = self.list_snapshots();
+        request.source_volume_id = volume.to_owned();
+        self.listed(request)
     }
 
     /// CreateVolume from a snapshot, with a new name and no size.
@@ -197,8 +181,8 @@ impl Context {
     ///
     /// # Errors
     /// When they cannot be had.
-    pub fn two_volumes<'a>(&'a self) -> Boxed<'a, (Volume, Volume)> {
-        Box::pin(async move { Ok((self.volume().await?, self.volume().await?)) })
+    pub fn two_volumes(&self) -> Result<(Volume, Volume), Stop> {
+        Ok((self.volume()?, self.volume()?))
     }
 
     /// Whether [`Context::write_marks`] can be tried at all.
@@ -210,81 +194,71 @@ impl Context {
     ///
     /// # Errors
     /// When any of that fails.
-    pub fn write_marks<'a>(&'a self, volume: &'a Volume, marks: &'a [Mark]) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let placed = self.put(volume).await?;
-            let path = data_path(&placed);
-            let create = Access::of(&placed.volume.capability) == Access::Mount;
-            let marks = marks.to_vec();
-            on_disk(move || {
-                let file = OpenOptions::new()
-                    .write(true)
-                    .create(create)
-                    .truncate(false)
-                    .open(&path)?;
-                for mark in &marks {
-                    file.write_all_at(&mark.bytes(), mark.offset)?;
-                }
-                file.sync_all()
-            })
-            .await?;
-            self.take_away(&placed).await
-        })
+    pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
+        let placed = self.put(volume)?;
+        let path = data_path(&placed);
+        let create = Access::of(&placed.volume.capability) == Access::Mount;
+        let marks = marks.to_vec();
+        on_disk(move || {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(create)
+                .truncate(false)
+                .open(&path)?;
+            for mark in &marks {
+                file.write_all_at(&mark.bytes(), mark.offset)?;
+            }
+            file.sync_all()
+        })?;
+        self.take_away(&placed)
     }
 
     /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
     ///
     /// # Errors
     /// When any of that fails.
-    pub fn has_marks<'a>(&'a self, volume: &'a Volume, marks: &'a [Mark]) -> Boxed<'a, Vec<bool>> {
-        Box::pin(async move {
-            let placed = self.put(volume).await?;
-            let path = data_path(&placed);
-            let marks = marks.to_vec();
-            let found = on_disk(move || {
-                let file = match OpenOptions::new().read(true).open(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        return Ok(vec![false; marks.len()]);
-                    }
-                    other => other?,
-                };
-                let is_there = |mark: &Mark| {
-                    let mut bytes = vec![0; MARK_BYTES];
-                    match file.read_exact_at(&mut bytes, mark.offset) {
-                        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                        other => other.map(|()| bytes == mark.bytes()),
-                    }
-                };
-                marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
-            })
-            .await?;
-            self.take_away(&placed).await?;
-            Ok(found)
-        })
+    pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
+        let placed = self.put(volume)?;
+        let path = data_path(&placed);
+        let marks = marks.to_vec();
+        let found = on_disk(move || {
+            let file = match OpenOptions::new().read(true).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(vec![false; marks.len()]);
+                }
+                other => other?,
+            };
+            let is_there = |mark: &Mark| {
+                let mut bytes = vec![0; MARK_BYTES];
+                match file.read_exact_at(&mut bytes, mark.offset) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+                    other => other.map(|()| bytes == mark.bytes()),
+                }
+            };
+            marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
+        })?;
+        self.take_away(&placed)?;
+        Ok(found)
     }
 
-    fn put<'a>(&'a self, volume: &'a Volume) -> Boxed<'a, Placed> {
-        Box::pin(async move {
-            let placed = self.place(volume.clone()).await?;
-            if self.has(STAGE_UNSTAGE_VOLUME) {
-                self.ok(placed.stage()).await?;
-            }
-            self.ok(placed.publish()).await?;
-            Ok(placed)
-        })
+    fn put(&self, volume: &Volume) -> Result<Placed, Stop> {
+        let placed = self.place(volume.clone())?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.stage())?;
+        }
+        self.ok(placed.publish())?;
+        Ok(placed)
     }
 
-    fn take_away<'a>(&'a self, placed: &'a Placed) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            self.ok(placed.unpublish()).await?;
-            if self.has(STAGE_UNSTAGE_VOLUME) {
-                self.ok(placed.unstage()).await?;
-            }
-            if self.has(PUBLISH_UNPUBLISH_VOLUME) {
-                self.ok(self.detach_request(&placed.volume)).await?;
-            }
-            Ok(())
-        })
+    fn take_away(&self, placed: &Placed) -> Verdict {
+        self.ok(placed.unpublish())?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.unstage())?;
+        }
+        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            self.ok(self.detach_request(&placed.volume))?;
+        }
+        Ok(())
     }
 }
 
@@ -317,15 +291,13 @@ impl Wait {
         }
     }
 
-    fn on<'a>(&'a mut self, rpc: &'a str) -> Boxed<'a, ()> {
-        Box::pin(async move {
-            let expected = format!("{rpc}, repeated, says ready_to_use in the end");
-            let waited = "it still said that it is not ready after half of the case's limit";
-            ensure(Instant::now() < self.end, &expected, waited)?;
-            tokio::time::sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(Duration::from_secs(1));
-            Ok(())
-        })
+    fn on(&mut self, context: &Context, rpc: &str) -> Verdict {
+        let expected = format!("{rpc}, repeated, says ready_to_use in the end");
+        let waited = "it still said that it is not ready after half of the case's limit";
+        ensure(Instant::now() < self.end, &expected, waited)?;
+        context.pause(self.pause)?;
+        self.pause = (self.pause * 2).min(Duration::from_secs(1));
+        Ok(())
     }
 }
 

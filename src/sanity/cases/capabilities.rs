@@ -7,8 +7,8 @@ use crate::sanity::case::needs::{
     NODE_EXPAND_VOLUME, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
     SNAPSHOT_METADATA_SERVICE, STAGE_UNSTAGE_VOLUME, VOLUME_CONDITION,
 };
-use crate::sanity::case::{Case, Need, Stop, case, ensure};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
+use crate::sanity::context::{Context, told};
 use crate::sanity::requests::Request;
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
         [CONTROLLER_SERVICE],
         |c| {
             let request = v1::ControllerGetCapabilitiesRequest {};
-            let first = c.ok(request).await?;
+            let first = c.ok(request)?;
             let mut found = BTreeSet::new();
             for capability in &first.capabilities {
                 let text = format!("{:?}", capability.r#type);
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
                     text,
                 );
             }
-            for answer in c.together(vec![request; 6]).await? {
+            for answer in c.together(vec![request; 6])? {
                 let told = format!(
                     "{:?}",
                     answer.as_ref().map(|reply| reply.capabilities.len())
@@ -77,7 +77,7 @@ pub const CASES: &[Case] = &[
         [NODE_SERVICE],
         |c| {
             let request = v1::NodeGetCapabilitiesRequest {};
-            let first = c.ok(request).await?;
+            let first = c.ok(request)?;
             let mut found = BTreeSet::new();
             for capability in &first.capabilities {
                 let text = format!("{:?}", capability.r#type);
@@ -87,7 +87,7 @@ pub const CASES: &[Case] = &[
                     text,
                 );
             }
-            for answer in c.together(vec![request; 6]).await? {
+            for answer in c.together(vec![request; 6])? {
                 let told = format!(
                     "{:?}",
                     answer.as_ref().map(|reply| reply.capabilities.len())
@@ -107,8 +107,8 @@ pub const CASES: &[Case] = &[
         "NodeGetCapabilities",
         [],
         |c| {
-            match c.send(v1::NodeGetCapabilitiesRequest {}).await? {
-                Ok(_) => drop(c.ok(v1::NodeGetInfoRequest {}).await?),
+            match c.send(v1::NodeGetCapabilitiesRequest {})? {
+                Ok(_) => drop(c.ok(v1::NodeGetInfoRequest {})?),
                 Err(status)
                     if status.code() == Code::Unimplemented && c.has(CONTROLLER_SERVICE) =>
                 {
@@ -131,15 +131,15 @@ pub const CASES: &[Case] = &[
         [],
         |c| {
             if c.has(CONTROLLER_SERVICE) {
-                c.ok(v1::ControllerGetCapabilitiesRequest {}).await?;
+                c.ok(v1::ControllerGetCapabilitiesRequest {})?;
             }
             if c.has(GROUP_CONTROLLER_SERVICE) {
-                c.ok(v1::GroupControllerGetCapabilitiesRequest {}).await?;
+                c.ok(v1::GroupControllerGetCapabilitiesRequest {})?;
             }
             if c.has(SNAPSHOT_METADATA_SERVICE) {
                 // It has no such RPC; a request without its required field shows whether it is there.
                 let request = v1::GetMetadataAllocatedRequest::default();
-                let told_of = c.stream(request).await?.err();
+                let told_of = c.stream(request)?.err();
                 let missing = told_of
                     .as_ref()
                     .is_some_and(|status| status.code() == Code::Unimplemented);
@@ -155,7 +155,7 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CONTROLLER_SERVICE],
         |c| {
-            each_rpc(&c, true).await?;
+            each_rpc(c, true)?;
         }
     ),
     case!(
@@ -165,96 +165,94 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [],
         |c| {
-            each_rpc(&c, false).await?;
+            each_rpc(c, false)?;
         }
     ),
 ];
 
 /// Sends every RPC that has a capability of its own a request without its required fields: those whose capability is
 /// advertised, or the others.
-fn each_rpc<'a>(c: &'a Context, advertised: bool) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        let volumes = [CREATE_DELETE_VOLUME];
-        let publishes = [PUBLISH_UNPUBLISH_VOLUME];
-        let snapshots = [CREATE_DELETE_SNAPSHOT];
-        let tries = [
-            (v1::CreateVolumeRequest::METHOD, &volumes[..]),
-            (v1::DeleteVolumeRequest::METHOD, &volumes),
-            (v1::ControllerPublishVolumeRequest::METHOD, &publishes),
-            (v1::ControllerUnpublishVolumeRequest::METHOD, &publishes),
-            (v1::ListVolumesRequest::METHOD, &[LIST_VOLUMES]),
-            (v1::GetCapacityRequest::METHOD, &[GET_CAPACITY]),
-            (v1::CreateSnapshotRequest::METHOD, &snapshots),
-            (v1::DeleteSnapshotRequest::METHOD, &snapshots),
-            (v1::ListSnapshotsRequest::METHOD, &[LIST_SNAPSHOTS]),
-            (v1::GetSnapshotRequest::METHOD, &[GET_SNAPSHOT]),
-            (v1::ControllerExpandVolumeRequest::METHOD, &[EXPAND_VOLUME]),
-            (v1::ControllerGetVolumeRequest::METHOD, &[GET_VOLUME]),
-            (v1::ControllerModifyVolumeRequest::METHOD, &[MODIFY_VOLUME]),
-            (
-                v1::CreateVolumeGroupSnapshotRequest::METHOD,
-                &[GROUP_SNAPSHOTS],
-            ),
-            (
-                v1::DeleteVolumeGroupSnapshotRequest::METHOD,
-                &[GROUP_SNAPSHOTS],
-            ),
-            (
-                v1::GetVolumeGroupSnapshotRequest::METHOD,
-                &[GROUP_SNAPSHOTS],
-            ),
-            (v1::NodeStageVolumeRequest::METHOD, &[STAGE_UNSTAGE_VOLUME]),
-            (
-                v1::NodeUnstageVolumeRequest::METHOD,
-                &[STAGE_UNSTAGE_VOLUME],
-            ),
-            (v1::NodeGetVolumeStatsRequest::METHOD, &[GET_VOLUME_STATS]),
-            (v1::NodeExpandVolumeRequest::METHOD, &[NODE_EXPAND_VOLUME]),
-        ];
-        let mut tried = 0;
-        for (method, needs) in tries {
-            if method.service == "Node" && !c.has(NODE_SERVICE) {
-                continue;
+fn each_rpc(c: &Context, advertised: bool) -> Verdict {
+    let volumes = [CREATE_DELETE_VOLUME];
+    let publishes = [PUBLISH_UNPUBLISH_VOLUME];
+    let snapshots = [CREATE_DELETE_SNAPSHOT];
+    let tries = [
+        (v1::CreateVolumeRequest::METHOD, &volumes[..]),
+        (v1::DeleteVolumeRequest::METHOD, &volumes),
+        (v1::ControllerPublishVolumeRequest::METHOD, &publishes),
+        (v1::ControllerUnpublishVolumeRequest::METHOD, &publishes),
+        (v1::ListVolumesRequest::METHOD, &[LIST_VOLUMES]),
+        (v1::GetCapacityRequest::METHOD, &[GET_CAPACITY]),
+        (v1::CreateSnapshotRequest::METHOD, &snapshots),
+        (v1::DeleteSnapshotRequest::METHOD, &snapshots),
+        (v1::ListSnapshotsRequest::METHOD, &[LIST_SNAPSHOTS]),
+        (v1::GetSnapshotRequest::METHOD, &[GET_SNAPSHOT]),
+        (v1::ControllerExpandVolumeRequest::METHOD, &[EXPAND_VOLUME]),
+        (v1::ControllerGetVolumeRequest::METHOD, &[GET_VOLUME]),
+        (v1::ControllerModifyVolumeRequest::METHOD, &[MODIFY_VOLUME]),
+        (
+            v1::CreateVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (
+            v1::DeleteVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (
+            v1::GetVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (v1::NodeStageVolumeRequest::METHOD, &[STAGE_UNSTAGE_VOLUME]),
+        (
+            v1::NodeUnstageVolumeRequest::METHOD,
+            &[STAGE_UNSTAGE_VOLUME],
+        ),
+        (v1::NodeGetVolumeStatsRequest::METHOD, &[GET_VOLUME_STATS]),
+        (v1::NodeExpandVolumeRequest::METHOD, &[NODE_EXPAND_VOLUME]),
+    ];
+    let mut tried = 0;
+    for (method, needs) in tries {
+        if method.service == "Node" && !c.has(NODE_SERVICE) {
+            continue;
+        }
+        if needs.iter().any(|need: &Need| c.has(*need)) != advertised {
+            continue;
+        }
+        tried += 1;
+        let limit = c.settings().timeout;
+        let answer = c.exchange(method, bytes::Bytes::new(), limit)?;
+        let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
+        let told = answer
+            .as_ref()
+            .err()
+            .map_or("it answered OK".to_owned(), told);
+        let name = method.name;
+        match (advertised, code) {
+            (true, Code::Unimplemented) => {
+                return Err(Stop::failed(
+                    format!("{name} is served, for its capability is advertised"),
+                    told,
+                ));
             }
-            if needs.iter().any(|need: &Need| c.has(*need)) != advertised {
-                continue;
+            (true, _) | (false, Code::Unimplemented) => {}
+            // It is there, and was kept quiet.
+            (false, Code::Ok | Code::InvalidArgument | Code::NotFound) => {
+                c.should(
+                    false,
+                    &format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
+                    told,
+                );
             }
-            tried += 1;
-            let limit = c.settings().timeout;
-            let answer = c.exchange(method, bytes::Bytes::new(), limit).await?;
-            let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
-            let name = method.name;
-            match (advertised, code) {
-                (true, Code::Unimplemented) => {
-                    return Err(Stop::failed(
-                        format!("{name} is served, for its capability is advertised"),
-                        told,
-                    ));
-                }
-                (true, _) | (false, Code::Unimplemented) => {}
-                // It is there, and was kept quiet.
-                (false, Code::Ok | Code::InvalidArgument | Code::NotFound) => {
-                    c.should(
-                        false,
-                        &format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
-                        told,
-                    );
-                }
-                (false, _) => {
-                    return Err(Stop::failed(
-                        format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
-                        told,
-                    ));
-                }
+            (false, _) => {
+                return Err(Stop::failed(
+                    format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
+                    told,
+                ));
             }
         }
-        match tried {
-            0 => Err(Stop::Skipped("there is no such RPC".to_owned())),
-            _ => Ok(()),
-        }
-    })
+    }
+    match tried {
+        0 => Err(Stop::Skipped("there is no such RPC".to_owned())),
+        _ => Ok(()),
+    }
 }

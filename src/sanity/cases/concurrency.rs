@@ -1,8 +1,8 @@
 //! Calls at the same time, and create against delete.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
-use crate::sanity::case::{Case, case, ensure};
-use crate::sanity::context::told;
+use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::context::{at_once, told};
 use std::collections::BTreeSet;
 use tonic::Code;
 
@@ -16,7 +16,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let request = c.create_request()?;
             let mut ids = BTreeSet::new();
-            for answer in c.together(vec![request.clone(); 8]).await? {
+            for answer in c.together(vec![request.clone(); 8])? {
                 match answer {
                     Ok(reply) => drop(ids.insert(reply.volume.unwrap_or_default().volume_id)),
                     Err(status) => {
@@ -29,8 +29,7 @@ pub const CASES: &[Case] = &[
                 }
             }
             let last = c
-                .ok_in_the_end(request)
-                .await?
+                .ok_in_the_end(request)?
                 .volume
                 .unwrap_or_default()
                 .volume_id;
@@ -50,7 +49,7 @@ pub const CASES: &[Case] = &[
                 requests.push(c.create_request()?);
             }
             let mut ids = BTreeSet::new();
-            for answer in c.together(requests).await? {
+            for answer in c.together(requests)? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 let Ok(reply) = answer else {
                     return ensure(false, "CreateVolume answers OK", told);
@@ -78,7 +77,7 @@ pub const CASES: &[Case] = &[
             other.capacity_range = Some(super::create_volume::range(2 * size, 2 * size));
             let mut ids = BTreeSet::new();
             let requests = vec![one.clone(), other.clone(), one, other];
-            for answer in c.together(requests).await? {
+            for answer in c.together(requests)? {
                 match answer {
                     Ok(reply) => drop(ids.insert(reply.volume.unwrap_or_default().volume_id)),
                     Err(status) => {
@@ -98,9 +97,9 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.delete_request(volume.id());
-            for answer in c.together(vec![request.clone(); 8]).await? {
+            for answer in c.together(vec![request.clone(); 8])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -109,7 +108,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(request).await?;
+            c.ok_in_the_end(request)?;
         }
     ),
     case!(
@@ -120,10 +119,10 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME],
         |c| {
             for _ in 0..4 {
-                let volume = c.volume().await?;
-                let (created, deleted) = tokio::join!(
-                    c.send(volume.request.clone()),
-                    c.send(c.delete_request(volume.id()))
+                let volume = c.volume()?;
+                let (created, deleted) = at_once(
+                    || c.send(volume.request.clone()),
+                    || c.send(c.delete_request(volume.id())),
                 );
                 for status in [created?.err(), deleted?.err()].into_iter().flatten() {
                     ensure(
@@ -134,15 +133,14 @@ pub const CASES: &[Case] = &[
                 }
                 // Whatever came first: the name leads to a volume that can be used, and that can be deleted.
                 let now = c
-                    .ok_in_the_end(volume.request.clone())
-                    .await?
+                    .ok_in_the_end(volume.request.clone())?
                     .volume
                     .unwrap_or_default();
                 let mut found = volume.clone();
                 found.volume = now;
-                c.ok(c.validate_request(&found)).await?;
-                c.ok_in_the_end(c.delete_request(found.id())).await?;
-                c.ok_in_the_end(c.delete_request(volume.id())).await?;
+                c.ok(c.validate_request(&found))?;
+                c.ok_in_the_end(c.delete_request(found.id()))?;
+                c.ok_in_the_end(c.delete_request(volume.id()))?;
             }
         }
     ),
@@ -153,20 +151,19 @@ pub const CASES: &[Case] = &[
         "Volume Lifecycle",
         [CREATE_DELETE_VOLUME, NODE_SERVICE],
         |c| {
-            let mut ways = tokio::task::JoinSet::new();
-            for _ in 0..6 {
-                let c = std::sync::Arc::clone(&c);
-                ways.spawn(async move {
-                    let placed = c.published().await?;
-                    super::lifecycle::down(&c, &placed).await
-                });
-            }
-            while let Some(way) = ways.join_next().await {
-                let way = way.map_err(|error| {
-                    crate::sanity::case::Stop::failed("the way comes to its end", error.to_string())
-                })?;
-                way?;
-            }
+            let way = || {
+                let placed = c.published()?;
+                super::lifecycle::down(c, &placed)
+            };
+            std::thread::scope(|scope| {
+                let ways: Vec<_> = (0..6).map(|_| scope.spawn(way)).collect();
+                for way in ways {
+                    let expected = "the way comes to its end";
+                    let ended = way.join();
+                    ended.unwrap_or_else(|_| Err(Stop::failed(expected, "it panicked")))?;
+                }
+                Ok(())
+            })?;
         }
     ),
 ];

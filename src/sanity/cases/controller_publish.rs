@@ -20,10 +20,10 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
             request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -33,10 +33,10 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
             request.node_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -46,10 +46,10 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
             request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -59,9 +59,8 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = c.deleted_volume().await?;
-            c.refused(c.attach_request(&gone), &[Code::NotFound])
-                .await?;
+            let gone = c.deleted_volume()?;
+            c.refused(c.attach_request(&gone), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -71,10 +70,10 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume Errors",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
             request.node_id = "csi-sanity-no-such-node".to_owned();
-            c.refused(request, &[Code::NotFound]).await?;
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -89,9 +88,9 @@ pub const CASES: &[Case] = &[
             EACH_ACCESS
         ],
         |c| {
-            let volume = c.volume().await?;
-            let first = c.ok(c.attach_request(&volume)).await?;
-            let again = c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume()?;
+            let first = c.ok(c.attach_request(&volume))?;
+            let again = c.ok(c.attach_request(&volume))?;
             let told = format!("{:?}", again.publish_context);
             let expected = format!("the publish_context {:?}", first.publish_context);
             ensure(first == again, &expected, told)?;
@@ -109,11 +108,11 @@ pub const CASES: &[Case] = &[
             PUBLISH_READONLY
         ],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
-            c.ok(request.clone()).await?;
+            c.ok(request.clone())?;
             request.readonly = true;
-            c.refused(request, &[Code::AlreadyExists]).await?;
+            c.refused(request, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -123,9 +122,9 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume Errors",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
-            c.ok(request.clone()).await?;
+            c.ok(request.clone())?;
             let mode = v1::volume_capability::AccessMode {
                 mode: Mode::MultiNodeMultiWriter.into(),
             };
@@ -138,7 +137,7 @@ pub const CASES: &[Case] = &[
                     "--cap has the mode MULTI_NODE_MULTI_WRITER already".to_owned(),
                 ));
             }
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(_) => c.should(false, "ALREADY_EXISTS", "it answered OK"),
                 Err(status) => {
                     let codes = [Code::AlreadyExists, Code::InvalidArgument];
@@ -170,11 +169,11 @@ pub const CASES: &[Case] = &[
                     mode: Mode::SingleNodeWriter.into(),
                 });
             }
-            let volume = c.volume_of(request).await?;
-            c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume_of(request)?;
+            c.ok(c.attach_request(&volume))?;
             let mut request = c.attach_request(&volume);
             request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
-            c.refused(request, &[Code::FailedPrecondition]).await?;
+            c.refused(request, &[Code::FailedPrecondition])?;
         }
     ),
     case!(
@@ -184,10 +183,10 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.attach_request(&volume);
-            let answers = c.together(vec![request.clone(); 6]).await?;
-            let last = c.ok_in_the_end(request).await?;
+            let answers = c.together(vec![request.clone(); 6])?;
+            let last = c.ok_in_the_end(request)?;
             for answer in answers {
                 match answer {
                     Ok(reply) => {
@@ -218,7 +217,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -228,13 +227,13 @@ pub const CASES: &[Case] = &[
         "ControllerUnpublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
-            c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume()?;
+            c.ok(c.attach_request(&volume))?;
             for _ in 0..3 {
-                c.ok(c.detach_request(&volume)).await?;
+                c.ok(c.detach_request(&volume))?;
             }
-            let never = c.volume().await?;
-            c.ok(c.detach_request(&never)).await?;
+            let never = c.volume()?;
+            c.ok(c.detach_request(&never))?;
         }
     ),
     case!(
@@ -244,8 +243,8 @@ pub const CASES: &[Case] = &[
         "ControllerUnpublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = c.deleted_volume().await?;
-            if let Err(status) = c.send(c.detach_request(&gone)).await? {
+            let gone = c.deleted_volume()?;
+            if let Err(status) = c.send(c.detach_request(&gone))? {
                 ensure(
                     status.code() == Code::NotFound,
                     "OK or NOT_FOUND",
@@ -261,16 +260,16 @@ pub const CASES: &[Case] = &[
         "ControllerUnpublishVolume",
         [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
-            c.ok(request.clone()).await?;
-            c.ok(c.detach_request(&volume)).await?;
+            c.ok(request.clone())?;
+            c.ok(c.detach_request(&volume))?;
             if c.has(PUBLISH_READONLY) {
                 request.readonly = true;
-                c.ok(request).await?;
-                c.ok(c.detach_request(&volume)).await?;
+                c.ok(request)?;
+                c.ok(c.detach_request(&volume))?;
             }
-            c.ok(c.delete_request(volume.id())).await?;
+            c.ok(c.delete_request(volume.id()))?;
         }
     ),
     case!(
@@ -285,15 +284,15 @@ pub const CASES: &[Case] = &[
             PUBLISH_READONLY
         ],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.attach_request(&volume);
-            c.ok(request.clone()).await?;
+            c.ok(request.clone())?;
             let mut everywhere = c.detach_request(&volume);
             everywhere.node_id.clear();
-            c.ok(everywhere).await?;
+            c.ok(everywhere)?;
             // It would be ALREADY_EXISTS if it were still published.
             request.readonly = true;
-            c.ok(request).await?;
+            c.ok(request)?;
         }
     ),
     case!(
@@ -303,10 +302,10 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         PUBLISH,
         |c| {
-            let volume = c.volume().await?;
-            c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume()?;
+            c.ok(c.attach_request(&volume))?;
             let request = c.detach_request(&volume);
-            for answer in c.together(vec![request.clone(); 6]).await? {
+            for answer in c.together(vec![request.clone(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -315,7 +314,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(request).await?;
+            c.ok_in_the_end(request)?;
         }
     ),
 ];

@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::sources::{Mark, SOON, one_id};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -40,19 +40,17 @@ fn large_enough(volume: &v1::Volume, source: i64) -> Verdict {
 }
 
 /// Demands that the copy has what its source had then, and not what came later.
-fn has_old_data<'a>(c: &'a Context, copy: v1::CreateVolumeRequest) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        let copy = c.volume_of(copy).await?;
-        let found = c.has_marks(&copy, &[OLD, NEW, LATER]).await?;
-        let expected =
-            "the copy has what was written before it was taken, and nothing that was written later";
-        let told = match found[..] {
-            [true, _, false] => return Ok(()),
-            [_, true, _] | [_, _, true] => "it has what was written later",
-            _ => "it lacks what was written before",
-        };
-        Err(Stop::failed(expected, told))
-    })
+fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
+    let copy = c.volume_of(copy)?;
+    let found = c.has_marks(&copy, &[OLD, NEW, LATER])?;
+    let expected =
+        "the copy has what was written before it was taken, and nothing that was written later";
+    let told = match found[..] {
+        [true, _, false] => return Ok(()),
+        [_, true, _] | [_, _, true] => "it has what was written later",
+        _ => "it lacks what was written before",
+    };
+    Err(Stop::failed(expected, told))
 }
 
 pub const CASES: &[Case] = &[
@@ -63,17 +61,17 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let request = c.restore(&snapshot)?;
-            let copy = c.volume_of(request.clone()).await?;
+            let copy = c.volume_of(request.clone())?;
             ensure(
                 copy.id() != volume.id(),
                 "a volume of its own",
                 "it is the snapshot's source",
             )?;
             large_enough(&copy.volume, snapshot.size_bytes)?;
-            let again = c.ok(request).await?;
+            let again = c.ok(request)?;
             same_id("volume", &copy.id(), &id_of(&again))?;
         }
     ),
@@ -84,14 +82,14 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let mut request = c.restore(&snapshot)?;
             request.capacity_range = Some(v1::CapacityRange {
                 required_bytes: (c.settings().volume_size / 2).max(1),
                 limit_bytes: 0,
             });
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes)?,
                 Err(status) => ensure(
                     matches!(status.code(), Code::OutOfRange | Code::InvalidArgument),
@@ -108,8 +106,8 @@ pub const CASES: &[Case] = &[
         "CreateVolume Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_snapshot().await?;
-            c.refused(c.restore(&gone)?, &[Code::NotFound]).await?;
+            let gone = c.deleted_snapshot()?;
+            c.refused(c.restore(&gone)?, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -119,8 +117,8 @@ pub const CASES: &[Case] = &[
         "CreateVolume Errors",
         [CLONE_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            c.refused(c.clone_of(gone.id())?, &[Code::NotFound]).await?;
+            let gone = c.deleted_volume()?;
+            c.refused(c.clone_of(gone.id())?, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -130,19 +128,19 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CLONE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.clone_of(volume.id())?;
-            let copy = c.volume_of(request.clone()).await?;
+            let copy = c.volume_of(request.clone())?;
             ensure(
                 copy.id() != volume.id(),
                 "a volume of its own",
                 "it is its source",
             )?;
             large_enough(&copy.volume, volume.volume.capacity_bytes)?;
-            let again = c.ok(request).await?;
+            let again = c.ok(request)?;
             same_id("volume", &copy.id(), &id_of(&again))?;
             // And of a copy.
-            c.ok(c.clone_of(copy.id())?).await?;
+            c.ok(c.clone_of(copy.id())?)?;
         }
     ),
     case!(
@@ -152,25 +150,25 @@ pub const CASES: &[Case] = &[
         "CreateVolume Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            let other = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            let made = c.volume_of(c.restore(&snapshot)?).await?.request;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+            let other = c.ready_snapshot(c.snapshot_request(&volume))?;
+            let made = c.volume_of(c.restore(&snapshot)?)?.request;
             let of_another = v1::CreateVolumeRequest {
                 volume_content_source: c.restore(&other)?.volume_content_source,
                 ..made.clone()
             };
-            c.refused(of_another, &[Code::AlreadyExists]).await?;
+            c.refused(of_another, &[Code::AlreadyExists])?;
             let of_nothing = v1::CreateVolumeRequest {
                 volume_content_source: None,
                 ..made.clone()
             };
-            c.refused(of_nothing, &[Code::AlreadyExists]).await?;
+            c.refused(of_nothing, &[Code::AlreadyExists])?;
             let instead = v1::CreateVolumeRequest {
                 name: volume.request.name.clone(),
                 ..made
             };
-            c.refused(instead, &[Code::AlreadyExists]).await?;
+            c.refused(instead, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -180,17 +178,17 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let requests = (0..4).map(|_| c.restore(&snapshot));
             let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
-            let answers = c.together(requests.clone()).await?;
+            let answers = c.together(requests.clone())?;
             let mut ids = BTreeSet::new();
             for (request, answer) in requests.into_iter().zip(answers) {
                 let id = match answer {
                     Ok(reply) => id_of(&reply),
                     Err(status) if status.code() == Code::Aborted => {
-                        id_of(&c.ok_in_the_end(request).await?)
+                        id_of(&c.ok_in_the_end(request)?)
                     }
                     Err(status) => return Err(Stop::failed("OK or ABORTED", told(&status))),
                 };
@@ -206,11 +204,11 @@ pub const CASES: &[Case] = &[
         "CreateVolume Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let request = c.restore(&snapshot)?;
-            let mut answers = c.together(vec![request.clone(); 6]).await?;
-            answers.push(Ok(c.ok_in_the_end(request).await?));
+            let mut answers = c.together(vec![request.clone(); 6])?;
+            answers.push(Ok(c.ok_in_the_end(request)?));
             one_id(&answers, id_of)?;
         }
     ),
@@ -221,12 +219,12 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             for after in SOON {
                 let request = c.restore(&snapshot)?;
-                c.cancelled(request.clone(), after).await?;
-                c.ok_in_the_end(request).await?;
+                c.cancelled(request.clone(), after)?;
+                c.ok_in_the_end(request)?;
             }
         }
     ),
@@ -237,12 +235,12 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            let copy = c.volume_of(c.restore(&snapshot)?).await?;
-            match c.send(c.delete_snapshot(&snapshot.snapshot_id)).await? {
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+            let copy = c.volume_of(c.restore(&snapshot)?)?;
+            match c.send(c.delete_snapshot(&snapshot.snapshot_id))? {
                 Ok(_) => {
-                    let again = c.ok(copy.request.clone()).await?;
+                    let again = c.ok(copy.request.clone())?;
                     same_id("volume", &copy.id(), &id_of(&again))?;
                 }
                 Err(status) => ensure(
@@ -266,11 +264,11 @@ pub const CASES: &[Case] = &[
             PATHS
         ],
         |c| {
-            let volume = c.volume().await?;
-            c.write_marks(&volume, &[OLD]).await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            c.write_marks(&volume, &[NEW, LATER]).await?;
-            has_old_data(&c, c.restore(&snapshot)?).await?;
+            let volume = c.volume()?;
+            c.write_marks(&volume, &[OLD])?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+            c.write_marks(&volume, &[NEW, LATER])?;
+            has_old_data(c, c.restore(&snapshot)?)?;
         }
     ),
     case!(
@@ -286,14 +284,14 @@ pub const CASES: &[Case] = &[
             PATHS
         ],
         |c| {
-            let volume = c.volume().await?;
-            c.write_marks(&volume, &[OLD]).await?;
+            let volume = c.volume()?;
+            c.write_marks(&volume, &[OLD])?;
             let request = c.clone_of(volume.id())?;
-            let copy = c.volume_of(request.clone()).await?;
-            c.write_marks(&volume, &[NEW, LATER]).await?;
-            has_old_data(&c, request).await?;
-            c.write_marks(&copy, &[OLD]).await?;
-            let found = c.has_marks(&volume, &[NEW]).await?;
+            let copy = c.volume_of(request.clone())?;
+            c.write_marks(&volume, &[NEW, LATER])?;
+            has_old_data(c, request)?;
+            c.write_marks(&copy, &[OLD])?;
+            let found = c.has_marks(&volume, &[NEW])?;
             ensure(
                 found == [true],
                 "the source keeps its data",

@@ -4,7 +4,7 @@ use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, any_of, told};
+use crate::sanity::context::{Context, any_of, told};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.name.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.volume_capabilities.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -46,7 +46,7 @@ pub const CASES: &[Case] = &[
             for capability in &mut request.volume_capabilities {
                 capability.access_type = None;
             }
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -60,7 +60,7 @@ pub const CASES: &[Case] = &[
             for capability in &mut request.volume_capabilities {
                 capability.access_mode = None;
             }
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -72,7 +72,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.capacity_range = None;
-            c.volume_of(request).await?;
+            c.volume_of(request)?;
         }
     ),
     case!(
@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
             // That the size lies in the range is a rule of the message.
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = volume.volume.capacity_bytes;
             ensure(
                 size >= 0,
@@ -102,7 +102,7 @@ pub const CASES: &[Case] = &[
             let size = c.settings().volume_size;
             let mut request = c.create_request()?;
             request.capacity_range = Some(range(size, size));
-            accepted_or(&c, request, &[Code::OutOfRange]).await?;
+            accepted_or(c, request, &[Code::OutOfRange])?;
         }
     ),
     case!(
@@ -114,7 +114,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.capacity_range = Some(range(0, c.settings().volume_size));
-            accepted_or(&c, request, &[Code::OutOfRange]).await?;
+            accepted_or(c, request, &[Code::OutOfRange])?;
         }
     ),
     case!(
@@ -127,7 +127,7 @@ pub const CASES: &[Case] = &[
             let odd = c.settings().volume_size + 1 + i64::try_from(c.random(4095)).unwrap_or(0);
             let mut request = c.create_request()?;
             request.capacity_range = Some(range(odd, 0));
-            accepted_or(&c, request, &[Code::OutOfRange]).await?;
+            accepted_or(c, request, &[Code::OutOfRange])?;
         }
     ),
     case!(
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
                 Code::ResourceExhausted,
                 Code::InvalidArgument,
             ];
-            accepted_or(&c, request, &codes).await?;
+            accepted_or(c, request, &codes)?;
         }
     ),
     case!(
@@ -158,8 +158,7 @@ pub const CASES: &[Case] = &[
             let size = c.settings().volume_size;
             let mut request = c.create_request()?;
             request.capacity_range = Some(range(2 * size, size));
-            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])
-                .await?;
+            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])?;
         }
     ),
     case!(
@@ -172,8 +171,7 @@ pub const CASES: &[Case] = &[
             for (required, limit) in [(-1, 0), (0, -1)] {
                 let mut request = c.create_request()?;
                 request.capacity_range = Some(range(required, limit));
-                c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])
-                    .await?;
+                c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])?;
             }
         }
     ),
@@ -184,13 +182,9 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             for _ in 0..2 {
-                let again = c
-                    .ok(volume.request.clone())
-                    .await?
-                    .volume
-                    .unwrap_or_default();
+                let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
                 same_volume(&volume.volume, &again)?;
             }
         }
@@ -205,7 +199,7 @@ pub const CASES: &[Case] = &[
             let mut request = c.create_request()?;
             let size = c.settings().volume_size;
             request.capacity_range = Some(range(size, size));
-            let Some(volume) = accepted_or(&c, request.clone(), &[Code::OutOfRange]).await? else {
+            let Some(volume) = accepted_or(c, request.clone(), &[Code::OutOfRange])? else {
                 return Err(Stop::Skipped(
                     "the driver has no volume of exactly that size".to_owned(),
                 ));
@@ -215,7 +209,7 @@ pub const CASES: &[Case] = &[
                 return Err(Stop::Skipped("the driver does not tell sizes".to_owned()));
             }
             request.capacity_range = Some(range(2 * size, 2 * size));
-            c.refused(request, &[Code::AlreadyExists]).await?;
+            c.refused(request, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -225,12 +219,12 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = volume.volume.capacity_bytes.max(c.settings().volume_size);
             let mut request = volume.request.clone();
             request.capacity_range = Some(range(1, size));
             let codes = [Code::AlreadyExists];
-            if let Some(again) = accepted_or(&c, request, &codes).await? {
+            if let Some(again) = accepted_or(c, request, &codes)? {
                 same_id("volume", &volume.id(), &again.volume_id)?;
             } else {
                 let expected = "a volume that is compatible with the request is answered again";
@@ -252,8 +246,7 @@ pub const CASES: &[Case] = &[
                 mode: Mode::SingleNodeReaderOnly.into(),
             });
             request.volume_capabilities.push(second);
-            let Some(volume) = accepted_or(&c, request.clone(), &[Code::InvalidArgument]).await?
-            else {
+            let Some(volume) = accepted_or(c, request.clone(), &[Code::InvalidArgument])? else {
                 return Err(Stop::Skipped(
                     "the driver does not support these two together".to_owned(),
                 ));
@@ -266,7 +259,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            let confirmed = c.ok(asked).await?;
+            let confirmed = c.ok(asked)?;
             ensure(
                 confirmed.confirmed.is_some(),
                 "both capabilities are confirmed",
@@ -285,7 +278,7 @@ pub const CASES: &[Case] = &[
             for capability in &mut request.volume_capabilities {
                 capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
             }
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -295,12 +288,8 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let again = c
-                .ok(volume.request.clone())
-                .await?
-                .volume
-                .unwrap_or_default();
+            let volume = c.volume()?;
+            let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
             let told = format!("{:?}", again.volume_context);
             let expected = format!(
                 "the volume context of the first answer, {:?}",
@@ -320,7 +309,7 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?.volume;
+            let volume = c.volume()?.volume;
             let has = !volume.accessible_topology.is_empty();
             let told = format!("{:?}", volume.accessible_topology);
             ensure(!has || c.has(TOPOLOGY), "no accessible_topology", told)?;
@@ -334,7 +323,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, TOPOLOGY],
         |c| {
             // That one of the volume's places is a requisite one is a rule of the message.
-            let volume = c.volume().await?.volume;
+            let volume = c.volume()?.volume;
             let place = c
                 .advertised()
                 .node_info
@@ -383,8 +372,7 @@ pub const CASES: &[Case] = &[
                 requisite: vec![place],
                 preferred: Vec::new(),
             });
-            c.refused(request, &[Code::ResourceExhausted, Code::InvalidArgument])
-                .await?;
+            c.refused(request, &[Code::ResourceExhausted, Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -396,7 +384,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.volume_content_source = Some(v1::VolumeContentSource { r#type: None });
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -406,7 +394,7 @@ pub const CASES: &[Case] = &[
         "CreateVolume Errors",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let sources = [
                 (
                     CREATE_DELETE_SNAPSHOT,
@@ -420,7 +408,7 @@ pub const CASES: &[Case] = &[
                 let mut request = c.create_request()?;
                 request.volume_content_source = Some(source);
                 let codes = [Code::InvalidArgument, Code::NotFound, Code::Unimplemented];
-                c.refused(request, &codes).await?;
+                c.refused(request, &codes)?;
             }
             if !tried {
                 return Err(Stop::Skipped(
@@ -440,21 +428,19 @@ pub fn range(required: i64, limit: i64) -> CapacityRange {
 }
 
 /// The volume of a request that may also be refused with one of these codes.
-pub fn accepted_or<'a>(
-    c: &'a Context,
+pub fn accepted_or(
+    c: &Context,
     request: v1::CreateVolumeRequest,
-    codes: &'a [Code],
-) -> Boxed<'a, Option<v1::Volume>> {
-    Box::pin(async move {
-        match c.send(request).await? {
-            Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
-            Err(status) if codes.contains(&status.code()) => Ok(None),
-            Err(status) => {
-                let expected = format!("CreateVolume answers OK or {}", any_of(codes));
-                Err(Stop::failed(expected, told(&status)))
-            }
+    codes: &[Code],
+) -> Result<Option<v1::Volume>, Stop> {
+    match c.send(request)? {
+        Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
+        Err(status) if codes.contains(&status.code()) => Ok(None),
+        Err(status) => {
+            let expected = format!("CreateVolume answers OK or {}", any_of(codes));
+            Err(Stop::failed(expected, told(&status)))
         }
-    })
+    }
 }
 
 fn same_volume(first: &v1::Volume, again: &v1::Volume) -> Result<(), Stop> {

@@ -13,8 +13,7 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            c.refused(c.delete_request(""), &[Code::InvalidArgument])
-                .await?;
+            c.refused(c.delete_request(""), &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -24,7 +23,7 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            c.ok(c.delete_request(c.name())).await?;
+            c.ok(c.delete_request(c.name()))?;
         }
     ),
     case!(
@@ -34,9 +33,9 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let gone = c.deleted_volume().await?;
+            let gone = c.deleted_volume()?;
             for _ in 0..2 {
-                c.ok(c.delete_request(gone.id())).await?;
+                c.ok(c.delete_request(gone.id()))?;
             }
         }
     ),
@@ -47,9 +46,8 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            c.refused(c.validate_request(&gone), &[Code::NotFound])
-                .await?;
+            let gone = c.deleted_volume()?;
+            c.refused(c.validate_request(&gone), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -59,14 +57,14 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
+            let gone = c.deleted_volume()?;
             let mut request = gone.request.clone();
             let size = 2 * c.settings().volume_size;
             request.capacity_range = Some(v1::CapacityRange {
                 required_bytes: size,
                 limit_bytes: 0,
             });
-            c.volume_of(request).await?;
+            c.volume_of(request)?;
         }
     ),
     case!(
@@ -76,15 +74,15 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            let new = c.volume_of(gone.request.clone()).await?;
+            let gone = c.deleted_volume()?;
+            let new = c.volume_of(gone.request.clone())?;
             if new.id() == gone.id() {
                 return Err(Stop::Skipped(
                     "the driver gives the id out again".to_owned(),
                 ));
             }
-            c.ok(c.delete_request(gone.id())).await?;
-            c.ok(c.validate_request(&new)).await?;
+            c.ok(c.delete_request(gone.id()))?;
+            c.ok(c.validate_request(&new))?;
         }
     ),
 ];

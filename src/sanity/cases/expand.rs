@@ -4,8 +4,8 @@ use super::create_volume::range;
 use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
 };
-use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, any_of, told};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::sanity::context::{Context, any_of, told};
 use crate::sanity::fixtures::{Placed, Volume};
 use csi_proto::v1;
 use tonic::Code;
@@ -23,7 +23,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -33,10 +33,10 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let mut request = expand(&c, &volume, 0);
+            let volume = c.volume()?;
+            let mut request = expand(c, &volume, 0);
             request.capacity_range = None;
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -46,9 +46,9 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume Errors",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            let request = expand(&c, &gone, 2 * c.settings().volume_size);
-            c.refused(request, &[Code::NotFound]).await?;
+            let gone = c.deleted_volume()?;
+            let request = expand(c, &gone, 2 * c.settings().volume_size);
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -58,14 +58,13 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = 2 * c.settings().volume_size;
             // That the size lies in the range is a rule of the message.
-            let reply = c.ok(expand(&c, &volume, size)).await?;
+            let reply = c.ok(expand(c, &volume, size))?;
             if c.has(GET_VOLUME) {
                 let found = c
-                    .ok(super::get_volume::get(&volume.id()))
-                    .await?
+                    .ok(super::get_volume::get(&volume.id()))?
                     .volume
                     .unwrap_or_default();
                 let told = found.capacity_bytes.to_string();
@@ -82,10 +81,10 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = 2 * c.settings().volume_size;
-            let first = c.ok(expand(&c, &volume, size)).await?;
-            let again = c.ok(expand(&c, &volume, size)).await?;
+            let first = c.ok(expand(c, &volume, size))?;
+            let again = c.ok(expand(c, &volume, size))?;
             let told = again.capacity_bytes.to_string();
             ensure(
                 first.capacity_bytes == again.capacity_bytes,
@@ -101,9 +100,9 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = volume.volume.capacity_bytes.max(c.settings().volume_size);
-            let reply = c.ok(expand(&c, &volume, size / 2)).await?;
+            let reply = c.ok(expand(c, &volume, size / 2))?;
             let told = reply.capacity_bytes.to_string();
             ensure(
                 reply.capacity_bytes >= size,
@@ -119,15 +118,15 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume Errors",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = 2 * c.settings().volume_size;
-            let mut request = expand(&c, &volume, size);
+            let mut request = expand(c, &volume, size);
             request.capacity_range = Some(range(size, size));
-            one_of(&c, request, &[Code::OutOfRange]).await?;
+            one_of(c, request, &[Code::OutOfRange])?;
             // A limit that the volume exceeds already.
-            let mut request = expand(&c, &volume, 0);
+            let mut request = expand(c, &volume, 0);
             request.capacity_range = Some(range(1, 2));
-            one_of(&c, request, &[Code::OutOfRange, Code::InvalidArgument]).await?;
+            one_of(c, request, &[Code::OutOfRange, Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -137,14 +136,14 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume Errors",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let request = expand(&c, &volume, i64::MAX - (1 << 20));
+            let volume = c.volume()?;
+            let request = expand(c, &volume, i64::MAX - (1 << 20));
             let codes = [
                 Code::OutOfRange,
                 Code::ResourceExhausted,
                 Code::InvalidArgument,
             ];
-            one_of(&c, request, &codes).await?;
+            one_of(c, request, &codes)?;
         }
     ),
     case!(
@@ -154,12 +153,11 @@ pub const CASES: &[Case] = &[
         "ControllerExpandVolume Errors",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = c.settings().volume_size;
-            let mut request = expand(&c, &volume, 0);
+            let mut request = expand(c, &volume, 0);
             request.capacity_range = Some(range(3 * size, 2 * size));
-            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])
-                .await?;
+            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])?;
         }
     ),
     case!(
@@ -169,10 +167,9 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            c.ok(expand(&c, &volume, 2 * c.settings().volume_size))
-                .await?;
-            match c.send(volume.request.clone()).await? {
+            let volume = c.volume()?;
+            c.ok(expand(c, &volume, 2 * c.settings().volume_size))?;
+            match c.send(volume.request.clone())? {
                 Ok(reply) => {
                     let id = reply.volume.unwrap_or_default().volume_id;
                     same_id("volume", &volume.id(), &id)?;
@@ -191,10 +188,10 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let size = 2 * c.settings().volume_size;
-            let request = expand(&c, &volume, size);
-            for answer in c.together(vec![request.clone(); 6]).await? {
+            let request = expand(c, &volume, size);
+            for answer in c.together(vec![request.clone(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -203,7 +200,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(request).await?;
+            c.ok_in_the_end(request)?;
         }
     ),
     case!(
@@ -223,11 +220,11 @@ pub const CASES: &[Case] = &[
                     "not advertised: VolumeExpansion ONLINE".to_owned(),
                 ));
             }
-            let placed = c.published().await?;
+            let placed = c.published()?;
             let size = 2 * c.settings().volume_size;
-            let reply = c.ok(expand(&c, &placed.volume, size)).await?;
+            let reply = c.ok(expand(c, &placed.volume, size))?;
             if reply.node_expansion_required && c.has(NODE_EXPAND_VOLUME) {
-                c.ok(node_expand(&c, &placed, size)).await?;
+                c.ok(node_expand(c, &placed, size))?;
             }
         }
     ),
@@ -243,7 +240,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -253,10 +250,10 @@ pub const CASES: &[Case] = &[
         "NodeExpandVolume",
         [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let placed = c.published().await?;
-            let mut request = node_expand(&c, &placed, c.settings().volume_size);
+            let placed = c.published()?;
+            let mut request = node_expand(c, &placed, c.settings().volume_size);
             request.volume_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -266,7 +263,7 @@ pub const CASES: &[Case] = &[
         "NodeExpandVolume Errors",
         [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
+            let gone = c.deleted_volume()?;
             let request = v1::NodeExpandVolumeRequest {
                 volume_id: gone.id(),
                 volume_path: c.target()?,
@@ -275,7 +272,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::NotFound]).await?;
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -289,27 +286,27 @@ pub const CASES: &[Case] = &[
             let placed = match c.has(EXPAND_VOLUME) && !c.advertised().expands_online() {
                 // Offline: the controller's part comes before the volume is used.
                 true => {
-                    let volume = c.volume().await?;
+                    let volume = c.volume()?;
                     size *= 2;
-                    c.ok(expand(&c, &volume, size)).await?;
-                    let placed = c.place(volume).await?;
+                    c.ok(expand(c, &volume, size))?;
+                    let placed = c.place(volume)?;
                     if !placed.staging.is_empty() {
-                        c.ok(placed.stage()).await?;
+                        c.ok(placed.stage())?;
                     }
-                    c.ok(placed.publish()).await?;
+                    c.ok(placed.publish())?;
                     placed
                 }
                 false => {
-                    let placed = c.published().await?;
+                    let placed = c.published()?;
                     if c.has(EXPAND_VOLUME) {
                         size *= 2;
-                        c.ok(expand(&c, &placed.volume, size)).await?;
+                        c.ok(expand(c, &placed.volume, size))?;
                     }
                     placed
                 }
             };
             for _ in 0..2 {
-                let reply = c.ok(node_expand(&c, &placed, size)).await?;
+                let reply = c.ok(node_expand(c, &placed, size))?;
                 let told = reply.capacity_bytes;
                 let enough = told == 0 || told >= size;
                 ensure(
@@ -345,18 +342,12 @@ pub fn node_expand(c: &Context, placed: &Placed, size: i64) -> v1::NodeExpandVol
 }
 
 /// Sends a request that may also be refused with one of these codes.
-fn one_of<'a>(
-    c: &'a Context,
-    request: v1::ControllerExpandVolumeRequest,
-    codes: &'a [Code],
-) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        match c.send(request).await? {
-            Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
-                format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
-                told(&status),
-            )),
-            _ => Ok(()),
-        }
-    })
+fn one_of(c: &Context, request: v1::ControllerExpandVolumeRequest, codes: &[Code]) -> Verdict {
+    match c.send(request)? {
+        Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
+            format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
+            told(&status),
+        )),
+        _ => Ok(()),
+    }
 }

@@ -17,7 +17,7 @@ pub const CASES: &[Case] = &[
         "ControllerGetVolume",
         [GET_VOLUME],
         |c| {
-            c.refused(get(""), &[Code::InvalidArgument]).await?;
+            c.refused(get(""), &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -27,7 +27,7 @@ pub const CASES: &[Case] = &[
         "ControllerGetVolume Errors",
         [GET_VOLUME],
         |c| {
-            c.refused(get(&c.name()), &[Code::NotFound]).await?;
+            c.refused(get(&c.name()), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -37,8 +37,8 @@ pub const CASES: &[Case] = &[
         "ControllerGetVolume Errors",
         [GET_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            c.refused(get(&gone.id()), &[Code::NotFound]).await?;
+            let gone = c.deleted_volume()?;
+            c.refused(get(&gone.id()), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -48,13 +48,9 @@ pub const CASES: &[Case] = &[
         "ControllerGetVolume",
         [GET_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?.volume;
+            let volume = c.volume()?.volume;
             // That it is this id, and that there is a status, are rules of the message.
-            let found = c
-                .ok(get(&volume.volume_id))
-                .await?
-                .volume
-                .unwrap_or_default();
+            let found = c.ok(get(&volume.volume_id))?.volume.unwrap_or_default();
             let same =
                 found.volume_context.is_empty() || found.volume_context == volume.volume_context;
             let expected = format!("the volume context {:?}", volume.volume_context);
@@ -71,8 +67,8 @@ pub const CASES: &[Case] = &[
         "ControllerGetVolume",
         [GET_VOLUME, VOLUME_CONDITION, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let status = c.ok(get(&volume.id())).await?.status.unwrap_or_default();
+            let volume = c.volume()?;
+            let status = c.ok(get(&volume.id()))?.status.unwrap_or_default();
             let told = format!("{status:?}");
             ensure(
                 status.volume_condition.is_some(),
@@ -93,12 +89,11 @@ pub const CASES: &[Case] = &[
             CREATE_DELETE_VOLUME
         ],
         |c| {
-            let volume = c.volume().await?;
-            c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume()?;
+            c.ok(c.attach_request(&volume))?;
             let node = c.advertised().node_info.node_id.clone();
             let nodes = c
-                .ok(get(&volume.id()))
-                .await?
+                .ok(get(&volume.id()))?
                 .status
                 .unwrap_or_default()
                 .published_node_ids;
@@ -116,8 +111,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [GET_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            for answer in c.together(vec![get(&volume.id()); 8]).await? {
+            let volume = c.volume()?;
+            for answer in c.together(vec![get(&volume.id()); 8])? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(answer.is_ok(), "ControllerGetVolume answers OK", told)?;
             }
@@ -131,7 +126,7 @@ pub const CASES: &[Case] = &[
         [GET_CAPACITY],
         |c| {
             // That no size is negative is a rule of the message.
-            let reply = c.ok(v1::GetCapacityRequest::default()).await?;
+            let reply = c.ok(v1::GetCapacityRequest::default())?;
             if let (Some(least), Some(most)) =
                 (reply.minimum_volume_size, reply.maximum_volume_size)
             {
@@ -157,8 +152,8 @@ pub const CASES: &[Case] = &[
                 parameters: c.settings().parameters.clone(),
                 accessible_topology: place.filter(|_| c.has(TOPOLOGY)),
             };
-            c.ok(request.clone()).await?;
-            for answer in c.together(vec![request; 6]).await? {
+            c.ok(request.clone())?;
+            for answer in c.together(vec![request; 6])? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(
                     answer.is_ok(),

@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot, time_of};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -46,11 +46,9 @@ pub fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSn
 }
 
 /// A new group of two new volumes, ready to use.
-pub fn new_group<'a>(c: &'a Context) -> Boxed<'a, v1::VolumeGroupSnapshot> {
-    Box::pin(async move {
-        let (one, other) = c.two_volumes().await?;
-        c.ready_group(c.group_request(&[&one, &other])).await
-    })
+pub fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
+    let (one, other) = c.two_volumes()?;
+    c.ready_group(c.group_request(&[&one, &other]))
 }
 
 /// Demands that two answers describe one group.
@@ -76,20 +74,13 @@ pub fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapsho
 }
 
 /// Demands that the driver lists that many snapshots of a volume, where it lists.
-pub fn count_of<'a>(
-    c: &'a Context,
-    volume: &'a str,
-    wanted: usize,
-    when: &'a str,
-) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        if !c.has(LIST_SNAPSHOTS) {
-            return Ok(());
-        }
-        let count = c.listed_of(volume).await?.len();
-        let expected = format!("ListSnapshots has {wanted} of the volume {when}");
-        ensure(count == wanted, &expected, format!("it has {count}"))
-    })
+pub fn count_of(c: &Context, volume: &str, wanted: usize, when: &str) -> Verdict {
+    if !c.has(LIST_SNAPSHOTS) {
+        return Ok(());
+    }
+    let count = c.listed_of(volume)?.len();
+    let expected = format!("ListSnapshots has {wanted} of the volume {when}");
+    ensure(count == wanted, &expected, format!("it has {count}"))
 }
 
 pub const CASES: &[Case] = &[
@@ -101,8 +92,8 @@ pub const CASES: &[Case] = &[
         [GROUP_CONTROLLER_SERVICE],
         |c| {
             let request = v1::GroupControllerGetCapabilitiesRequest {};
-            let first = c.ok(request).await?;
-            for answer in c.together(vec![request; 4]).await? {
+            let first = c.ok(request)?;
+            for answer in c.together(vec![request; 4])? {
                 let told = answer
                     .as_ref()
                     .map_or_else(told, |reply| format!("{reply:?}"));
@@ -118,10 +109,10 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.group_request(&[&volume]);
             request.name.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -132,7 +123,7 @@ pub const CASES: &[Case] = &[
         [GROUP_SNAPSHOTS],
         |c| {
             let request = c.group_request(&[]);
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -142,22 +133,22 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_volume().await?;
-            let volume = c.volume().await?;
+            let gone = c.deleted_volume()?;
+            let volume = c.volume()?;
             let codes = [
                 Code::NotFound,
                 Code::InvalidArgument,
                 Code::FailedPrecondition,
             ];
             let request = c.group_request(&[&volume, &gone]);
-            let status = c.refused(request, &codes).await?;
+            let status = c.refused(request, &codes)?;
             let is_best = status.code() == Code::NotFound;
             c.should(
                 is_best,
                 "CreateVolumeGroupSnapshot answers NOT_FOUND",
                 told(&status),
             );
-            count_of(&c, &volume.id(), 0, "after a group that was refused").await?;
+            count_of(c, &volume.id(), 0, "after a group that was refused")?;
         }
     ),
     case!(
@@ -167,8 +158,8 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
-            let reply = c.ok(c.group_request(&[&one, &other])).await?;
+            let (one, other) = c.two_volumes()?;
+            let reply = c.ok(c.group_request(&[&one, &other]))?;
             let group = reply.group_snapshot.unwrap_or_default();
             for volume in [&one, &other] {
                 let mut all = group.snapshots.iter();
@@ -178,7 +169,7 @@ pub const CASES: &[Case] = &[
                     .count();
                 let expected = format!("one snapshot of {}", volume.id());
                 ensure(count == 1, &expected, format!("{count} of them"))?;
-                count_of(&c, &volume.id(), 1, "in the group").await?;
+                count_of(c, &volume.id(), 1, "in the group")?;
             }
             let ids: BTreeSet<_> = members(&group).into_iter().collect();
             let told = format!("{ids:?} for {} snapshots", group.snapshots.len());
@@ -201,15 +192,11 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let request = c.group_request(&[&one, &other]);
-            let first = c
-                .ok(request.clone())
-                .await?
-                .group_snapshot
-                .unwrap_or_default();
-            let ready = c.ready_group(request.clone()).await?;
-            let again = c.ok(request).await?.group_snapshot.unwrap_or_default();
+            let first = c.ok(request.clone())?.group_snapshot.unwrap_or_default();
+            let ready = c.ready_group(request.clone())?;
+            let again = c.ok(request)?.group_snapshot.unwrap_or_default();
             for group in [&first, &ready, &again] {
                 let all = group.snapshots.iter().all(|one| one.ready_to_use);
                 let expected = "ready_to_use of the group only with that of all its snapshots";
@@ -239,22 +226,14 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let request = c.group_request(&[&one, &other]);
-            let first = c
-                .ok(request.clone())
-                .await?
-                .group_snapshot
-                .unwrap_or_default();
+            let first = c.ok(request.clone())?.group_snapshot.unwrap_or_default();
             for _ in 0..2 {
-                let again = c
-                    .ok(request.clone())
-                    .await?
-                    .group_snapshot
-                    .unwrap_or_default();
+                let again = c.ok(request.clone())?.group_snapshot.unwrap_or_default();
                 same_group(&first, &again)?;
             }
-            count_of(&c, &one.id(), 1, "after three equal calls").await?;
+            count_of(c, &one.id(), 1, "after three equal calls")?;
         }
     ),
     case!(
@@ -264,13 +243,13 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot Errors",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let mut request = c.group_request(&[&one, &other]);
-            c.ok(request.clone()).await?;
+            c.ok(request.clone())?;
             request.source_volume_ids = vec![one.id()];
-            c.refused(request.clone(), &[Code::AlreadyExists]).await?;
-            request.source_volume_ids = vec![one.id(), c.volume().await?.id()];
-            c.refused(request, &[Code::AlreadyExists]).await?;
+            c.refused(request.clone(), &[Code::AlreadyExists])?;
+            request.source_volume_ids = vec![one.id(), c.volume()?.id()];
+            c.refused(request, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -280,14 +259,14 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let stem = c.name();
             let long = |last: &str| format!("{stem}{}{last}", "n".repeat(127 - stem.len()));
             let mut ids = BTreeSet::new();
             for name in [long("1"), long("2"), format!("{stem} группа/ü\t!")] {
                 let mut request = c.group_request(&[&volume]);
                 request.name = name.clone();
-                let id = id_of(&c.ok(request).await?);
+                let id = id_of(&c.ok(request)?);
                 let told = format!("{id}, the one of a name before it");
                 ensure(
                     ids.insert(id),
@@ -304,12 +283,12 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let request = c.group_request(&[&one, &other]);
-            let mut answers = c.together(vec![request.clone(); 6]).await?;
-            answers.push(Ok(c.ok_in_the_end(request).await?));
+            let mut answers = c.together(vec![request.clone(); 6])?;
+            answers.push(Ok(c.ok_in_the_end(request)?));
             one_id(&answers, id_of)?;
-            count_of(&c, &one.id(), 1, "after equal calls at once").await?;
+            count_of(c, &one.id(), 1, "after equal calls at once")?;
         }
     ),
     case!(
@@ -320,11 +299,11 @@ pub const CASES: &[Case] = &[
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
             for after in SOON {
-                let volume = c.volume().await?;
+                let volume = c.volume()?;
                 let request = c.group_request(&[&volume]);
-                c.cancelled(request.clone(), after).await?;
-                c.ok_in_the_end(request).await?;
-                count_of(&c, &volume.id(), 1, "after a call that was given up").await?;
+                c.cancelled(request.clone(), after)?;
+                c.ok_in_the_end(request)?;
+                count_of(c, &volume.id(), 1, "after a call that was given up")?;
             }
         }
     ),
@@ -335,16 +314,14 @@ pub const CASES: &[Case] = &[
         "Timeouts",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.group_request(&[&volume]);
-            let first = c
-                .send_within(Duration::from_millis(1), request.clone())
-                .await?;
-            let again = c.ok_in_the_end(request).await?;
+            let first = c.send_within(Duration::from_millis(1), request.clone())?;
+            let again = c.ok_in_the_end(request)?;
             if let Ok(first) = first {
                 same_id("group", &id_of(&first), &id_of(&again))?;
             }
-            count_of(&c, &volume.id(), 1, "after a call whose deadline passed").await?;
+            count_of(c, &volume.id(), 1, "after a call whose deadline passed")?;
         }
     ),
     case!(
@@ -354,11 +331,11 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME, RESTART],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.group_request(&[&volume]);
-            let before = c.ready_group(request.clone()).await?;
-            c.restart().await?;
-            let now = c.ok_in_the_end(request).await?;
+            let before = c.ready_group(request.clone())?;
+            c.restart()?;
+            let now = c.ok_in_the_end(request)?;
             same_group(&before, &now.group_snapshot.unwrap_or_default())?;
         }
     ),
@@ -373,8 +350,8 @@ pub const CASES: &[Case] = &[
             CREATE_DELETE_SNAPSHOT
         ],
         |c| {
-            for snapshot in new_group(&c).await?.snapshots {
-                c.ok(c.restore(&snapshot)?).await?;
+            for snapshot in new_group(c)?.snapshots {
+                c.ok(c.restore(&snapshot)?)?;
             }
         }
     ),
@@ -385,16 +362,16 @@ pub const CASES: &[Case] = &[
         "CreateVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            for snapshot in new_group(&c).await?.snapshots {
+            for snapshot in new_group(c)?.snapshots {
                 let id = &snapshot.snapshot_id;
                 if c.has(GET_SNAPSHOT) {
-                    let now = c.ok(c.get_snapshot(id)).await?.snapshot;
+                    let now = c.ok(c.get_snapshot(id))?.snapshot;
                     same_snapshot(&snapshot, &now.unwrap_or_default())?;
                 }
                 if c.has(LIST_SNAPSHOTS) {
                     let mut request = c.list_snapshots();
                     request.snapshot_id.clone_from(id);
-                    let listed = c.listed(request).await?;
+                    let listed = c.listed(request)?;
                     let told = format!("{} entries", listed.len());
                     ensure(listed.len() == 1, &format!("ListSnapshots has {id}"), told)?;
                     same_snapshot(&snapshot, &listed[0])?;

@@ -14,7 +14,7 @@ pub const CASES: &[Case] = &[
         [],
         |c| {
             // The rules of the message say it all.
-            c.ok(v1::GetPluginInfoRequest {}).await?;
+            c.ok(v1::GetPluginInfoRequest {})?;
         }
     ),
     case!(
@@ -24,8 +24,8 @@ pub const CASES: &[Case] = &[
         "GetPluginInfo",
         [],
         |c| {
-            let first = c.ok(v1::GetPluginInfoRequest {}).await?;
-            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 8]).await? {
+            let first = c.ok(v1::GetPluginInfoRequest {})?;
+            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 8])? {
                 let told = answer
                     .as_ref()
                     .map_or_else(crate::sanity::context::told, |info| format!("{info:?}"));
@@ -44,8 +44,8 @@ pub const CASES: &[Case] = &[
         "GetPluginInfo",
         [CONTROLLER_SERVICE],
         |c| {
-            let at_node = c.ok(v1::GetPluginInfoRequest {}).await?.name;
-            let at_controller = c.at_controller(v1::GetPluginInfoRequest {}).await?.name;
+            let at_node = c.ok(v1::GetPluginInfoRequest {})?.name;
+            let at_controller = c.at_controller(v1::GetPluginInfoRequest {})?.name;
             ensure(at_node == at_controller, &at_node, at_controller)?;
         }
     ),
@@ -56,7 +56,7 @@ pub const CASES: &[Case] = &[
         "GetPluginCapabilities",
         [],
         |c| {
-            let first = c.ok(v1::GetPluginCapabilitiesRequest {}).await?;
+            let first = c.ok(v1::GetPluginCapabilitiesRequest {})?;
             let mut found = BTreeSet::new();
             for capability in &first.capabilities {
                 let text = format!("{:?}", capability.r#type);
@@ -66,7 +66,7 @@ pub const CASES: &[Case] = &[
                     text,
                 );
             }
-            let again = c.ok(v1::GetPluginCapabilitiesRequest {}).await?;
+            let again = c.ok(v1::GetPluginCapabilitiesRequest {})?;
             ensure(
                 first == again,
                 "the same capabilities again",
@@ -81,7 +81,7 @@ pub const CASES: &[Case] = &[
         "Probe",
         [],
         |c| {
-            let reply = c.ok(v1::ProbeRequest {}).await?;
+            let reply = c.ok(v1::ProbeRequest {})?;
             ensure(
                 reply.ready != Some(false),
                 "ready is true or left out, for the driver serves calls",
@@ -96,7 +96,7 @@ pub const CASES: &[Case] = &[
         "Probe",
         [],
         |c| {
-            for answer in c.together(vec![v1::ProbeRequest {}; 16]).await? {
+            for answer in c.together(vec![v1::ProbeRequest {}; 16])? {
                 let told = answer.as_ref().err().map(crate::sanity::context::told);
                 ensure(answer.is_ok(), "Probe answers OK", told.unwrap_or_default())?;
             }

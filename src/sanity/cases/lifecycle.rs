@@ -4,8 +4,8 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS, PUBLISH_UNPUBLISH_VOLUME, RESTART,
     STAGE_UNSTAGE_VOLUME,
 };
-use crate::sanity::case::{Case, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::case::{Case, Verdict, case, ensure, same_id};
+use crate::sanity::context::{Context, at_once, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::sources::SOON;
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, NODE_SERVICE, EACH_ACCESS],
         |c| {
             for _ in 0..2 {
-                let placed = c.published().await?;
-                down(&c, &placed).await?;
+                let placed = c.published()?;
+                down(c, &placed)?;
             }
         }
     ),
@@ -32,35 +32,35 @@ pub const CASES: &[Case] = &[
         "Volume Lifecycle",
         [CREATE_DELETE_VOLUME, NODE_SERVICE, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
-            c.ok(volume.request.clone()).await?;
-            let placed = c.place(volume).await?;
+            let volume = c.volume()?;
+            c.ok(volume.request.clone())?;
+            let placed = c.place(volume)?;
             if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-                c.ok(c.attach_request(&placed.volume)).await?;
+                c.ok(c.attach_request(&placed.volume))?;
             }
             for _ in 0..2 {
                 if c.has(STAGE_UNSTAGE_VOLUME) {
-                    c.ok(placed.stage()).await?;
+                    c.ok(placed.stage())?;
                 }
             }
             for _ in 0..2 {
-                c.ok(placed.publish()).await?;
+                c.ok(placed.publish())?;
             }
             for _ in 0..2 {
-                c.ok(placed.unpublish()).await?;
+                c.ok(placed.unpublish())?;
             }
             for _ in 0..2 {
                 if c.has(STAGE_UNSTAGE_VOLUME) {
-                    c.ok(placed.unstage()).await?;
+                    c.ok(placed.unstage())?;
                 }
             }
             for _ in 0..2 {
                 if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-                    c.ok(c.detach_request(&placed.volume)).await?;
+                    c.ok(c.detach_request(&placed.volume))?;
                 }
             }
             for _ in 0..2 {
-                c.ok(c.delete_request(placed.id())).await?;
+                c.ok(c.delete_request(placed.id()))?;
             }
         }
     ),
@@ -71,13 +71,13 @@ pub const CASES: &[Case] = &[
         "DeleteVolume Errors",
         [CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS],
         |c| {
-            let placed = c.published().await?;
-            if let Err(status) = c.send(c.delete_request(placed.id())).await? {
+            let placed = c.published()?;
+            if let Err(status) = c.send(c.delete_request(placed.id()))? {
                 let kept = status.code() == Code::FailedPrecondition;
                 ensure(kept, "OK or FAILED_PRECONDITION", told(&status))?;
             }
-            match c.send(placed.unpublish()).await? {
-                Ok(_) => c.is_gone(&placed).await?,
+            match c.send(placed.unpublish())? {
+                Ok(_) => c.is_gone(&placed)?,
                 Err(status) => {
                     let kept = status.code() == Code::NotFound;
                     ensure(kept, "OK or NOT_FOUND", told(&status))?;
@@ -92,18 +92,14 @@ pub const CASES: &[Case] = &[
         "Volume Lifecycle",
         [CREATE_DELETE_VOLUME, NODE_SERVICE, EACH_ACCESS, RESTART],
         |c| {
-            let volume = c.volume().await?;
-            c.restart().await?;
-            let again = c
-                .ok(volume.request.clone())
-                .await?
-                .volume
-                .unwrap_or_default();
+            let volume = c.volume()?;
+            c.restart()?;
+            let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
             same_id("volume", &volume.id(), &again.volume_id)?;
-            let placed = c.place(volume).await?;
-            c.restart().await?;
+            let placed = c.place(volume)?;
+            c.restart()?;
             if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-                let again = c.ok(c.attach_request(&placed.volume)).await?;
+                let again = c.ok(c.attach_request(&placed.volume))?;
                 let told = format!("{:?}", again.publish_context);
                 let expected = format!("the publish_context {:?}", placed.publish_context);
                 ensure(
@@ -113,32 +109,32 @@ pub const CASES: &[Case] = &[
                 )?;
             }
             if c.has(STAGE_UNSTAGE_VOLUME) {
-                c.ok(placed.stage()).await?;
-                c.restart().await?;
-                c.ok(placed.stage()).await?;
+                c.ok(placed.stage())?;
+                c.restart()?;
+                c.ok(placed.stage())?;
             }
-            c.ok(placed.publish()).await?;
-            c.restart().await?;
-            c.ok(placed.publish()).await?;
+            c.ok(placed.publish())?;
+            c.restart()?;
+            c.ok(placed.publish())?;
             if c.has(crate::sanity::case::needs::GET_VOLUME_STATS) {
-                c.ok(placed.stats()).await?;
+                c.ok(placed.stats())?;
             }
-            c.ok(placed.unpublish()).await?;
-            c.restart().await?;
-            c.ok(placed.unpublish()).await?;
+            c.ok(placed.unpublish())?;
+            c.restart()?;
+            c.ok(placed.unpublish())?;
             if c.has(STAGE_UNSTAGE_VOLUME) {
-                c.ok(placed.unstage()).await?;
-                c.restart().await?;
-                c.ok(placed.unstage()).await?;
+                c.ok(placed.unstage())?;
+                c.restart()?;
+                c.ok(placed.unstage())?;
             }
             if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-                c.ok(c.detach_request(&placed.volume)).await?;
-                c.restart().await?;
-                c.ok(c.detach_request(&placed.volume)).await?;
+                c.ok(c.detach_request(&placed.volume))?;
+                c.restart()?;
+                c.ok(c.detach_request(&placed.volume))?;
             }
-            c.ok(c.delete_request(placed.id())).await?;
-            c.restart().await?;
-            c.ok(c.delete_request(placed.id())).await?;
+            c.ok(c.delete_request(placed.id()))?;
+            c.restart()?;
+            c.ok(c.delete_request(placed.id()))?;
         }
     ),
     case!(
@@ -154,17 +150,17 @@ pub const CASES: &[Case] = &[
             PATHS
         ],
         |c| {
-            let placed = c.published().await?;
-            c.put_data(&placed, "before").await?;
-            c.restart().await?;
-            c.is_published(&placed).await?;
-            c.holds(&placed, "before").await?;
+            let placed = c.published()?;
+            c.put_data(&placed, "before")?;
+            c.restart()?;
+            c.is_published(&placed)?;
+            c.holds(&placed, "before")?;
             // It still knows how it is published.
             let mut other = placed.publish();
             other.readonly = true;
-            c.refused(other, &[Code::AlreadyExists]).await?;
-            c.ok(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
+            c.refused(other, &[Code::AlreadyExists])?;
+            c.ok(placed.unpublish())?;
+            c.is_gone(&placed)?;
         }
     ),
     case!(
@@ -175,18 +171,14 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, NODE_SERVICE, RESTART],
         |c| {
             let request = c.create_request()?;
-            let (answer, restarted) = tokio::join!(c.send(request.clone()), c.restart());
+            let (answer, restarted) = at_once(|| c.send(request.clone()), || c.restart());
             restarted?;
-            let volume = c
-                .ok_in_the_end(request.clone())
-                .await?
-                .volume
-                .unwrap_or_default();
+            let volume = c.ok_in_the_end(request.clone())?.volume.unwrap_or_default();
             if let Ok(reply) = answer? {
                 let first = reply.volume.unwrap_or_default().volume_id;
                 ensure(first == volume.volume_id, &first, volume.volume_id.clone())?;
             }
-            let again = c.ok(request).await?.volume.unwrap_or_default().volume_id;
+            let again = c.ok(request)?.volume.unwrap_or_default().volume_id;
             ensure(again == volume.volume_id, &volume.volume_id, again)?;
         }
     ),
@@ -199,13 +191,9 @@ pub const CASES: &[Case] = &[
         |c| {
             for after in SOON {
                 let request = c.create_request()?;
-                c.cancelled(request.clone(), after).await?;
-                let first = c
-                    .ok_in_the_end(request.clone())
-                    .await?
-                    .volume
-                    .unwrap_or_default();
-                let again = c.ok(request).await?.volume.unwrap_or_default();
+                c.cancelled(request.clone(), after)?;
+                let first = c.ok_in_the_end(request.clone())?.volume.unwrap_or_default();
+                let again = c.ok(request)?.volume.unwrap_or_default();
                 same_id("volume", &first.volume_id, &again.volume_id)?;
             }
         }
@@ -218,11 +206,10 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME],
         |c| {
             for after in SOON {
-                let volume = c.volume().await?;
-                c.cancelled(c.delete_request(volume.id()), after).await?;
-                c.ok_in_the_end(c.delete_request(volume.id())).await?;
-                c.refused(c.validate_request(&volume), &[Code::NotFound])
-                    .await?;
+                let volume = c.volume()?;
+                c.cancelled(c.delete_request(volume.id()), after)?;
+                c.ok_in_the_end(c.delete_request(volume.id()))?;
+                c.refused(c.validate_request(&volume), &[Code::NotFound])?;
             }
         }
     ),
@@ -235,19 +222,13 @@ pub const CASES: &[Case] = &[
         |c| {
             for limit in [1, 3, 10] {
                 let request = c.create_request()?;
-                let first = c
-                    .send_within(Duration::from_millis(limit), request.clone())
-                    .await?;
-                let volume = c
-                    .ok_in_the_end(request.clone())
-                    .await?
-                    .volume
-                    .unwrap_or_default();
+                let first = c.send_within(Duration::from_millis(limit), request.clone())?;
+                let volume = c.ok_in_the_end(request.clone())?.volume.unwrap_or_default();
                 if let Ok(reply) = first {
                     let id = reply.volume.unwrap_or_default().volume_id;
                     same_id("volume", &volume.volume_id, &id)?;
                 }
-                let again = c.ok(request).await?.volume.unwrap_or_default();
+                let again = c.ok(request)?.volume.unwrap_or_default();
                 same_id("volume", &volume.volume_id, &again.volume_id)?;
             }
         }
@@ -259,12 +240,12 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME, EACH_ACCESS],
         |c| {
-            let placed = c.placed().await?;
+            let placed = c.placed()?;
             for after in SOON {
-                c.cancelled(placed.stage(), after).await?;
-                c.ok_in_the_end(placed.stage()).await?;
-                c.cancelled(placed.unstage(), after).await?;
-                c.ok_in_the_end(placed.unstage()).await?;
+                c.cancelled(placed.stage(), after)?;
+                c.ok_in_the_end(placed.stage())?;
+                c.cancelled(placed.unstage(), after)?;
+                c.ok_in_the_end(placed.unstage())?;
             }
         }
     ),
@@ -275,12 +256,12 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS],
         |c| {
-            let placed = c.staged().await?;
+            let placed = c.staged()?;
             for after in SOON {
-                c.ok_in_the_end(placed.publish()).await?;
-                c.cancelled(placed.unpublish(), after).await?;
-                c.ok_in_the_end(placed.unpublish()).await?;
-                c.is_gone(&placed).await?;
+                c.ok_in_the_end(placed.publish())?;
+                c.cancelled(placed.unpublish(), after)?;
+                c.ok_in_the_end(placed.unpublish())?;
+                c.is_gone(&placed)?;
             }
         }
     ),
@@ -291,27 +272,25 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE_SERVICE],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             for after in SOON {
-                c.cancelled(c.attach_request(&volume), after).await?;
-                c.ok_in_the_end(c.attach_request(&volume)).await?;
-                c.cancelled(c.detach_request(&volume), after).await?;
-                c.ok_in_the_end(c.detach_request(&volume)).await?;
+                c.cancelled(c.attach_request(&volume), after)?;
+                c.ok_in_the_end(c.attach_request(&volume))?;
+                c.cancelled(c.detach_request(&volume), after)?;
+                c.ok_in_the_end(c.detach_request(&volume))?;
             }
         }
     ),
 ];
 
 /// The way down of a published volume, to its deletion.
-pub fn down<'a>(c: &'a Context, placed: &'a Placed) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        c.ok(placed.unpublish()).await?;
-        if c.has(STAGE_UNSTAGE_VOLUME) {
-            c.ok(placed.unstage()).await?;
-        }
-        if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-            c.ok(c.detach_request(&placed.volume)).await?;
-        }
-        c.ok(c.delete_request(placed.id())).await.map(drop)
-    })
+pub fn down(c: &Context, placed: &Placed) -> Verdict {
+    c.ok(placed.unpublish())?;
+    if c.has(STAGE_UNSTAGE_VOLUME) {
+        c.ok(placed.unstage())?;
+    }
+    if c.has(PUBLISH_UNPUBLISH_VOLUME) {
+        c.ok(c.detach_request(&placed.volume))?;
+    }
+    c.ok(c.delete_request(placed.id())).map(drop)
 }

@@ -17,14 +17,14 @@ pub const CASES: &[Case] = &[
         "DeleteVolume",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             for id in hostile_ids(&volume.id()) {
                 tolerated(
-                    c.send(c.delete_request(id)).await?.err(),
+                    c.send(c.delete_request(id))?.err(),
                     &[Code::InvalidArgument],
                 )?;
             }
-            c.ok(c.validate_request(&volume)).await?;
+            c.ok(c.validate_request(&volume))?;
         }
     ),
     case!(
@@ -41,8 +41,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])
-                    .await?;
+                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -55,8 +54,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for id in hostile_ids("csi-sanity") {
                 let request = super::get_volume::get(&id);
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])
-                    .await?;
+                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -72,7 +70,7 @@ pub const CASES: &[Case] = &[
                     volume_id,
                     target_path: c.target()?,
                 };
-                let refused = c.send(request).await?.err();
+                let refused = c.send(request)?.err();
                 tolerated(refused, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
@@ -97,7 +95,7 @@ pub const CASES: &[Case] = &[
                     Code::InvalidArgument,
                     Code::FailedPrecondition,
                 ];
-                c.refused(request, &codes).await?;
+                c.refused(request, &codes)?;
             }
         }
     ),
@@ -111,7 +109,7 @@ pub const CASES: &[Case] = &[
             for size in [128, 129, 4096, 100_000] {
                 let id = "x".repeat(size);
                 tolerated(
-                    c.send(c.delete_request(id)).await?.err(),
+                    c.send(c.delete_request(id))?.err(),
                     &[Code::InvalidArgument],
                 )?;
             }
@@ -131,8 +129,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])
-                    .await?;
+                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -148,7 +145,7 @@ pub const CASES: &[Case] = &[
             for end in ["1", "2"] {
                 let mut request = c.create_request()?;
                 request.name = format!("{name}{}{end}", "x".repeat(300));
-                match c.send(request).await? {
+                match c.send(request)? {
                     Ok(reply) => ids.push(reply.volume.unwrap_or_default().volume_id),
                     Err(status) => {
                         let kept = status.code() == Code::InvalidArgument;
@@ -170,7 +167,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.parameters.extend(large());
-            let refused = c.send(request).await?.err();
+            let refused = c.send(request)?.err();
             // A plugin may take more than the specification lets a caller send.
             tolerated(refused, &[Code::InvalidArgument])?;
         }
@@ -183,13 +180,13 @@ pub const CASES: &[Case] = &[
         [CONTROLLER_SERVICE, ANY_VOLUME],
         |c| {
             let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: c.any_volume().await?.volume_id,
+                volume_id: c.any_volume()?.volume_id,
                 volume_capabilities: vec![c.capability()?],
                 volume_context: large(),
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            let refused = c.send(request).await?.err();
+            let refused = c.send(request)?.err();
             tolerated(refused, &[Code::InvalidArgument, Code::NotFound])?;
         }
     ),
@@ -200,12 +197,12 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         [NODE_SERVICE, CREATE_DELETE_VOLUME],
         |c| {
-            let mut placed = c.staged().await?;
+            let mut placed = c.staged()?;
             let folder = format!("{}-{}", placed.target, "x".repeat(200));
             c.folder(std::path::Path::new(&folder))?;
             placed.target = format!("{folder}/target");
-            c.ok(placed.publish()).await?;
-            c.ok(placed.unpublish()).await?;
+            c.ok(placed.publish())?;
+            c.ok(placed.unpublish())?;
         }
     ),
 ];

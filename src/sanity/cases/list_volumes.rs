@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     VOLUME_CONDITION,
 };
 use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::context::{Context, told};
 use csi_proto::v1;
 use csi_proto::v1::list_volumes_response::Entry;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
         "ListVolumes",
         [LIST_VOLUMES],
         |c| {
-            c.ok(v1::ListVolumesRequest::default()).await?;
+            c.ok(v1::ListVolumesRequest::default())?;
         }
     ),
     case!(
@@ -34,8 +34,7 @@ pub const CASES: &[Case] = &[
                 c.ok(v1::ListVolumesRequest {
                     max_entries,
                     ..Default::default()
-                })
-                .await?;
+                })?;
             }
         }
     ),
@@ -51,7 +50,7 @@ pub const CASES: &[Case] = &[
                     starting_token: token.to_owned(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::Aborted]).await?;
+                c.refused(request, &[Code::Aborted])?;
             }
         }
     ),
@@ -66,7 +65,7 @@ pub const CASES: &[Case] = &[
                 max_entries: -1,
                 ..Default::default()
             };
-            let answer = c.send(request).await?;
+            let answer = c.send(request)?;
             let refused = answer
                 .as_ref()
                 .is_err_and(|status| status.code() == Code::InvalidArgument);
@@ -86,9 +85,9 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut volumes = Vec::new();
             for _ in 0..3 {
-                volumes.push(c.volume().await?);
+                volumes.push(c.volume()?);
             }
-            let listed = all(&c, 0).await?;
+            let listed = all(c, 0)?;
             for volume in &volumes {
                 let entry = find(&listed, &volume.id())?;
                 let told = format!("{:?}", entry.volume_context);
@@ -102,8 +101,8 @@ pub const CASES: &[Case] = &[
                 let expected = format!("the size {}", volume.volume.capacity_bytes);
                 ensure(same, &expected, size.to_string())?;
             }
-            c.ok(c.delete_request(volumes[1].id())).await?;
-            let listed = all(&c, 0).await?;
+            c.ok(c.delete_request(volumes[1].id()))?;
+            let listed = all(c, 0)?;
             find(&listed, &volumes[0].id())?;
             find(&listed, &volumes[2].id())?;
             let still = find(&listed, &volumes[1].id()).is_ok();
@@ -119,11 +118,11 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut ids = Vec::new();
             for _ in 0..5 {
-                ids.push(c.volume().await?.id());
+                ids.push(c.volume()?.id());
             }
-            let whole: BTreeSet<String> = ids_of(&all(&c, 0).await?);
+            let whole: BTreeSet<String> = ids_of(&all(c, 0)?);
             for max_entries in [1, 2, 4] {
-                let paged = all(&c, max_entries).await?;
+                let paged = all(c, max_entries)?;
                 for id in &ids {
                     find(&paged, id)?;
                 }
@@ -142,22 +141,22 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut stay = Vec::new();
             for _ in 0..4 {
-                stay.push(c.volume().await?.id());
+                stay.push(c.volume()?.id());
             }
-            let goes = c.volume().await?;
+            let goes = c.volume()?;
             let mut found: Vec<Entry> = Vec::new();
-            let first = page(&c, 2, String::new()).await?;
+            let first = page(c, 2, String::new())?;
             found.extend(first.entries);
             let mut token = first.next_token;
-            c.ok(c.delete_request(goes.id())).await?;
-            c.volume().await?;
+            c.ok(c.delete_request(goes.id()))?;
+            c.volume()?;
             while !token.is_empty() {
                 // The list may have become another one, which ABORTED says.
                 let request = v1::ListVolumesRequest {
                     max_entries: 2,
                     starting_token: token,
                 };
-                match c.send(request).await? {
+                match c.send(request)? {
                     Ok(reply) => {
                         found.extend(reply.entries);
                         token = reply.next_token;
@@ -191,17 +190,17 @@ pub const CASES: &[Case] = &[
             PUBLISH_UNPUBLISH_VOLUME
         ],
         |c| {
-            let volume = c.volume().await?;
-            c.ok(c.attach_request(&volume)).await?;
+            let volume = c.volume()?;
+            c.ok(c.attach_request(&volume))?;
             let node = c.advertised().node_info.node_id.clone();
-            let nodes = nodes_of(&c, &volume.id()).await?;
+            let nodes = nodes_of(c, &volume.id())?;
             ensure(
                 nodes.contains(&node),
                 &format!("the node {node}"),
                 format!("{nodes:?}"),
             )?;
-            c.ok(c.detach_request(&volume)).await?;
-            let nodes = nodes_of(&c, &volume.id()).await?;
+            c.ok(c.detach_request(&volume))?;
+            let nodes = nodes_of(c, &volume.id())?;
             ensure(
                 !nodes.contains(&node),
                 "no node once it is unpublished",
@@ -216,8 +215,8 @@ pub const CASES: &[Case] = &[
         "ListVolumes",
         [LIST_VOLUMES, VOLUME_CONDITION, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let entry = entry_of(&c, &volume.id()).await?;
+            let volume = c.volume()?;
+            let entry = entry_of(c, &volume.id())?;
             let has = entry
                 .status
                 .as_ref()
@@ -231,40 +230,36 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn page<'a>(
-    c: &'a Context,
+fn page(
+    c: &Context,
     max_entries: i32,
     starting_token: String,
-) -> Boxed<'a, v1::ListVolumesResponse> {
-    Box::pin(async move {
-        let request = v1::ListVolumesRequest {
-            max_entries,
-            starting_token,
-        };
-        c.ok(request).await
-    })
+) -> Result<v1::ListVolumesResponse, Stop> {
+    let request = v1::ListVolumesRequest {
+        max_entries,
+        starting_token,
+    };
+    c.ok(request)
 }
 
 /// How many pages a list may have before it is taken to be endless.
 const PAGES_AT_MOST: usize = 10_000;
 
-fn entries<'a>(c: &'a Context, max_entries: i32) -> Boxed<'a, Vec<Entry>> {
-    Box::pin(async move {
-        let mut found = Vec::new();
-        let mut token = String::new();
-        for _ in 0..PAGES_AT_MOST {
-            let reply = page(c, max_entries, token).await?;
-            found.extend(reply.entries);
-            token = reply.next_token;
-            if token.is_empty() {
-                return Ok(found);
-            }
+fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
+    let mut found = Vec::new();
+    let mut token = String::new();
+    for _ in 0..PAGES_AT_MOST {
+        let reply = page(c, max_entries, token)?;
+        found.extend(reply.entries);
+        token = reply.next_token;
+        if token.is_empty() {
+            return Ok(found);
         }
-        Err(Stop::failed(
-            "the list has an end",
-            format!("{PAGES_AT_MOST} pages and one more token"),
-        ))
-    })
+    }
+    Err(Stop::failed(
+        "the list has an end",
+        format!("{PAGES_AT_MOST} pages and one more token"),
+    ))
 }
 
 fn volumes(entries: Vec<Entry>) -> Vec<v1::Volume> {
@@ -275,20 +270,18 @@ fn volumes(entries: Vec<Entry>) -> Vec<v1::Volume> {
 }
 
 /// All volumes, by pages of that many; none of them twice.
-fn all<'a>(c: &'a Context, max_entries: i32) -> Boxed<'a, Vec<v1::Volume>> {
-    Box::pin(async move {
-        let listed = volumes(entries(c, max_entries).await?);
-        let mut seen = BTreeSet::new();
-        for volume in &listed {
-            let new = seen.insert(&volume.volume_id);
-            ensure(
-                new,
-                "every volume is listed once",
-                format!("{} is twice", volume.volume_id),
-            )?;
-        }
-        Ok(listed)
-    })
+fn all(c: &Context, max_entries: i32) -> Result<Vec<v1::Volume>, Stop> {
+    let listed = volumes(entries(c, max_entries)?);
+    let mut seen = BTreeSet::new();
+    for volume in &listed {
+        let new = seen.insert(&volume.volume_id);
+        ensure(
+            new,
+            "every volume is listed once",
+            format!("{} is twice", volume.volume_id),
+        )?;
+    }
+    Ok(listed)
 }
 
 fn ids_of(volumes: &[v1::Volume]) -> BTreeSet<String> {
@@ -304,23 +297,19 @@ fn find<'a>(listed: &'a [v1::Volume], id: &str) -> Result<&'a v1::Volume, Stop> 
     found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), told()))
 }
 
-fn entry_of<'a>(c: &'a Context, id: &'a str) -> Boxed<'a, Entry> {
-    Box::pin(async move {
-        let listed = entries(c, 0).await?;
-        let is_it = |entry: &Entry| {
-            entry
-                .volume
-                .as_ref()
-                .is_some_and(|volume| volume.volume_id == id)
-        };
-        let found = listed.into_iter().find(is_it);
-        found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
-    })
+fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
+    let listed = entries(c, 0)?;
+    let is_it = |entry: &Entry| {
+        entry
+            .volume
+            .as_ref()
+            .is_some_and(|volume| volume.volume_id == id)
+    };
+    let found = listed.into_iter().find(is_it);
+    found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
 }
 
-fn nodes_of<'a>(c: &'a Context, id: &'a str) -> Boxed<'a, Vec<String>> {
-    Box::pin(async move {
-        let status = entry_of(c, id).await?.status;
-        Ok(status.unwrap_or_default().published_node_ids)
-    })
+fn nodes_of(c: &Context, id: &str) -> Result<Vec<String>, Stop> {
+    let status = entry_of(c, id)?.status;
+    Ok(status.unwrap_or_default().published_node_ids)
 }

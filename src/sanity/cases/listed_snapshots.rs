@@ -27,16 +27,11 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
-            let gone = c.snapshot(&one).await?;
-            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))
-                .await?;
-            let made = [
-                c.snapshot(&one).await?,
-                c.snapshot(&one).await?,
-                c.snapshot(&other).await?,
-            ];
-            let listed = c.listed(c.list_snapshots()).await?;
+            let (one, other) = c.two_volumes()?;
+            let gone = c.snapshot(&one)?;
+            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+            let made = [c.snapshot(&one)?, c.snapshot(&one)?, c.snapshot(&other)?];
+            let listed = c.listed(c.list_snapshots())?;
             for snapshot in &made {
                 let mut found = listed
                     .iter()
@@ -69,12 +64,12 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let wanted = c.snapshot(&volume).await?;
-            c.snapshot(&volume).await?;
+            let volume = c.volume()?;
+            let wanted = c.snapshot(&volume)?;
+            c.snapshot(&volume)?;
             let mut request = c.list_snapshots();
             request.snapshot_id.clone_from(&wanted.snapshot_id);
-            let listed = c.listed(request).await?;
+            let listed = c.listed(request)?;
             same_snapshot(&wanted, &only(&listed, &wanted.snapshot_id)?)?;
         }
     ),
@@ -85,11 +80,11 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
-            let first = c.snapshot(&one).await?;
-            let second = c.snapshot(&one).await?;
-            let third = c.snapshot(&other).await?;
-            let listed = c.listed_of(&one.id()).await?;
+            let (one, other) = c.two_volumes()?;
+            let first = c.snapshot(&one)?;
+            let second = c.snapshot(&one)?;
+            let third = c.snapshot(&other)?;
+            let listed = c.listed_of(&one.id())?;
             let found: BTreeSet<_> = listed.iter().map(|one| &one.snapshot_id).collect();
             let wanted = BTreeSet::from([&first.snapshot_id, &second.snapshot_id]);
             let told = format!("{found:?}");
@@ -98,7 +93,7 @@ pub const CASES: &[Case] = &[
                 &format!("{wanted:?}"),
                 told,
             )?;
-            let listed = c.listed_of(&other.id()).await?;
+            let listed = c.listed_of(&other.id())?;
             only(&listed, &third.snapshot_id)?;
         }
     ),
@@ -109,14 +104,14 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
-            let snapshot = c.snapshot(&one).await?;
+            let (one, other) = c.two_volumes()?;
+            let snapshot = c.snapshot(&one)?;
             let mut request = c.list_snapshots();
             request.snapshot_id.clone_from(&snapshot.snapshot_id);
             request.source_volume_id = one.id();
-            only(&c.listed(request.clone()).await?, &snapshot.snapshot_id)?;
+            only(&c.listed(request.clone())?, &snapshot.snapshot_id)?;
             request.source_volume_id = other.id();
-            let count = c.listed(request).await?.len();
+            let count = c.listed(request)?.len();
             ensure(
                 count == 0,
                 "no snapshot fits both",
@@ -131,8 +126,8 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_snapshot().await?;
-            let volume = c.deleted_volume().await?;
+            let gone = c.deleted_snapshot()?;
+            let volume = c.deleted_volume()?;
             let by_id = v1::ListSnapshotsRequest {
                 snapshot_id: gone.snapshot_id,
                 ..c.list_snapshots()
@@ -142,7 +137,7 @@ pub const CASES: &[Case] = &[
                 ..c.list_snapshots()
             };
             for request in [by_id, by_source] {
-                let count = c.listed(request).await?.len();
+                let count = c.listed(request)?.len();
                 ensure(count == 0, "an empty list", format!("{count} entries"))?;
             }
         }
@@ -154,10 +149,10 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut wanted = BTreeSet::new();
             for _ in 0..5 {
-                wanted.insert(c.snapshot(&volume).await?.snapshot_id);
+                wanted.insert(c.snapshot(&volume)?.snapshot_id);
             }
             for most in [1, 2, 3, 5, 50] {
                 let request = v1::ListSnapshotsRequest {
@@ -166,7 +161,7 @@ pub const CASES: &[Case] = &[
                     ..c.list_snapshots()
                 };
                 // That no page has more is a rule of the message.
-                let listed = c.listed(request).await?;
+                let listed = c.listed(request)?;
                 let found: Vec<_> = listed.iter().map(|one| one.snapshot_id.clone()).collect();
                 let told = format!("with max_entries {most} it lists {found:?}");
                 let is_whole = found.len() == wanted.len()
@@ -182,21 +177,21 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             for volume in [&one, &other, &one] {
-                c.snapshot(volume).await?;
+                c.snapshot(volume)?;
             }
             let sorted = |listed: Vec<v1::Snapshot>| {
                 let mut ids: Vec<_> = listed.into_iter().map(|one| one.snapshot_id).collect();
                 ids.sort();
                 ids
             };
-            let whole = sorted(c.listed(c.list_snapshots()).await?);
+            let whole = sorted(c.listed(c.list_snapshots())?);
             let request = v1::ListSnapshotsRequest {
                 max_entries: 2,
                 ..c.list_snapshots()
             };
-            let pages = sorted(c.listed(request).await?);
+            let pages = sorted(c.listed(request)?);
             ensure(whole == pages, &format!("{whole:?}"), format!("{pages:?}"))?;
         }
     ),
@@ -211,7 +206,7 @@ pub const CASES: &[Case] = &[
                 starting_token: format!("{}-no-token", c.name()),
                 ..c.list_snapshots()
             };
-            c.refused(request, &[Code::Aborted]).await?;
+            c.refused(request, &[Code::Aborted])?;
         }
     ),
     case!(
@@ -225,7 +220,7 @@ pub const CASES: &[Case] = &[
                 max_entries: -1,
                 ..c.list_snapshots()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -235,13 +230,13 @@ pub const CASES: &[Case] = &[
         "ListSnapshots",
         [LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let request = v1::ListSnapshotsRequest {
                 source_volume_id: volume.id(),
                 ..c.list_snapshots()
             };
-            for answer in c.together(vec![request; 6]).await? {
+            for answer in c.together(vec![request; 6])? {
                 let page = answer.map_err(|status| {
                     Stop::failed(
                         "ListSnapshots answers OK",

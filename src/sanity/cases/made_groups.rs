@@ -6,7 +6,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };
 use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::told;
+use crate::sanity::context::{at_once, told};
 use crate::sanity::sources::{SOON, one_id};
 use csi_proto::v1;
 use tonic::Code;
@@ -23,10 +23,10 @@ pub const CASES: &[Case] = &[
             CREATE_DELETE_SNAPSHOT
         ],
         |c| {
-            let group = new_group(&c).await?;
+            let group = new_group(c)?;
             for snapshot in &group.snapshots {
                 let request = c.delete_snapshot(&snapshot.snapshot_id);
-                if let Err(status) = c.send(request).await? {
+                if let Err(status) = c.send(request)? {
                     ensure(
                         status.code() == Code::InvalidArgument,
                         "DeleteSnapshot answers INVALID_ARGUMENT",
@@ -34,7 +34,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            let now = c.ok(get(&c, &group)).await?.group_snapshot;
+            let now = c.ok(get(c, &group))?.group_snapshot;
             same_group(&group, &now.unwrap_or_default())?;
         }
     ),
@@ -45,10 +45,10 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
-            let mut request = delete(&c, &group);
+            let group = new_group(c)?;
+            let mut request = delete(c, &group);
             request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -58,9 +58,9 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
+            let group = new_group(c)?;
             for _ in 0..3 {
-                c.ok_in_the_end(delete(&c, &group)).await?;
+                c.ok_in_the_end(delete(c, &group))?;
             }
         }
     ),
@@ -71,22 +71,22 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let kept = c.ready_group(c.group_request(&[&volume])).await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            count_of(&c, &volume.id(), 1, "after one of two groups is deleted").await?;
+            let volume = c.volume()?;
+            let kept = c.ready_group(c.group_request(&[&volume]))?;
+            let group = c.ready_group(c.group_request(&[&volume]))?;
+            c.ok_in_the_end(delete(c, &group))?;
+            count_of(c, &volume.id(), 1, "after one of two groups is deleted")?;
             for snapshot in &group.snapshots {
                 if c.has(GET_SNAPSHOT) {
                     let request = c.get_snapshot(&snapshot.snapshot_id);
-                    c.refused(request, &[Code::NotFound]).await?;
+                    c.refused(request, &[Code::NotFound])?;
                 }
                 if c.has(CREATE_DELETE_SNAPSHOT) {
-                    c.refused(c.restore(snapshot)?, &[Code::NotFound]).await?;
+                    c.refused(c.restore(snapshot)?, &[Code::NotFound])?;
                 }
             }
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
-            let now = c.ok(get(&c, &kept)).await?.group_snapshot;
+            c.refused(get(c, &group), &[Code::NotFound])?;
+            let now = c.ok(get(c, &kept))?.group_snapshot;
             same_group(&kept, &now.unwrap_or_default())?;
         }
     ),
@@ -97,12 +97,12 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot Errors",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            let other = c.ready_group(c.group_request(&[&volume])).await?;
-            let mut request = delete(&c, &group);
+            let volume = c.volume()?;
+            let group = c.ready_group(c.group_request(&[&volume]))?;
+            let other = c.ready_group(c.group_request(&[&volume]))?;
+            let mut request = delete(c, &group);
             request.snapshot_ids = members(&other);
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(_) => {
                     let expected = "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT";
                     c.should(false, expected, "it answered OK");
@@ -113,7 +113,7 @@ pub const CASES: &[Case] = &[
                     told(&status),
                 )?,
             }
-            let now = c.ok(get(&c, &other)).await?.group_snapshot;
+            let now = c.ok(get(c, &other))?.group_snapshot;
             same_group(&other, &now.unwrap_or_default())?;
         }
     ),
@@ -124,11 +124,11 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
-            let answers = c.together(vec![delete(&c, &group); 6]).await?;
+            let group = new_group(c)?;
+            let answers = c.together(vec![delete(c, &group); 6])?;
             one_id(&answers, |_| String::new())?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+            c.ok_in_the_end(delete(c, &group))?;
+            c.refused(get(c, &group), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -138,17 +138,17 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let request = c.group_request(&[&one, &other]);
-            let first = c.ready_group(request.clone()).await?;
+            let first = c.ready_group(request.clone())?;
             let (deleted, created) =
-                tokio::join!(c.send(delete(&c, &first)), c.send(request.clone()));
+                at_once(|| c.send(delete(c, &first)), || c.send(request.clone()));
             one_id(&[deleted?], |_| String::new())?;
             one_id(&[created?], id_of)?;
-            let group = c.ready_group(request).await?;
-            let now = c.ok_in_the_end(get(&c, &group)).await?.group_snapshot;
+            let group = c.ready_group(request)?;
+            let now = c.ok_in_the_end(get(c, &group))?.group_snapshot;
             same_group(&group, &now.unwrap_or_default())?;
-            count_of(&c, &one.id(), 1, "after create and delete at once").await?;
+            count_of(c, &one.id(), 1, "after create and delete at once")?;
         }
     ),
     case!(
@@ -163,7 +163,7 @@ pub const CASES: &[Case] = &[
                     group_snapshot_id: id.clone(),
                     ..Default::default()
                 };
-                if let Err(status) = c.send(delete(&c, &group)).await? {
+                if let Err(status) = c.send(delete(c, &group))? {
                     let rpc = "DeleteVolumeGroupSnapshot";
                     let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
                     ensure(
@@ -188,7 +188,7 @@ pub const CASES: &[Case] = &[
                     ..Default::default()
                 };
                 let codes = [Code::NotFound, Code::InvalidArgument];
-                c.refused(get(&c, &group), &codes).await?;
+                c.refused(get(c, &group), &codes)?;
             }
         }
     ),
@@ -199,11 +199,11 @@ pub const CASES: &[Case] = &[
         "DeleteVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             for after in SOON {
-                let group = c.ready_group(c.group_request(&[&volume])).await?;
-                c.cancelled(delete(&c, &group), after).await?;
-                c.ok_in_the_end(delete(&c, &group)).await?;
+                let group = c.ready_group(c.group_request(&[&volume]))?;
+                c.cancelled(delete(c, &group), after)?;
+                c.ok_in_the_end(delete(c, &group))?;
             }
         }
     ),
@@ -214,10 +214,10 @@ pub const CASES: &[Case] = &[
         "GetVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
-            let mut request = get(&c, &group);
+            let group = new_group(c)?;
+            let mut request = get(c, &group);
             request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -227,9 +227,9 @@ pub const CASES: &[Case] = &[
         "GetVolumeGroupSnapshot Errors",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
-            c.ok_in_the_end(delete(&c, &group)).await?;
-            c.refused(get(&c, &group), &[Code::NotFound]).await?;
+            let group = new_group(c)?;
+            c.ok_in_the_end(delete(c, &group))?;
+            c.refused(get(c, &group), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -239,8 +239,8 @@ pub const CASES: &[Case] = &[
         "GetVolumeGroupSnapshot",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let group = new_group(&c).await?;
-            for answer in c.together(vec![get(&c, &group); 4]).await? {
+            let group = new_group(c)?;
+            for answer in c.together(vec![get(c, &group); 4])? {
                 let reply = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
                 same_group(&group, &reply.group_snapshot.unwrap_or_default())?;
             }
@@ -253,12 +253,12 @@ pub const CASES: &[Case] = &[
         "GetVolumeGroupSnapshot Errors",
         [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let group = c.ready_group(c.group_request(&[&volume])).await?;
-            let other = c.ready_group(c.group_request(&[&volume])).await?;
-            let mut request = get(&c, &group);
+            let volume = c.volume()?;
+            let group = c.ready_group(c.group_request(&[&volume]))?;
+            let other = c.ready_group(c.group_request(&[&volume]))?;
+            let mut request = get(c, &group);
             request.snapshot_ids = members(&other);
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(_) => {
                     let expected = "GetVolumeGroupSnapshot answers INVALID_ARGUMENT";
                     c.should(false, expected, "it answered OK");

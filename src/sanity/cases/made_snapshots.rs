@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::told;
+use crate::sanity::context::{at_once, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use tonic::Code;
 
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_SNAPSHOT],
         |c| {
             let request = c.delete_snapshot("");
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -45,9 +45,9 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_snapshot().await?;
+            let gone = c.deleted_snapshot()?;
             for _ in 0..2 {
-                c.ok(c.delete_snapshot(&gone.snapshot_id)).await?;
+                c.ok(c.delete_snapshot(&gone.snapshot_id))?;
             }
         }
     ),
@@ -58,13 +58,12 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (volume, other) = c.two_volumes().await?;
+            let (volume, other) = c.two_volumes()?;
             let mut request = c.snapshot_request(&volume);
-            let snapshot = c.ready_snapshot(request.clone()).await?;
-            c.ok_in_the_end(c.delete_snapshot(&snapshot.snapshot_id))
-                .await?;
+            let snapshot = c.ready_snapshot(request.clone())?;
+            c.ok_in_the_end(c.delete_snapshot(&snapshot.snapshot_id))?;
             if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id()).await?.len();
+                let count = c.listed_of(&volume.id())?.len();
                 ensure(
                     count == 0,
                     "no snapshot of the volume is listed",
@@ -73,11 +72,11 @@ pub const CASES: &[Case] = &[
             }
             if c.has(GET_SNAPSHOT) {
                 let request = c.get_snapshot(&snapshot.snapshot_id);
-                c.refused(request, &[Code::NotFound]).await?;
+                c.refused(request, &[Code::NotFound])?;
             }
-            c.refused(c.restore(&snapshot)?, &[Code::NotFound]).await?;
+            c.refused(c.restore(&snapshot)?, &[Code::NotFound])?;
             request.source_volume_id = other.id();
-            c.ok(request).await?;
+            c.ok(request)?;
         }
     ),
     case!(
@@ -87,19 +86,14 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let gone = c.snapshot(&volume).await?;
+            let volume = c.volume()?;
+            let gone = c.snapshot(&volume)?;
             let request = c.snapshot_request(&volume);
-            let kept = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
-            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))
-                .await?;
-            let now = c.ok(request).await?.snapshot.unwrap_or_default();
+            let kept = c.ok(request.clone())?.snapshot.unwrap_or_default();
+            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+            let now = c.ok(request)?.snapshot.unwrap_or_default();
             same_snapshot(&kept, &now)?;
-            let again = c
-                .ok(volume.request.clone())
-                .await?
-                .volume
-                .unwrap_or_default();
+            let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
             same_id("volume", &volume.id(), &again.volume_id)?;
         }
     ),
@@ -110,14 +104,14 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.snapshot(&volume).await?;
+            let volume = c.volume()?;
+            let snapshot = c.snapshot(&volume)?;
             let request = c.delete_snapshot(&snapshot.snapshot_id);
-            let answers = c.together(vec![request.clone(); 6]).await?;
+            let answers = c.together(vec![request.clone(); 6])?;
             one_id(&answers, |_| String::new())?;
-            c.ok_in_the_end(request).await?;
+            c.ok_in_the_end(request)?;
             if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id()).await?.len();
+                let count = c.listed_of(&volume.id())?.len();
                 ensure(
                     count == 0,
                     "no snapshot of the volume is listed",
@@ -133,19 +127,19 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let first = c.ready_snapshot(request.clone()).await?;
-            let (deleted, created) = tokio::join!(
-                c.send(c.delete_snapshot(&first.snapshot_id)),
-                c.send(request.clone())
+            let first = c.ready_snapshot(request.clone())?;
+            let (deleted, created) = at_once(
+                || c.send(c.delete_snapshot(&first.snapshot_id)),
+                || c.send(request.clone()),
             );
             one_id(&[deleted?], |_| String::new())?;
             one_id(&[created?], id_of)?;
             // Whichever came first, the name leads to a snapshot that can be used.
-            let snapshot = c.ready_snapshot(request).await?;
-            c.ok_in_the_end(c.restore(&snapshot)?).await?;
-            has_one(&c, &volume.id()).await?;
+            let snapshot = c.ready_snapshot(request)?;
+            c.ok_in_the_end(c.restore(&snapshot)?)?;
+            has_one(c, &volume.id())?;
         }
     ),
     case!(
@@ -155,12 +149,12 @@ pub const CASES: &[Case] = &[
         "DeleteSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             for after in SOON {
-                let snapshot = c.snapshot(&volume).await?;
+                let snapshot = c.snapshot(&volume)?;
                 let request = c.delete_snapshot(&snapshot.snapshot_id);
-                c.cancelled(request.clone(), after).await?;
-                c.ok_in_the_end(request).await?;
+                c.cancelled(request.clone(), after)?;
+                c.ok_in_the_end(request)?;
             }
         }
     ),
@@ -172,7 +166,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_SNAPSHOT],
         |c| {
             for id in strange_ids() {
-                if let Err(status) = c.send(c.delete_snapshot(&id)).await? {
+                if let Err(status) = c.send(c.delete_snapshot(&id))? {
                     let expected =
                         format!("DeleteSnapshot of {id:?} answers OK or INVALID_ARGUMENT");
                     ensure(
@@ -191,14 +185,14 @@ pub const CASES: &[Case] = &[
         "DeleteVolume Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume)).await?;
-            match c.send(c.delete_request(volume.id())).await? {
+            let volume = c.volume()?;
+            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+            match c.send(c.delete_request(volume.id()))? {
                 Ok(_) => {
                     // The one thing that shows a snapshot to every driver which takes them.
-                    c.ok(c.restore(&snapshot)?).await?;
+                    c.ok(c.restore(&snapshot)?)?;
                     if c.has(LIST_SNAPSHOTS) {
-                        has_one(&c, &volume.id()).await?;
+                        has_one(c, &volume.id())?;
                     }
                 }
                 Err(status) => ensure(
@@ -216,8 +210,7 @@ pub const CASES: &[Case] = &[
         "GetSnapshot",
         [GET_SNAPSHOT],
         |c| {
-            c.refused(c.get_snapshot(""), &[Code::InvalidArgument])
-                .await?;
+            c.refused(c.get_snapshot(""), &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -227,9 +220,9 @@ pub const CASES: &[Case] = &[
         "GetSnapshot Errors",
         [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let gone = c.deleted_snapshot().await?;
+            let gone = c.deleted_snapshot()?;
             let request = c.get_snapshot(&gone.snapshot_id);
-            c.refused(request, &[Code::NotFound]).await?;
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -239,14 +232,14 @@ pub const CASES: &[Case] = &[
         "GetSnapshot",
         [GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+            let first = c.ok(request.clone())?.snapshot.unwrap_or_default();
             let get = c.get_snapshot(&first.snapshot_id);
-            let now = c.ok(get.clone()).await?.snapshot.unwrap_or_default();
+            let now = c.ok(get.clone())?.snapshot.unwrap_or_default();
             same_snapshot(&first, &now)?;
-            let ready = c.ready_snapshot(request).await?;
-            for answer in c.together(vec![get; 4]).await? {
+            let ready = c.ready_snapshot(request)?;
+            for answer in c.together(vec![get; 4])? {
                 let answer = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
                 same_snapshot(&ready, &answer.snapshot.unwrap_or_default())?;
             }
@@ -261,7 +254,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for id in strange_ids() {
                 let codes = [Code::NotFound, Code::InvalidArgument];
-                c.refused(c.get_snapshot(&id), &codes).await?;
+                c.refused(c.get_snapshot(&id), &codes)?;
             }
         }
     ),

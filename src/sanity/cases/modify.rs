@@ -15,8 +15,8 @@ pub const CASES: &[Case] = &[
         "ControllerModifyVolume",
         [MODIFY_VOLUME],
         |c| {
-            let request = modify(&c, "", mutable(&c));
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            let request = modify(c, "", mutable(c));
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -26,9 +26,9 @@ pub const CASES: &[Case] = &[
         "ControllerModifyVolume",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            let request = modify(&c, &volume.id(), BTreeMap::new());
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            let volume = c.volume()?;
+            let request = modify(c, &volume.id(), BTreeMap::new());
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -38,9 +38,9 @@ pub const CASES: &[Case] = &[
         "ControllerModifyVolume Errors",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS],
         |c| {
-            let gone = c.deleted_volume().await?;
-            let request = modify(&c, &gone.id(), mutable(&c));
-            c.refused(request, &[Code::NotFound]).await?;
+            let gone = c.deleted_volume()?;
+            let request = modify(c, &gone.id(), mutable(c));
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -50,10 +50,10 @@ pub const CASES: &[Case] = &[
         "ControllerModifyVolume Errors",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let unknown = [("csi-sanity-no-such-parameter".to_owned(), "1".to_owned())];
-            let request = modify(&c, &volume.id(), unknown.into());
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            let request = modify(c, &volume.id(), unknown.into());
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -63,10 +63,10 @@ pub const CASES: &[Case] = &[
         "ControllerModifyVolume",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS],
         |c| {
-            let volume = c.volume().await?;
-            let request = modify(&c, &volume.id(), mutable(&c));
-            c.ok(request.clone()).await?;
-            c.ok(request).await?;
+            let volume = c.volume()?;
+            let request = modify(c, &volume.id(), mutable(c));
+            c.ok(request.clone())?;
+            c.ok(request)?;
         }
     ),
     case!(
@@ -77,9 +77,9 @@ pub const CASES: &[Case] = &[
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS],
         |c| {
             let mut request = c.create_request()?;
-            request.mutable_parameters = mutable(&c);
-            let volume = c.volume_of(request.clone()).await?;
-            let again = c.ok(request).await?.volume.unwrap_or_default();
+            request.mutable_parameters = mutable(c);
+            let volume = c.volume_of(request.clone())?;
+            let again = c.ok(request)?.volume.unwrap_or_default();
             same_id("volume", &volume.id(), &again.volume_id)?;
         }
     ),
@@ -90,9 +90,9 @@ pub const CASES: &[Case] = &[
         "CreateVolume",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS],
         |c| {
-            let volume = c.volume().await?;
-            c.ok(modify(&c, &volume.id(), mutable(&c))).await?;
-            match c.send(volume.request.clone()).await? {
+            let volume = c.volume()?;
+            c.ok(modify(c, &volume.id(), mutable(c)))?;
+            match c.send(volume.request.clone())? {
                 Ok(reply) => {
                     let id = reply.volume.unwrap_or_default().volume_id;
                     same_id("volume", &volume.id(), &id)?;
@@ -111,9 +111,9 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS],
         |c| {
-            let volume = c.volume().await?;
-            let request = modify(&c, &volume.id(), mutable(&c));
-            for answer in c.together(vec![request.clone(); 6]).await? {
+            let volume = c.volume()?;
+            let request = modify(c, &volume.id(), mutable(c));
+            for answer in c.together(vec![request.clone(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -122,7 +122,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(request).await?;
+            c.ok_in_the_end(request)?;
         }
     ),
 ];

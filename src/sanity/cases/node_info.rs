@@ -15,7 +15,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let info = c.ok(v1::NodeGetInfoRequest {}).await?;
+            let info = c.ok(v1::NodeGetInfoRequest {})?;
             let size = info.node_id.len();
             ensure(!info.node_id.is_empty(), "a node_id", "it is empty")?;
             ensure(
@@ -36,8 +36,8 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let first = c.ok(v1::NodeGetInfoRequest {}).await?;
-            for answer in c.together(vec![v1::NodeGetInfoRequest {}; 8]).await? {
+            let first = c.ok(v1::NodeGetInfoRequest {})?;
+            for answer in c.together(vec![v1::NodeGetInfoRequest {}; 8])? {
                 let told = format!("{answer:?}");
                 let same = answer.is_ok_and(|info| {
                     info.node_id == first.node_id
@@ -54,7 +54,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let info = c.ok(v1::NodeGetInfoRequest {}).await?;
+            let info = c.ok(v1::NodeGetInfoRequest {})?;
             let told = format!("{:?}", info.accessible_topology);
             ensure(
                 info.accessible_topology.is_none() || c.has(TOPOLOGY),
@@ -70,7 +70,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let most = c.ok(v1::NodeGetInfoRequest {}).await?.max_volumes_per_node;
+            let most = c.ok(v1::NodeGetInfoRequest {})?.max_volumes_per_node;
             ensure(
                 most >= 0,
                 "max_volumes_per_node is not negative",

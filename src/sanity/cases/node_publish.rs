@@ -26,9 +26,9 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         PUBLISH,
         |c| {
-            let mut request = c.staged().await?.publish();
+            let mut request = c.staged()?.publish();
             request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -38,9 +38,9 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         PUBLISH,
         |c| {
-            let mut request = c.staged().await?.publish();
+            let mut request = c.staged()?.publish();
             request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -50,9 +50,9 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         PUBLISH,
         |c| {
-            let mut request = c.staged().await?.publish();
+            let mut request = c.staged()?.publish();
             request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -62,10 +62,10 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume Errors",
         [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
         |c| {
-            let mut request = c.staged().await?.publish();
+            let mut request = c.staged()?.publish();
             request.staging_target_path.clear();
             let codes = [Code::FailedPrecondition, Code::InvalidArgument];
-            let status = c.refused(request, &codes).await?;
+            let status = c.refused(request, &codes)?;
             let told = told(&status);
             c.should(
                 status.code() == Code::FailedPrecondition,
@@ -81,7 +81,7 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
         |c| {
-            let answer = c.send(c.placed().await?.publish()).await?;
+            let answer = c.send(c.placed()?.publish())?;
             let told = answer
                 .as_ref()
                 .err()
@@ -96,13 +96,13 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = unattached(&c).await?;
+            let gone = unattached(c)?;
             let codes = [
                 Code::NotFound,
                 Code::FailedPrecondition,
                 Code::InvalidArgument,
             ];
-            c.refused(gone.publish(), &codes).await?;
+            c.refused(gone.publish(), &codes)?;
         }
     ),
     case!(
@@ -112,9 +112,9 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         EACH,
         |c| {
-            let placed = c.published().await?;
-            c.ok(placed.publish()).await?;
-            c.ok(placed.publish()).await?;
+            let placed = c.published()?;
+            c.ok(placed.publish())?;
+            c.ok(placed.publish())?;
         }
     ),
     case!(
@@ -124,8 +124,8 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         SEEN,
         |c| {
-            let placed = c.published().await?;
-            c.is_published(&placed).await?;
+            let placed = c.published()?;
+            c.is_published(&placed)?;
         }
     ),
     case!(
@@ -140,10 +140,10 @@ pub const CASES: &[Case] = &[
                     "a folder is no target of a block volume".to_owned(),
                 ));
             }
-            let placed = c.staged().await?;
+            let placed = c.staged()?;
             c.folder(std::path::Path::new(&placed.target))?;
-            match c.send(placed.publish()).await? {
-                Ok(_) => c.is_published(&placed).await?,
+            match c.send(placed.publish())? {
+                Ok(_) => c.is_published(&placed)?,
                 // The specification leaves making it to the plugin; callers of today make it themselves.
                 Err(status) => c.should(false, "it answers OK", told(&status)),
             }
@@ -156,19 +156,19 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         SEEN,
         |c| {
-            let mut placed = c.published().await?;
-            c.put_data(&placed, "kept").await?;
-            c.ok(placed.unpublish()).await?;
-            c.ok(placed.publish()).await?;
-            c.holds(&placed, "kept").await?;
-            c.ok(placed.unpublish()).await?;
+            let mut placed = c.published()?;
+            c.put_data(&placed, "kept")?;
+            c.ok(placed.unpublish())?;
+            c.ok(placed.publish())?;
+            c.holds(&placed, "kept")?;
+            c.ok(placed.unpublish())?;
             if !placed.staging.is_empty() {
-                c.ok(placed.unstage()).await?;
-                c.ok(placed.stage()).await?;
+                c.ok(placed.unstage())?;
+                c.ok(placed.stage())?;
             }
             placed.target = c.target()?;
-            c.ok(placed.publish()).await?;
-            c.holds(&placed, "kept").await?;
+            c.ok(placed.publish())?;
+            c.holds(&placed, "kept")?;
         }
     ),
     case!(
@@ -178,12 +178,12 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         SEEN,
         |c| {
-            let one = c.published().await?;
-            let other = c.published().await?;
-            c.put_data(&one, "in the first").await?;
-            c.put_data(&other, "in another.").await?;
-            c.holds(&one, "in the first").await?;
-            c.holds(&other, "in another.").await?;
+            let one = c.published()?;
+            let other = c.published()?;
+            c.put_data(&one, "in the first")?;
+            c.put_data(&other, "in another.")?;
+            c.holds(&one, "in the first")?;
+            c.holds(&other, "in another.")?;
         }
     ),
     case!(
@@ -193,17 +193,17 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         SEEN,
         |c| {
-            let placed = c.staged().await?;
+            let placed = c.staged()?;
             let mut request = placed.publish();
             request.readonly = true;
-            c.ok(request.clone()).await?;
-            c.ok(request).await?;
-            if !is_mount(&placed.target).await? && !is_device(&placed.target).await? {
+            c.ok(request.clone())?;
+            c.ok(request)?;
+            if !is_mount(&placed.target)? && !is_device(&placed.target)? {
                 return Err(Stop::Skipped(
                     "the driver does not mount here: nothing could keep writers out".to_owned(),
                 ));
             }
-            let writes = c.accepts_writes(&placed).await?;
+            let writes = c.accepts_writes(&placed)?;
             ensure(!writes, "a write is refused", "it succeeded")?;
         }
     ),
@@ -214,10 +214,10 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume Errors",
         PUBLISH,
         |c| {
-            let placed = c.published().await?;
+            let placed = c.published()?;
             let mut request = placed.publish();
             request.readonly = true;
-            c.refused(request, &[Code::AlreadyExists]).await?;
+            c.refused(request, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -227,7 +227,7 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume Errors",
         PUBLISH,
         |c| {
-            let placed = c.published().await?;
+            let placed = c.published()?;
             let mut request = placed.publish();
             let other = match c.access() {
                 Access::Mount => Access::Block,
@@ -239,14 +239,14 @@ pub const CASES: &[Case] = &[
                 Code::FailedPrecondition,
                 Code::InvalidArgument,
             ];
-            c.refused(request, &codes).await?;
+            c.refused(request, &codes)?;
             let mut request = placed.publish();
             let capability = request.volume_capability.get_or_insert_default();
             let mode = AccessMode {
                 mode: Mode::MultiNodeReaderOnly.into(),
             };
             if capability.access_mode.replace(mode) != Some(mode) {
-                let answer = c.send(request).await?;
+                let answer = c.send(request)?;
                 let told = answer
                     .as_ref()
                     .err()
@@ -266,17 +266,17 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume",
         SEEN,
         |c| {
-            let first = c.published().await?;
-            c.put_data(&first, "the first").await?;
-            let mut second = c.staged().await?;
+            let first = c.published()?;
+            c.put_data(&first, "the first")?;
+            let mut second = c.staged()?;
             second.target.clone_from(&first.target);
-            let answer = c.send(second.publish()).await?;
+            let answer = c.send(second.publish())?;
             let told = answer
                 .as_ref()
                 .err()
                 .map_or("it answered OK".to_owned(), told);
             ensure(answer.is_err(), "the call is refused", told)?;
-            c.holds(&first, "the first").await?;
+            c.holds(&first, "the first")?;
         }
     ),
     case!(
@@ -292,28 +292,27 @@ pub const CASES: &[Case] = &[
                 mode: Mode::MultiNodeMultiWriter.into(),
             });
             request.volume_capabilities = vec![usual];
-            if super::create_volume::accepted_or(&c, request.clone(), &[Code::InvalidArgument])
-                .await?
+            if super::create_volume::accepted_or(c, request.clone(), &[Code::InvalidArgument])?
                 .is_none()
             {
                 return Err(Stop::Skipped(
                     "the driver has no volumes for MULTI_NODE_MULTI_WRITER".to_owned(),
                 ));
             }
-            let one = c.place(c.volume_of(request).await?).await?;
+            let one = c.place(c.volume_of(request)?)?;
             if !one.staging.is_empty() {
-                c.ok(one.stage()).await?;
+                c.ok(one.stage())?;
             }
             let mut other = one.clone();
             other.target = c.target()?;
-            c.ok(one.publish()).await?;
-            c.ok(other.publish()).await?;
-            c.put_data(&one, "shared").await?;
-            c.holds(&other, "shared").await?;
-            c.ok(one.unpublish()).await?;
-            c.is_gone(&one).await?;
-            c.is_published(&other).await?;
-            c.holds(&other, "shared").await?;
+            c.ok(one.publish())?;
+            c.ok(other.publish())?;
+            c.put_data(&one, "shared")?;
+            c.holds(&other, "shared")?;
+            c.ok(one.unpublish())?;
+            c.is_gone(&one)?;
+            c.is_published(&other)?;
+            c.holds(&other, "shared")?;
         }
     ),
     case!(
@@ -333,15 +332,14 @@ pub const CASES: &[Case] = &[
                     mode: Mode::SingleNodeSingleWriter.into(),
                 });
             }
-            let one = c.place(c.volume_of(request).await?).await?;
+            let one = c.place(c.volume_of(request)?)?;
             if !one.staging.is_empty() {
-                c.ok(one.stage()).await?;
+                c.ok(one.stage())?;
             }
-            c.ok(one.publish()).await?;
+            c.ok(one.publish())?;
             let mut other = one.clone();
             other.target = c.target()?;
-            c.refused(other.publish(), &[Code::FailedPrecondition])
-                .await?;
+            c.refused(other.publish(), &[Code::FailedPrecondition])?;
         }
     ),
     case!(
@@ -351,8 +349,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         SEEN,
         |c| {
-            let placed = c.staged().await?;
-            for answer in c.together(vec![placed.publish(); 6]).await? {
+            let placed = c.staged()?;
+            for answer in c.together(vec![placed.publish(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -361,11 +359,11 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(placed.publish()).await?;
-            c.is_published(&placed).await?;
+            c.ok_in_the_end(placed.publish())?;
+            c.is_published(&placed)?;
             // One call takes down what there is, however many were made.
-            c.ok(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
+            c.ok(placed.unpublish())?;
+            c.is_gone(&placed)?;
         }
     ),
     case!(
@@ -377,15 +375,15 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut all = Vec::new();
             for _ in 0..4 {
-                all.push(c.staged().await?);
+                all.push(c.staged()?);
             }
             let publishes = all.iter().map(|placed| placed.publish()).collect();
-            for answer in c.together(publishes).await? {
+            for answer in c.together(publishes)? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(answer.is_ok(), "NodePublishVolume answers OK", told)?;
             }
             let unpublishes = all.iter().map(|placed| placed.unpublish()).collect();
-            for answer in c.together(unpublishes).await? {
+            for answer in c.together(unpublishes)? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(answer.is_ok(), "NodeUnpublishVolume answers OK", told)?;
             }
@@ -398,11 +396,11 @@ pub const CASES: &[Case] = &[
         "Error Scheme",
         EACH,
         |c| {
-            let placed = c.staged().await?;
+            let placed = c.staged()?;
             for after in SOON {
-                c.cancelled(placed.publish(), after).await?;
-                c.ok_in_the_end(placed.publish()).await?;
-                c.ok_in_the_end(placed.unpublish()).await?;
+                c.cancelled(placed.publish(), after)?;
+                c.ok_in_the_end(placed.publish())?;
+                c.ok_in_the_end(placed.unpublish())?;
             }
         }
     ),
@@ -422,10 +420,10 @@ pub const CASES: &[Case] = &[
             if c.access() != Access::Block {
                 return Err(Stop::Skipped("shown with block".to_owned()));
             }
-            let placed = c.published().await?;
-            c.is_published(&placed).await?;
-            c.put_data(&placed, "first block").await?;
-            c.holds(&placed, "first block").await?;
+            let placed = c.published()?;
+            c.is_published(&placed)?;
+            c.put_data(&placed, "first block")?;
+            c.holds(&placed, "first block")?;
         }
     ),
 ];

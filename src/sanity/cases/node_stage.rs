@@ -1,8 +1,8 @@
 //! NodeStageVolume and NodeUnstageVolume.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, STAGE_UNSTAGE_VOLUME};
-use crate::sanity::case::{Case, Need, case, ensure};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::case::{Case, Need, Stop, case, ensure};
+use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::settings::Access;
 use csi_proto::v1;
@@ -18,9 +18,9 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume",
         STAGE,
         |c| {
-            let mut request = c.placed().await?.stage();
+            let mut request = c.placed()?.stage();
             request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -30,9 +30,9 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume",
         STAGE,
         |c| {
-            let mut request = c.placed().await?.stage();
+            let mut request = c.placed()?.stage();
             request.staging_target_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -42,9 +42,9 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume",
         STAGE,
         |c| {
-            let mut request = c.placed().await?.stage();
+            let mut request = c.placed()?.stage();
             request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -54,14 +54,14 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume Errors",
         STAGE,
         |c| {
-            let gone = unattached(&c).await?;
+            let gone = unattached(c)?;
             // A node that learns from the controller alone cannot tell; what it cannot find it must not stage.
             let codes = [
                 Code::NotFound,
                 Code::FailedPrecondition,
                 Code::InvalidArgument,
             ];
-            c.refused(gone.stage(), &codes).await?;
+            c.refused(gone.stage(), &codes)?;
         }
     ),
     case!(
@@ -71,9 +71,9 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume",
         [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let staged = c.staged().await?;
-            c.ok(staged.stage()).await?;
-            c.ok(staged.stage()).await?;
+            let staged = c.staged()?;
+            c.ok(staged.stage())?;
+            c.ok(staged.stage())?;
         }
     ),
     case!(
@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume Errors",
         STAGE,
         |c| {
-            let staged = c.staged().await?;
+            let staged = c.staged()?;
             let mut request = staged.stage();
             let other = match c.access() {
                 Access::Mount => Access::Block,
@@ -95,13 +95,13 @@ pub const CASES: &[Case] = &[
                 Code::FailedPrecondition,
                 Code::InvalidArgument,
             ];
-            c.refused(request, &codes).await?;
+            c.refused(request, &codes)?;
             let mut request = staged.stage();
             let capability = request.volume_capability.get_or_insert_default();
             let mode = v1::volume_capability::access_mode::Mode::MultiNodeReaderOnly;
             let mode = v1::volume_capability::AccessMode { mode: mode.into() };
             if capability.access_mode.replace(mode) != Some(mode) {
-                let answer = c.send(request).await?;
+                let answer = c.send(request)?;
                 let told = answer
                     .as_ref()
                     .err()
@@ -121,8 +121,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         STAGE,
         |c| {
-            let placed = c.placed().await?;
-            for answer in c.together(vec![placed.stage(); 6]).await? {
+            let placed = c.placed()?;
+            for answer in c.together(vec![placed.stage(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -131,7 +131,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(placed.stage()).await?;
+            c.ok_in_the_end(placed.stage())?;
         }
     ),
     case!(
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
                 staging_target_path: c.staging()?,
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -155,9 +155,9 @@ pub const CASES: &[Case] = &[
         "NodeUnstageVolume",
         STAGE,
         |c| {
-            let mut request = c.placed().await?.unstage();
+            let mut request = c.placed()?.unstage();
             request.staging_target_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -167,12 +167,12 @@ pub const CASES: &[Case] = &[
         "NodeUnstageVolume",
         [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let staged = c.staged().await?;
+            let staged = c.staged()?;
             for _ in 0..3 {
-                c.ok(staged.unstage()).await?;
+                c.ok(staged.unstage())?;
             }
-            let never = c.placed().await?;
-            c.ok(never.unstage()).await?;
+            let never = c.placed()?;
+            c.ok(never.unstage())?;
         }
     ),
     case!(
@@ -182,8 +182,8 @@ pub const CASES: &[Case] = &[
         "NodeUnstageVolume Errors",
         STAGE,
         |c| {
-            let gone = unattached(&c).await?;
-            if let Err(status) = c.send(gone.unstage()).await? {
+            let gone = unattached(c)?;
+            if let Err(status) = c.send(gone.unstage())? {
                 ensure(
                     status.code() == Code::NotFound,
                     "OK or NOT_FOUND",
@@ -199,8 +199,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         STAGE,
         |c| {
-            let staged = c.staged().await?;
-            for answer in c.together(vec![staged.unstage(); 6]).await? {
+            let staged = c.staged()?;
+            for answer in c.together(vec![staged.unstage(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -209,7 +209,7 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(staged.unstage()).await?;
+            c.ok_in_the_end(staged.unstage())?;
         }
     ),
     case!(
@@ -219,23 +219,21 @@ pub const CASES: &[Case] = &[
         "RPC Interactions",
         [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let placed = c.placed().await?;
+            let placed = c.placed()?;
             for _ in 0..3 {
-                c.ok(placed.stage()).await?;
-                c.ok(placed.unstage()).await?;
+                c.ok(placed.stage())?;
+                c.ok(placed.unstage())?;
             }
         }
     ),
 ];
 
 /// A volume that is deleted, with paths for it.
-pub fn unattached<'a>(c: &'a Context) -> Boxed<'a, Placed> {
-    Box::pin(async move {
-        let placed = c.placed().await?;
-        if c.has(crate::sanity::case::needs::PUBLISH_UNPUBLISH_VOLUME) {
-            c.ok(c.detach_request(&placed.volume)).await?;
-        }
-        c.ok(c.delete_request(placed.id())).await?;
-        Ok(placed)
-    })
+pub fn unattached(c: &Context) -> Result<Placed, Stop> {
+    let placed = c.placed()?;
+    if c.has(crate::sanity::case::needs::PUBLISH_UNPUBLISH_VOLUME) {
+        c.ok(c.detach_request(&placed.volume))?;
+    }
+    c.ok(c.delete_request(placed.id()))?;
+    Ok(placed)
 }

@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
                 volume_path: c.target()?,
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -35,9 +35,9 @@ pub const CASES: &[Case] = &[
         "NodeGetVolumeStats",
         STATS,
         |c| {
-            let mut request = c.published().await?.stats();
+            let mut request = c.published()?.stats();
             request.volume_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -47,8 +47,8 @@ pub const CASES: &[Case] = &[
         "NodeGetVolumeStats Errors",
         STATS,
         |c| {
-            let gone = unattached(&c).await?;
-            c.refused(gone.stats(), &[Code::NotFound]).await?;
+            let gone = unattached(c)?;
+            c.refused(gone.stats(), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -58,9 +58,9 @@ pub const CASES: &[Case] = &[
         "NodeGetVolumeStats Errors",
         STATS,
         |c| {
-            let mut request = c.published().await?.stats();
+            let mut request = c.published()?.stats();
             request.volume_path = c.target()?;
-            c.refused(request, &[Code::NotFound]).await?;
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -70,9 +70,9 @@ pub const CASES: &[Case] = &[
         "NodeGetVolumeStats Errors",
         STATS,
         |c| {
-            let placed = c.published().await?;
-            c.ok(placed.unpublish()).await?;
-            c.refused(placed.stats(), &[Code::NotFound]).await?;
+            let placed = c.published()?;
+            c.ok(placed.unpublish())?;
+            c.refused(placed.stats(), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -83,8 +83,8 @@ pub const CASES: &[Case] = &[
         [GET_VOLUME_STATS, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
             // That no number is negative and each has a unit are rules of the message.
-            let placed = c.published().await?;
-            let reply = c.ok(placed.stats()).await?;
+            let placed = c.published()?;
+            let reply = c.ok(placed.stats())?;
             let bytes = reply
                 .usage
                 .iter()
@@ -121,7 +121,7 @@ pub const CASES: &[Case] = &[
             CREATE_DELETE_VOLUME
         ],
         |c| {
-            let reply = c.ok(c.published().await?.stats()).await?;
+            let reply = c.ok(c.published()?.stats())?;
             let told = "it has none";
             ensure(reply.volume_condition.is_some(), "a volume_condition", told)?;
         }
@@ -133,8 +133,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         STATS,
         |c| {
-            let placed = c.published().await?;
-            for answer in c.together(vec![placed.stats(); 8]).await? {
+            let placed = c.published()?;
+            for answer in c.together(vec![placed.stats(); 8])? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(answer.is_ok(), "NodeGetVolumeStats answers OK", told)?;
             }

@@ -4,7 +4,7 @@ use super::node_publish::{EACH, PUBLISH, SEEN};
 use super::node_stage::unattached;
 use crate::sanity::case::needs::NODE_SERVICE;
 use crate::sanity::case::{Case, case, ensure};
-use crate::sanity::context::told;
+use crate::sanity::context::{at_once, told};
 use csi_proto::v1;
 use tonic::Code;
 
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
                 target_path: c.target()?,
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -30,9 +30,9 @@ pub const CASES: &[Case] = &[
         "NodeUnpublishVolume",
         PUBLISH,
         |c| {
-            let mut request = c.published().await?.unpublish();
+            let mut request = c.published()?.unpublish();
             request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -42,9 +42,9 @@ pub const CASES: &[Case] = &[
         "NodeUnpublishVolume",
         SEEN,
         |c| {
-            let placed = c.published().await?;
-            c.ok(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
+            let placed = c.published()?;
+            c.ok(placed.unpublish())?;
+            c.is_gone(&placed)?;
         }
     ),
     case!(
@@ -54,12 +54,12 @@ pub const CASES: &[Case] = &[
         "NodeUnpublishVolume",
         EACH,
         |c| {
-            let placed = c.published().await?;
+            let placed = c.published()?;
             for _ in 0..3 {
-                c.ok(placed.unpublish()).await?;
+                c.ok(placed.unpublish())?;
             }
-            let never = c.staged().await?;
-            c.ok(never.unpublish()).await?;
+            let never = c.staged()?;
+            c.ok(never.unpublish())?;
         }
     ),
     case!(
@@ -69,8 +69,8 @@ pub const CASES: &[Case] = &[
         "NodeUnpublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = unattached(&c).await?;
-            if let Err(status) = c.send(gone.unpublish()).await? {
+            let gone = unattached(c)?;
+            if let Err(status) = c.send(gone.unpublish())? {
                 ensure(
                     status.code() == Code::NotFound,
                     "OK or NOT_FOUND",
@@ -86,8 +86,8 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         SEEN,
         |c| {
-            let placed = c.published().await?;
-            for answer in c.together(vec![placed.unpublish(); 6]).await? {
+            let placed = c.published()?;
+            for answer in c.together(vec![placed.unpublish(); 6])? {
                 if let Err(status) = answer {
                     ensure(
                         status.code() == Code::Aborted,
@@ -96,8 +96,8 @@ pub const CASES: &[Case] = &[
                     )?;
                 }
             }
-            c.ok_in_the_end(placed.unpublish()).await?;
-            c.is_gone(&placed).await?;
+            c.ok_in_the_end(placed.unpublish())?;
+            c.is_gone(&placed)?;
         }
     ),
     case!(
@@ -108,9 +108,9 @@ pub const CASES: &[Case] = &[
         SEEN,
         |c| {
             for _ in 0..3 {
-                let placed = c.staged().await?;
+                let placed = c.staged()?;
                 let (one, other) =
-                    tokio::join!(c.send(placed.publish()), c.send(placed.unpublish()));
+                    at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()));
                 for status in [one?.err(), other?.err()].into_iter().flatten() {
                     ensure(
                         status.code() == Code::Aborted,
@@ -118,10 +118,10 @@ pub const CASES: &[Case] = &[
                         told(&status),
                     )?;
                 }
-                c.ok_in_the_end(placed.publish()).await?;
-                c.is_published(&placed).await?;
-                c.ok_in_the_end(placed.unpublish()).await?;
-                c.is_gone(&placed).await?;
+                c.ok_in_the_end(placed.publish())?;
+                c.is_published(&placed)?;
+                c.ok_in_the_end(placed.unpublish())?;
+                c.is_gone(&placed)?;
             }
         }
     ),

@@ -2,7 +2,7 @@
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, call, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::requests::Request;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -26,11 +26,11 @@ pub const CASES: &[Case] = &[
                 v1::GetPluginCapabilitiesRequest::METHOD,
                 v1::ProbeRequest::METHOD,
             ] {
-                newer(&c, method, Vec::new()).await?;
+                newer(c, method, Vec::new())?;
             }
             if c.has(NODE_SERVICE) {
-                newer(&c, v1::NodeGetInfoRequest::METHOD, Vec::new()).await?;
-                newer(&c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new()).await?;
+                newer(c, v1::NodeGetInfoRequest::METHOD, Vec::new())?;
+                newer(c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new())?;
             }
         }
     ),
@@ -42,13 +42,13 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME],
         |c| {
             let request = c.create_request()?;
-            let volume = c.volume_of(request.clone()).await?;
-            let reply = newer(&c, v1::CreateVolumeRequest::METHOD, request.encode_to_vec()).await?;
+            let volume = c.volume_of(request.clone())?;
+            let reply = newer(c, v1::CreateVolumeRequest::METHOD, request.encode_to_vec())?;
             let again = v1::CreateVolumeResponse::decode(reply).unwrap_or_default();
             let id = again.volume.unwrap_or_default().volume_id;
             same_id("volume", &volume.id(), &id)?;
             let request = c.delete_request(volume.id());
-            newer(&c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec()).await?;
+            newer(c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec())?;
         }
     ),
     case!(
@@ -60,7 +60,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for method in [&NO_METHOD, &NO_SERVICE] {
                 let limit = c.settings().timeout;
-                let answer = c.exchange(method, Bytes::new(), limit).await?;
+                let answer = c.exchange(method, Bytes::new(), limit)?;
                 let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
                 let told = answer
                     .as_ref()
@@ -69,7 +69,7 @@ pub const CASES: &[Case] = &[
                 ensure(code == Code::Unimplemented, "UNIMPLEMENTED", told)?;
             }
             // And the connection is as good as before.
-            c.ok(v1::ProbeRequest {}).await?;
+            c.ok(v1::ProbeRequest {})?;
         }
     ),
     case!(
@@ -83,14 +83,14 @@ pub const CASES: &[Case] = &[
             let limit = c.settings().timeout;
             // A field that says it is longer than what follows.
             let broken = Bytes::from_static(b"\x0a\xff\xff\xff\x07x");
-            let answer = c.exchange(method, broken, limit).await?;
+            let answer = c.exchange(method, broken, limit)?;
             let told = "it answered OK";
             c.should(
                 answer.is_err(),
                 "bytes that are no message are refused",
                 told,
             );
-            c.ok(v1::ProbeRequest {}).await?;
+            c.ok(v1::ProbeRequest {})?;
         }
     ),
     case!(
@@ -106,7 +106,7 @@ pub const CASES: &[Case] = &[
             ];
             let session = c.run.node.session.clone().with_metadata(&entries);
             let session = session.map_err(|error| Stop::Skipped(error.to_string()))?;
-            let answer = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await;
+            let answer = c.unrecorded(&session, v1::ProbeRequest::METHOD, Bytes::new())?;
             let told = answer.as_ref().err().map(told).unwrap_or_default();
             ensure(answer.is_ok(), "Probe answers OK", told)?;
         }
@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [],
         |c| {
-            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 200]).await? {
+            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 200])? {
                 let told = answer.as_ref().err().map(told).unwrap_or_default();
                 ensure(answer.is_ok(), "GetPluginInfo answers OK", told)?;
             }
@@ -151,20 +151,18 @@ static NO_SERVICE: Method = Method {
 };
 
 /// Sends a request with fields that nobody knows, which must be answered with OK.
-fn newer<'a>(c: &'a Context, method: &'static Method, mut request: Vec<u8>) -> Boxed<'a, Bytes> {
-    Box::pin(async move {
-        wire::put_varint(&mut request, NO_FIELD, 7);
-        wire::put_bytes(&mut request, NO_FIELD + 1, b"newer");
-        let limit = c.settings().timeout;
-        match c.exchange(method, request.into(), limit).await? {
-            Ok(messages) => Ok(messages.into_iter().next().unwrap_or_default()),
-            Err(status) => {
-                let expected = format!(
-                    "{} answers OK, whatever unknown fields the request has",
-                    method.name
-                );
-                Err(Stop::failed(expected, told(&status)))
-            }
+fn newer(c: &Context, method: &'static Method, mut request: Vec<u8>) -> Result<Bytes, Stop> {
+    wire::put_varint(&mut request, NO_FIELD, 7);
+    wire::put_bytes(&mut request, NO_FIELD + 1, b"newer");
+    let limit = c.settings().timeout;
+    match c.exchange(method, request.into(), limit)? {
+        Ok(messages) => Ok(messages.into_iter().next().unwrap_or_default()),
+        Err(status) => {
+            let expected = format!(
+                "{} answers OK, whatever unknown fields the request has",
+                method.name
+            );
+            Err(Stop::failed(expected, told(&status)))
         }
-    })
+    }
 }

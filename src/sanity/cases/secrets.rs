@@ -15,28 +15,28 @@ pub const CASES: &[Case] = &[
         "Secrets Requirements",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let (secrets, value) = made_up(&c);
+            let (secrets, value) = made_up(c);
             // Refused for what is missing.
             let mut request = c.create_request()?;
             request.secrets.clone_from(&secrets);
             request.name.clear();
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
             let mut request = c.create_request()?;
             request.secrets.clone_from(&secrets);
             request.capacity_range = Some(super::create_volume::range(2, 1));
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
             let request = v1::DeleteVolumeRequest {
                 volume_id: String::new(),
                 secrets: secrets.clone(),
             };
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
             let request = v1::ValidateVolumeCapabilitiesRequest {
                 volume_id: c.name(),
                 volume_capabilities: vec![c.capability()?],
                 secrets,
                 ..Default::default()
             };
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
         }
     ),
     case!(
@@ -46,7 +46,7 @@ pub const CASES: &[Case] = &[
         "Secrets Requirements",
         [NODE_SERVICE],
         |c| {
-            let (secrets, value) = made_up(&c);
+            let (secrets, value) = made_up(c);
             let request = v1::NodePublishVolumeRequest {
                 volume_id: c.name(),
                 target_path: c.target()?,
@@ -54,7 +54,7 @@ pub const CASES: &[Case] = &[
                 secrets: secrets.clone(),
                 ..Default::default()
             };
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
             let request = v1::NodeStageVolumeRequest {
                 volume_id: c.name(),
                 staging_target_path: c.staging()?,
@@ -62,7 +62,7 @@ pub const CASES: &[Case] = &[
                 secrets,
                 ..Default::default()
             };
-            hides(&value, c.send(request).await?.err().as_ref())?;
+            hides(&value, c.send(request)?.err().as_ref())?;
         }
     ),
     case!(
@@ -72,11 +72,11 @@ pub const CASES: &[Case] = &[
         "Secrets Requirements",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let (mut secrets, value) = made_up(&c);
+            let (mut secrets, value) = made_up(c);
             let mut request = c.create_request()?;
             secrets.append(&mut request.secrets);
             request.secrets = secrets;
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(reply) => {
                     let text = format!("{reply:?}");
                     ensure(
@@ -114,7 +114,7 @@ pub const CASES: &[Case] = &[
             }
             let mut request = c.create_request()?;
             request.secrets.clear();
-            match c.send(request).await? {
+            match c.send(request)? {
                 Ok(_) => {
                     return Err(Stop::Skipped(
                         "the driver needs no secrets to create a volume".to_owned(),

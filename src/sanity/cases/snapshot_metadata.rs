@@ -9,16 +9,14 @@ use crate::sanity::case::needs::{
     SNAPSHOT_METADATA_SERVICE,
 };
 use crate::sanity::case::{Case, Stop, Verdict, case, ensure};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Volume;
 use crate::sanity::requests::Request;
 use crate::sanity::settings::Access;
 use crate::sanity::sources::Mark;
 use csi_proto::v1;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
 use tonic::Code;
 
 /// A request for a stream, of either RPC.
@@ -55,9 +53,9 @@ struct Ranges {
     ranges: Vec<v1::BlockMetadata>,
 }
 
-async fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
+fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
     let expected = format!("{} answers OK", Q::METHOD.name);
-    let messages = c.stream(request).await?;
+    let messages = c.stream(request)?;
     let messages = messages.map_err(|status| Stop::failed(expected, told(&status)))?;
     let mut all = Ranges {
         capacity: 0,
@@ -71,13 +69,13 @@ async fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
     Ok(all)
 }
 
-async fn refused<Q: Wanted>(c: &Context, request: Q, code: Code) -> Verdict {
+fn refused<Q: Wanted>(c: &Context, request: Q, code: Code) -> Verdict {
     let expected = format!(
         "{} answers {}",
         Q::METHOD.name,
         crate::error::code_name(code)
     );
-    match c.stream(request).await? {
+    match c.stream(request)? {
         Err(status) if status.code() == code => Ok(()),
         Err(status) => Err(Stop::failed(expected, told(&status))),
         Ok(_) => Err(Stop::failed(expected, "it answered OK")),
@@ -102,16 +100,14 @@ fn delta(c: &Context, base: &v1::Snapshot, target: &v1::Snapshot) -> v1::GetMeta
 }
 
 /// A new block volume: the service is about those.
-fn block_volume<'a>(c: &'a Context) -> Boxed<'a, Volume> {
-    Box::pin(async move {
-        let mut request = c.create_request()?;
-        request.volume_capabilities = vec![c.capability_of(Access::Block)?];
-        c.volume_of(request).await
-    })
+fn block_volume(c: &Context) -> Result<Volume, Stop> {
+    let mut request = c.create_request()?;
+    request.volume_capabilities = vec![c.capability_of(Access::Block)?];
+    c.volume_of(request)
 }
 
-fn snapshot_of<'a>(c: &'a Context, volume: &'a Volume) -> Boxed<'a, v1::Snapshot> {
-    Box::pin(async move { c.ready_snapshot(c.snapshot_request(volume)).await })
+fn snapshot_of(c: &Context, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+    c.ready_snapshot(c.snapshot_request(volume))
 }
 
 /// Where data is written: far enough from each other to lie in different ranges of most drivers.
@@ -132,23 +128,21 @@ fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
 }
 
 /// A block volume, written to before each of two snapshots where its paths can be seen.
-fn two_snapshots<'a>(c: &'a Context) -> Boxed<'a, (v1::Snapshot, v1::Snapshot)> {
-    Box::pin(async move {
-        let volume = block_volume(c).await?;
-        if c.can_publish_here() {
-            c.write_marks(&volume, &[FIRST]).await?;
-        }
-        let base = snapshot_of(c, &volume).await?;
-        if c.can_publish_here() {
-            c.write_marks(&volume, &[SECOND]).await?;
-        }
-        Ok((base, snapshot_of(c, &volume).await?))
-    })
+fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
+    let volume = block_volume(c)?;
+    if c.can_publish_here() {
+        c.write_marks(&volume, &[FIRST])?;
+    }
+    let base = snapshot_of(c, &volume)?;
+    if c.can_publish_here() {
+        c.write_marks(&volume, &[SECOND])?;
+    }
+    Ok((base, snapshot_of(c, &volume)?))
 }
 
 /// Demands that a stream which begins at an offset has what the whole stream has after it.
-async fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
-    let whole = ranges(c, request.clone()).await?;
+fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+    let whole = ranges(c, request.clone())?;
     let mut offsets = BTreeSet::from([0, 1]);
     // The byte after each range is where a stream that broke is continued.
     offsets.extend(
@@ -161,7 +155,7 @@ async fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
         if whole.capacity > 0 && offset > whole.capacity {
             continue;
         }
-        let rest = ranges(c, request.clone().starting_at(offset)).await?.ranges;
+        let rest = ranges(c, request.clone().starting_at(offset))?.ranges;
         let wanted = whole.ranges.iter();
         let wanted = wanted.filter(|one| one.byte_offset + one.size_bytes > offset);
         let wanted: Vec<_> = wanted.copied().collect();
@@ -179,11 +173,11 @@ async fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
 }
 
 /// Demands that a stream of small messages has what one of large messages has.
-async fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
-    let whole = ranges(c, request.clone()).await?;
+fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+    let whole = ranges(c, request.clone())?;
     for most in [1, 2, 1000] {
         // That no message has more is a rule of the message.
-        let small = ranges(c, request.clone().at_most(most)).await?;
+        let small = ranges(c, request.clone().at_most(most))?;
         let expected = format!(
             "with max_results {most} the ranges {}",
             shown(&whole.ranges)
@@ -194,32 +188,34 @@ async fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
 }
 
 /// Demands of offsets that cannot be that they are refused.
-async fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
-    refused(c, request.clone().starting_at(-1), Code::OutOfRange).await?;
-    let capacity = ranges(c, request.clone()).await?.capacity.max(size);
+fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
+    refused(c, request.clone().starting_at(-1), Code::OutOfRange)?;
+    let capacity = ranges(c, request.clone())?.capacity.max(size);
     if capacity > 0 {
         let beyond = capacity.saturating_add(1 << 20);
-        refused(c, request.starting_at(beyond), Code::OutOfRange).await?;
+        refused(c, request.starting_at(beyond), Code::OutOfRange)?;
     }
     Ok(())
 }
 
 /// Demands that calls at the same time each give the same ranges.
-async fn at_once<Q: Wanted + 'static>(c: &Arc<Context>, request: Q, wanted: &Ranges) -> Verdict {
-    let mut calls = JoinSet::new();
-    for _ in 0..4 {
-        let (c, request) = (Arc::clone(c), request.clone());
-        calls.spawn(async move { ranges(&c, request).await });
-    }
-    for again in calls.join_all().await {
-        let again = again?;
-        ensure(
-            *wanted == again,
-            &shown(&wanted.ranges),
-            shown(&again.ranges),
-        )?;
-    }
-    Ok(())
+fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
+    std::thread::scope(|scope| {
+        let ask = || ranges(c, request.clone());
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        for call in calls {
+            let Ok(again) = call.join() else {
+                return Err(Stop::failed("the call ends", "it panicked"));
+            };
+            let again = again?;
+            ensure(
+                *wanted == again,
+                &shown(&wanted.ranges),
+                shown(&again.ranges),
+            )?;
+        }
+        Ok(())
+    })
 }
 
 fn shown(ranges: &[v1::BlockMetadata]) -> String {
@@ -242,8 +238,8 @@ pub const CASES: &[Case] = &[
         "GetMetadataAllocated Errors",
         [SNAPSHOT_METADATA_SERVICE],
         |c| {
-            let request = allocated(&c, &v1::Snapshot::default());
-            refused(&c, request, Code::InvalidArgument).await?;
+            let request = allocated(c, &v1::Snapshot::default());
+            refused(c, request, Code::InvalidArgument)?;
         }
     ),
     case!(
@@ -257,8 +253,8 @@ pub const CASES: &[Case] = &[
             CREATE_DELETE_VOLUME
         ],
         |c| {
-            let gone = c.deleted_snapshot().await?;
-            refused(&c, allocated(&c, &gone), Code::NotFound).await?;
+            let gone = c.deleted_snapshot()?;
+            refused(c, allocated(c, &gone), Code::NotFound)?;
         }
     ),
     case!(
@@ -273,9 +269,9 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (_, snapshot) = two_snapshots(&c).await?;
-            let request = allocated(&c, &snapshot);
-            let first = ranges(&c, request.clone()).await?;
+            let (_, snapshot) = two_snapshots(c)?;
+            let request = allocated(c, &snapshot);
+            let first = ranges(c, request.clone())?;
             let end = first
                 .ranges
                 .last()
@@ -286,7 +282,7 @@ pub const CASES: &[Case] = &[
                 "ranges that end within the volume",
                 told,
             )?;
-            at_once(&c, request, &first).await?;
+            all_at_once(c, request, &first)?;
         }
     ),
     case!(
@@ -301,8 +297,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (_, snapshot) = two_snapshots(&c).await?;
-            begins_at(&c, allocated(&c, &snapshot)).await?;
+            let (_, snapshot) = two_snapshots(c)?;
+            begins_at(c, allocated(c, &snapshot))?;
         }
     ),
     case!(
@@ -317,8 +313,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (_, snapshot) = two_snapshots(&c).await?;
-            in_small_messages(&c, allocated(&c, &snapshot)).await?;
+            let (_, snapshot) = two_snapshots(c)?;
+            in_small_messages(c, allocated(c, &snapshot))?;
         }
     ),
     case!(
@@ -333,8 +329,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let snapshot = snapshot_of(&c, &block_volume(&c).await?).await?;
-            refuses_offsets(&c, allocated(&c, &snapshot), snapshot.size_bytes).await?;
+            let snapshot = snapshot_of(c, &block_volume(c)?)?;
+            refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)?;
         }
     ),
     case!(
@@ -349,12 +345,11 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (_, snapshot) = two_snapshots(&c).await?;
-            let request = allocated(&c, &snapshot);
-            let before = ranges(&c, request.clone()).await?;
-            c.cancelled(request.clone(), Duration::from_millis(1))
-                .await?;
-            let after = ranges(&c, request).await?;
+            let (_, snapshot) = two_snapshots(c)?;
+            let request = allocated(c, &snapshot);
+            let before = ranges(c, request.clone())?;
+            c.cancelled(request.clone(), Duration::from_millis(1))?;
+            let after = ranges(c, request)?;
             ensure(
                 before == after,
                 &shown(&before.ranges),
@@ -376,9 +371,9 @@ pub const CASES: &[Case] = &[
             PATHS
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            let before = ranges(&c, allocated(&c, &base)).await?.ranges;
-            let after = ranges(&c, allocated(&c, &target)).await?.ranges;
+            let (base, target) = two_snapshots(c)?;
+            let before = ranges(c, allocated(c, &base))?.ranges;
+            let after = ranges(c, allocated(c, &target))?.ranges;
             let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
             let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
             let told = format!("{}, then {}", shown(&before), shown(&after));
@@ -393,7 +388,7 @@ pub const CASES: &[Case] = &[
         [SNAPSHOT_METADATA_SERVICE],
         |c| {
             let none = v1::Snapshot::default();
-            refused(&c, delta(&c, &none, &none), Code::InvalidArgument).await?;
+            refused(c, delta(c, &none, &none), Code::InvalidArgument)?;
         }
     ),
     case!(
@@ -409,9 +404,9 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let none = v1::Snapshot::default();
-            let snapshot = snapshot_of(&c, &block_volume(&c).await?).await?;
-            refused(&c, delta(&c, &snapshot, &none), Code::InvalidArgument).await?;
-            refused(&c, delta(&c, &none, &snapshot), Code::InvalidArgument).await?;
+            let snapshot = snapshot_of(c, &block_volume(c)?)?;
+            refused(c, delta(c, &snapshot, &none), Code::InvalidArgument)?;
+            refused(c, delta(c, &none, &snapshot), Code::InvalidArgument)?;
         }
     ),
     case!(
@@ -426,13 +421,12 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let volume = block_volume(&c).await?;
-            let snapshot = snapshot_of(&c, &volume).await?;
-            let gone = snapshot_of(&c, &volume).await?;
-            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))
-                .await?;
-            refused(&c, delta(&c, &gone, &snapshot), Code::NotFound).await?;
-            refused(&c, delta(&c, &snapshot, &gone), Code::NotFound).await?;
+            let volume = block_volume(c)?;
+            let snapshot = snapshot_of(c, &volume)?;
+            let gone = snapshot_of(c, &volume)?;
+            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+            refused(c, delta(c, &gone, &snapshot), Code::NotFound)?;
+            refused(c, delta(c, &snapshot, &gone), Code::NotFound)?;
         }
     ),
     case!(
@@ -450,7 +444,7 @@ pub const CASES: &[Case] = &[
                 };
                 let expected =
                     format!("GetMetadataAllocated of {id:?} answers NOT_FOUND or INVALID_ARGUMENT");
-                match c.stream(request).await? {
+                match c.stream(request)? {
                     Err(status) => {
                         let code = status.code();
                         let kept = matches!(code, Code::NotFound | Code::InvalidArgument);
@@ -473,12 +467,11 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            let request = delta(&c, &base, &target);
-            let first = ranges(&c, request.clone()).await?;
-            c.cancelled(request.clone(), Duration::from_millis(1))
-                .await?;
-            at_once(&c, request, &first).await?;
+            let (base, target) = two_snapshots(c)?;
+            let request = delta(c, &base, &target);
+            let first = ranges(c, request.clone())?;
+            c.cancelled(request.clone(), Duration::from_millis(1))?;
+            all_at_once(c, request, &first)?;
         }
     ),
     case!(
@@ -493,8 +486,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            begins_at(&c, delta(&c, &base, &target)).await?;
+            let (base, target) = two_snapshots(c)?;
+            begins_at(c, delta(c, &base, &target))?;
         }
     ),
     case!(
@@ -509,8 +502,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            in_small_messages(&c, delta(&c, &base, &target)).await?;
+            let (base, target) = two_snapshots(c)?;
+            in_small_messages(c, delta(c, &base, &target))?;
         }
     ),
     case!(
@@ -525,8 +518,8 @@ pub const CASES: &[Case] = &[
             BLOCK
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            refuses_offsets(&c, delta(&c, &base, &target), target.size_bytes).await?;
+            let (base, target) = two_snapshots(c)?;
+            refuses_offsets(c, delta(c, &base, &target), target.size_bytes)?;
         }
     ),
     case!(
@@ -543,8 +536,8 @@ pub const CASES: &[Case] = &[
             PATHS
         ],
         |c| {
-            let (base, target) = two_snapshots(&c).await?;
-            let changed = ranges(&c, delta(&c, &base, &target)).await?.ranges;
+            let (base, target) = two_snapshots(c)?;
+            let changed = ranges(c, delta(c, &base, &target))?.ranges;
             let expected = format!("a range around {}", SECOND.offset);
             ensure(covers(&changed, SECOND), &expected, shown(&changed))?;
             let expected = format!("no range around {}, which did not change", FIRST.offset);

@@ -3,8 +3,8 @@
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
-use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::sanity::context::{Context, told};
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -18,19 +18,17 @@ pub fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
 }
 
 /// Demands that a list has one snapshot of a volume, where the driver lists.
-pub fn has_one<'a>(c: &'a Context, volume: &'a str) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        if !c.has(LIST_SNAPSHOTS) {
-            return Ok(());
-        }
-        let count = c.listed_of(volume).await?.len();
-        let found = format!("{count} of them");
-        ensure(
-            count == 1,
-            "ListSnapshots finds one snapshot of the volume",
-            found,
-        )
-    })
+pub fn has_one(c: &Context, volume: &str) -> Verdict {
+    if !c.has(LIST_SNAPSHOTS) {
+        return Ok(());
+    }
+    let count = c.listed_of(volume)?.len();
+    let found = format!("{count} of them");
+    ensure(
+        count == 1,
+        "ListSnapshots finds one snapshot of the volume",
+        found,
+    )
 }
 
 pub const CASES: &[Case] = &[
@@ -41,10 +39,10 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.snapshot_request(&volume);
             request.name.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -54,10 +52,10 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.snapshot_request(&volume);
             request.source_volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -67,13 +65,13 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.deleted_volume().await?;
+            let volume = c.deleted_volume()?;
             let codes = [
                 Code::NotFound,
                 Code::InvalidArgument,
                 Code::FailedPrecondition,
             ];
-            let status = c.refused(c.snapshot_request(&volume), &codes).await?;
+            let status = c.refused(c.snapshot_request(&volume), &codes)?;
             let is_best = status.code() == Code::NotFound;
             c.should(is_best, "CreateSnapshot answers NOT_FOUND", told(&status));
         }
@@ -85,9 +83,9 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             // The rules of the message say the rest.
-            let snapshot = c.snapshot(&volume).await?;
+            let snapshot = c.snapshot(&volume)?;
             ensure(
                 snapshot.source_volume_id == volume.id(),
                 &format!("source_volume_id {}", volume.id()),
@@ -107,14 +105,14 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let first = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+            let first = c.ok(request.clone())?.snapshot.unwrap_or_default();
             for _ in 0..2 {
-                let again = c.ok(request.clone()).await?.snapshot.unwrap_or_default();
+                let again = c.ok(request.clone())?.snapshot.unwrap_or_default();
                 same_snapshot(&first, &again)?;
             }
-            has_one(&c, &volume.id()).await?;
+            has_one(c, &volume.id())?;
         }
     ),
     case!(
@@ -124,11 +122,11 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let (one, other) = c.two_volumes().await?;
+            let (one, other) = c.two_volumes()?;
             let mut request = c.snapshot_request(&one);
-            c.ok(request.clone()).await?;
+            c.ok(request.clone())?;
             request.source_volume_id = other.id();
-            c.refused(request, &[Code::AlreadyExists]).await?;
+            c.refused(request, &[Code::AlreadyExists])?;
         }
     ),
     case!(
@@ -138,15 +136,15 @@ pub const CASES: &[Case] = &[
         "The ready_to_use Parameter",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let ready = c.ready_snapshot(request.clone()).await?;
-            let again = c.ok(request).await?.snapshot.unwrap_or_default();
+            let ready = c.ready_snapshot(request.clone())?;
+            let again = c.ok(request)?.snapshot.unwrap_or_default();
             same_snapshot(&ready, &again)?;
             if c.has(LIST_SNAPSHOTS) {
                 let mut request = c.list_snapshots();
                 request.snapshot_id.clone_from(&ready.snapshot_id);
-                for listed in c.listed(request).await? {
+                for listed in c.listed(request)? {
                     same_snapshot(&ready, &listed)?;
                 }
             }
@@ -159,7 +157,7 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let stem = c.name();
             let long = |last: &str| format!("{stem}{}{last}", "n".repeat(127 - stem.len()));
             let names = [
@@ -173,7 +171,7 @@ pub const CASES: &[Case] = &[
             for name in names {
                 let mut request = c.snapshot_request(&volume);
                 request.name = name.clone();
-                let id = id_of(&c.ok(request).await?);
+                let id = id_of(&c.ok(request)?);
                 let found = format!("{id}, the one of a name before it");
                 ensure(
                     ids.insert(id),
@@ -190,12 +188,12 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot Errors",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let mut answers = c.together(vec![request.clone(); 6]).await?;
-            answers.push(Ok(c.ok_in_the_end(request).await?));
+            let mut answers = c.together(vec![request.clone(); 6])?;
+            answers.push(Ok(c.ok_in_the_end(request)?));
             one_id(&answers, id_of)?;
-            has_one(&c, &volume.id()).await?;
+            has_one(c, &volume.id())?;
         }
     ),
     case!(
@@ -205,16 +203,16 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let requests: Vec<_> = (0..4).map(|_| c.snapshot_request(&volume)).collect();
-            let answers = c.together(requests.clone()).await?;
+            let answers = c.together(requests.clone())?;
             let mut ids = BTreeSet::new();
             for (request, answer) in requests.into_iter().zip(answers) {
                 let id = match answer {
                     Ok(reply) => id_of(&reply),
                     // A driver may take one snapshot of a volume at a time.
                     Err(status) if status.code() == Code::Aborted => {
-                        id_of(&c.ok_in_the_end(request).await?)
+                        id_of(&c.ok_in_the_end(request)?)
                     }
                     Err(status) => return Err(Stop::failed("OK or ABORTED", told(&status))),
                 };
@@ -235,11 +233,11 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
             for after in SOON {
-                let volume = c.volume().await?;
+                let volume = c.volume()?;
                 let request = c.snapshot_request(&volume);
-                c.cancelled(request.clone(), after).await?;
-                c.ok_in_the_end(request).await?;
-                has_one(&c, &volume.id()).await?;
+                c.cancelled(request.clone(), after)?;
+                c.ok_in_the_end(request)?;
+                has_one(c, &volume.id())?;
             }
         }
     ),
@@ -250,15 +248,15 @@ pub const CASES: &[Case] = &[
         "Timeouts",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
             let short = Duration::from_millis(1);
-            let first = c.send_within(short, request.clone()).await?;
-            let again = c.ok_in_the_end(request).await?;
+            let first = c.send_within(short, request.clone())?;
+            let again = c.ok_in_the_end(request)?;
             if let Ok(first) = first {
                 same_id("snapshot", &id_of(&first), &id_of(&again))?;
             }
-            has_one(&c, &volume.id()).await?;
+            has_one(c, &volume.id())?;
         }
     ),
     case!(
@@ -268,11 +266,11 @@ pub const CASES: &[Case] = &[
         "CreateSnapshot",
         [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, RESTART],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
-            let before = c.ready_snapshot(request.clone()).await?;
-            c.restart().await?;
-            let now = c.ok_in_the_end(request).await?.snapshot.unwrap_or_default();
+            let before = c.ready_snapshot(request.clone())?;
+            c.restart()?;
+            let now = c.ok_in_the_end(request)?.snapshot.unwrap_or_default();
             same_snapshot(&before, &now)?;
         }
     ),

@@ -20,7 +20,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -31,11 +31,11 @@ pub const CASES: &[Case] = &[
         [CONTROLLER_SERVICE, ANY_VOLUME],
         |c| {
             let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: c.any_volume().await?.volume_id,
+                volume_id: c.any_volume()?.volume_id,
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::InvalidArgument]).await?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -51,7 +51,7 @@ pub const CASES: &[Case] = &[
                 secrets: c.secrets(),
                 ..Default::default()
             };
-            c.refused(request, &[Code::NotFound]).await?;
+            c.refused(request, &[Code::NotFound])?;
         }
     ),
     case!(
@@ -61,8 +61,8 @@ pub const CASES: &[Case] = &[
         "ValidateVolumeCapabilities",
         [CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
-            let volume = c.volume().await?;
-            let reply = c.ok(c.validate_request(&volume)).await?;
+            let volume = c.volume()?;
+            let reply = c.ok(c.validate_request(&volume))?;
             ensure(reply.confirmed.is_some(), "confirmed is set", reply.message)?;
         }
     ),
@@ -73,12 +73,12 @@ pub const CASES: &[Case] = &[
         "ValidateVolumeCapabilities",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
+            let volume = c.volume()?;
             let mut request = c.validate_request(&volume);
             for capability in &mut request.volume_capabilities {
                 capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
             }
-            if let Ok(reply) = c.send(request).await? {
+            if let Ok(reply) = c.send(request)? {
                 let told = format!("{:?}", reply.confirmed);
                 ensure(reply.confirmed.is_none(), "confirmed is not set", told)?;
                 c.should(
@@ -96,8 +96,8 @@ pub const CASES: &[Case] = &[
         "ValidateVolumeCapabilities",
         [CREATE_DELETE_VOLUME],
         |c| {
-            let volume = c.volume().await?;
-            for answer in c.together(vec![c.validate_request(&volume); 6]).await? {
+            let volume = c.volume()?;
+            for answer in c.together(vec![c.validate_request(&volume); 6])? {
                 let told = match &answer {
                     Ok(reply) => reply.message.clone(),
                     Err(status) => crate::sanity::context::told(status),

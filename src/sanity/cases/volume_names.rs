@@ -1,8 +1,8 @@
 //! CreateVolume and the names of volumes: any text is one, and no two are the same.
 
 use crate::sanity::case::needs::CREATE_DELETE_VOLUME;
-use crate::sanity::case::{Case, case, ensure};
-use crate::sanity::context::{Boxed, Context, told};
+use crate::sanity::case::{Case, Verdict, case, ensure};
+use crate::sanity::context::{Context, told};
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
                 format!("{name}_a"),
                 format!("{name}.a"),
             ];
-            distinct(&c, &names).await?;
+            distinct(c, &names)?;
         }
     ),
     case!(
@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
                 let fill = "x".repeat(127 - name.len());
                 format!("{name}{fill}{end}")
             };
-            distinct(&c, &[filled('1'), filled('2')]).await?;
+            distinct(c, &[filled('1'), filled('2')])?;
         }
     ),
     case!(
@@ -57,7 +57,7 @@ pub const CASES: &[Case] = &[
                 " with blanks ",
             ];
             let names = ends.map(|end| format!("{name}{end}"));
-            distinct(&c, &names).await?;
+            distinct(c, &names)?;
         }
     ),
     case!(
@@ -72,7 +72,7 @@ pub const CASES: &[Case] = &[
                 "/..", "/../../x", "/", "\\", "$(x)", "'\"`", "%2f", "\n", "*",
             ];
             let names = ends.map(|end| format!("{name}{end}"));
-            distinct(&c, &names).await?;
+            distinct(c, &names)?;
         }
     ),
     case!(
@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             request.name.push('\u{7}');
-            let answer = c.send(request).await?;
+            let answer = c.send(request)?;
             let told = answer
                 .as_ref()
                 .err()
@@ -100,21 +100,19 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Creates volumes of these names, and demands that each has an id of its own.
-fn distinct<'a>(c: &'a Context, names: &'a [String]) -> Boxed<'a, ()> {
-    Box::pin(async move {
-        let mut ids: Vec<String> = Vec::new();
-        for name in names {
-            let mut request = c.create_request()?;
-            request.name.clone_from(name);
-            let id = c.volume_of(request).await?.id();
-            let told = format!("{name:?} has the id {id} of another name");
-            ensure(
-                !ids.contains(&id),
-                "every name has a volume of its own",
-                told,
-            )?;
-            ids.push(id);
-        }
-        Ok(())
-    })
+fn distinct(c: &Context, names: &[String]) -> Verdict {
+    let mut ids: Vec<String> = Vec::new();
+    for name in names {
+        let mut request = c.create_request()?;
+        request.name.clone_from(name);
+        let id = c.volume_of(request)?.id();
+        let told = format!("{name:?} has the id {id} of another name");
+        ensure(
+            !ids.contains(&id),
+            "every name has a volume of its own",
+            told,
+        )?;
+        ids.push(id);
+    }
+    Ok(())
 }
