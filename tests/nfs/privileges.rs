@@ -149,15 +149,12 @@ fn a_helper_has_what_mounting_takes() {
             // It has knocked, and mounts now.
             drop(silent.accept().unwrap());
             drop(silent.accept().unwrap());
-            let parent = scene.driver.process().pid().as_raw_pid().to_string();
-            let mut helpers = fs::read_dir("/proc")
-                .unwrap()
-                .flatten()
-                .filter_map(|entry| {
-                    let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-                    (status(pid, "PPid")? == parent).then_some(pid)
-                });
-            let helper = helpers.next().unwrap();
+            // The driver starts one process, which starts the helpers.
+            let nursery = child_of(scene.driver.process().pid().as_raw_pid());
+            for (name, set_of_nursery) in [("CapEff", 0), ("CapPrm", expected)] {
+                assert_eq!(set(nursery, name), set_of_nursery, "{name}");
+            }
+            let helper = child_of(nursery);
             for name in ["CapEff", "CapPrm"] {
                 assert_eq!(set(helper, name), expected, "{name}");
             }
@@ -166,4 +163,17 @@ fn a_helper_has_what_mounting_takes() {
             }
         });
     }
+}
+
+/// The only child of a process.
+fn child_of(parent: i32) -> i32 {
+    let parent = parent.to_string();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut children = processes.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        (status(pid, "PPid")? == parent).then_some(pid)
+    });
+    let child = children.next().unwrap();
+    assert_eq!(children.next(), None);
+    child
 }
