@@ -4,6 +4,7 @@
 use crate::mount::helper;
 use crate::mount::task::Task;
 use rustix::io::Errno;
+use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 use std::io;
 
@@ -67,13 +68,17 @@ pub(crate) fn become_private() -> io::Result<()> {
     Ok(())
 }
 
-/// Enters a mount namespace that shares nothing with the one before.
+/// Enters a mount namespace out of which no mount gets. What is unmounted outside goes here, too: a process that hangs in
+/// one keeps nobody else's volume.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub(crate) fn detach_mounts() -> Result<(), Errno> {
     unshare(UnshareFlags::NEWNS)?;
-    crate::mount::make_private()
+    rustix::mount::mount_change(
+        "/",
+        MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
+    )
 }
 
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
