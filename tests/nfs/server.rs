@@ -56,7 +56,9 @@ impl Server {
         }
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let mut command = Command::new("unshare");
-        command.args(["--net", "--mount", "sh", "-c", SHELL]);
+        // Other tests unmount: no copy of what they had mounted may stay here.
+        let propagation = ["--net", "--mount", "--propagation", "slave"];
+        command.args(propagation).args(["sh", "-c", SHELL]);
         let shell = Process::start(&mut command);
         shell.wait_for_output("ready");
         let mut server = Self {

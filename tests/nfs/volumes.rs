@@ -257,9 +257,16 @@ fn a_server_by_its_ipv6_address() {
             fs::write(mount.join("written.txt"), "").unwrap();
             is_mounted_as(&scene, "target", version);
             let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-            let source = format!("[::1]:{}/", scene.share.path());
-            let mut of_share = mounts.lines().filter(|line| line.starts_with(&source));
-            assert!(of_share.next().is_some(), "{source}: {mounts}");
+            // Version 4 tells that both addresses are of one server, and may go on with a connection that is there.
+            let hosts: &[&str] = match version {
+                Version::V3 => &["[::1]"],
+                _ => &["[::1]", "127.0.0.1"],
+            };
+            let sources = hosts
+                .iter()
+                .map(|host| format!("{host}:{}/", scene.share.path()));
+            let mut of_share = sources.filter(|source| mounts.contains(source));
+            assert!(of_share.next().is_some(), "{mounts}");
             scene.try_unpublish(&volume, "target").succeeds();
             scene.has_no_mounts();
             scene.try_delete(&volume).succeeds();
