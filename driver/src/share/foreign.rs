@@ -261,6 +261,8 @@ fn delete(
         // Without the claim this removes the record and nothing else.
         deletion::delete(share, key, record.nonce)?;
         claimed?;
+        // Another call may have finished this deletion before the claim was made, and has released none.
+        claims::release(share, path, owner(&record))?;
         if !is_still(share, path, record.inode)? {
             return Ok(());
         }
