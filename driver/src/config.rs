@@ -193,13 +193,15 @@ impl Config {
 
     /// The local share that `export` is or lies in, and where in it.
     pub fn local_share(&self, export: &Export) -> Option<(&LocalShare, PathBuf)> {
-        self.local_shares.iter().find_map(|share| {
+        let all = self.local_shares.iter().filter_map(|share| {
             if share.export.server() != export.server() {
                 return None;
             }
             let below = Path::new(export.path()).strip_prefix(share.export.path());
             below.ok().map(|below| (share, below.to_owned()))
-        })
+        });
+        // Of one share in another the inner one: it may be on another disk.
+        all.min_by_key(|(_, below)| below.components().count())
     }
 }
 
@@ -215,6 +217,26 @@ pub enum Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_local_shares_in_one_another_the_inner_one_is_meant() {
+        let outer: LocalShare = "nas:/srv=/a".parse().unwrap();
+        let inner: LocalShare = "nas:/srv/x=/b".parse().unwrap();
+        for local_shares in [
+            vec![outer.clone(), inner.clone()],
+            vec![inner.clone(), outer.clone()],
+        ] {
+            let mut config = crate::node::request::tests::config();
+            config.local_shares = local_shares;
+            let found = |path: &str| {
+                let export = Export::parse("nas", path).unwrap();
+                let (share, below) = config.local_share(&export).unwrap();
+                share.path.join(below)
+            };
+            assert_eq!(found("/srv/x/y"), Path::new("/b/y"));
+            assert_eq!(found("/srv/xy"), Path::new("/a/xy"));
+        }
+    }
 
     #[test]
     fn servers_are_allowed_by_name_and_by_domain() {

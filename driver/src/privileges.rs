@@ -43,7 +43,10 @@ const USES: [(CapabilitySet, &str); 8] = [
 /// All that a helper process ever uses.
 const MOUNTING: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_CHROOT)
-    .union(CapabilitySet::DAC_OVERRIDE);
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::CHOWN)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID);
 
 /// The capabilities that a driver needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,10 @@ impl Needs {
             helpers |= CapabilitySet::SYS_CHROOT;
             if local {
                 helpers |= CapabilitySet::DAC_OVERRIDE;
+            }
+            if local && config.migration.is_some() {
+                // The owner and mode that volumes of csi-driver-nfs ask for when they are mounted.
+                helpers |= CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::FSETID;
             }
         }
         if config.mode == Mode::All {
@@ -130,7 +137,7 @@ pub fn keep_only(needs: Needs) -> io::Result<Vec<&'static str>> {
 /// # Errors
 /// When the kernel refuses.
 pub fn keep_for_mounting() -> io::Result<()> {
-    let kept = capabilities(None)?.permitted & MOUNTING;
+    let kept = passed_on()?;
     replace(kept, kept, CapabilitySet::empty())
 }
 
@@ -139,12 +146,22 @@ pub fn keep_for_mounting() -> io::Result<()> {
 /// # Errors
 /// When the kernel refuses.
 pub fn pass_on_mounting() -> io::Result<()> {
-    let kept = capabilities(None)?.permitted & MOUNTING;
+    let kept = passed_on()?;
     replace(CapabilitySet::empty(), kept, kept)?;
     for one in kept {
         configure_capability_in_ambient_set(one, true)?;
     }
     Ok(())
+}
+
+/// What mounting may use of what the process that has started this one meant to pass on; of all, where it said nothing.
+fn passed_on() -> io::Result<CapabilitySet> {
+    let sets = capabilities(None)?;
+    let meant = match sets.inheritable {
+        nothing if nothing.is_empty() => sets.permitted,
+        some => some & sets.permitted,
+    };
+    Ok(meant & MOUNTING)
 }
 
 fn replace(

@@ -188,7 +188,7 @@ fn parse(text: &str, mark: char) -> Option<(Location, ShareUuid, NameKey, Nonce)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -199,6 +199,10 @@ mod tests {
             key: NameKey::of("v"),
             nonce: Nonce::random().unwrap(),
         }
+    }
+
+    pub(crate) fn some_id() -> VolumeId {
+        id(Location::Named("home".to_owned()))
     }
 
     #[test]

@@ -121,7 +121,8 @@ impl MountOptions {
     ) -> Result<Self, OptionError> {
         let mut out = Self::default();
         if policy.peer_mounts {
-            (out.flags.nosuid, out.flags.nodev) = (false, false);
+            out.flags.nosuid = !policy.allows_option("suid");
+            out.flags.nodev = !policy.allows_option("dev");
         }
         let mut version: Option<(String, Vec<Version>)> = None;
         let words = texts.into_iter().flat_map(|text| text.split(','));

@@ -113,6 +113,14 @@ impl Volumes {
         if let Some(staging) = &staging {
             self.renew_stale(staging, self.config.bounds.mount).await?;
         }
+        if request.purpose != Purpose::Stage
+            && let Some(stage) = self.stages.get(target).map_err(Self::record_error)?
+            && target::mounted(target)?.is_some()
+        {
+            let what = format!("volume {} is staged there", stage.volume_id);
+            return Err(taken(target, &what));
+        }
+        let mut is_replaced = false;
         let (made_folder, source) = match self.compare_and_record(request, &staging, target).await?
         {
             Found::Published(note) => {
@@ -130,6 +138,7 @@ impl Volumes {
                 // Nothing can be written back through it.
                 let bound = self.config.bounds.unmount;
                 self.take_away(target, true, bound).await?;
+                is_replaced = true;
                 (false, source)
             }
             Found::Nothing {
@@ -159,7 +168,10 @@ impl Volumes {
         if made_folder {
             let _ = target::remove_folder(target);
         }
-        let _ = self.records_for(request).remove(target);
+        // The orchestrator takes the volume for staged: the next publish tries again to mount it.
+        if !(is_replaced && request.purpose == Purpose::Stage) {
+            let _ = self.records_for(request).remove(target);
+        }
         Err(error)
     }
 

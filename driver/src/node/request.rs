@@ -12,6 +12,7 @@ use crate::node::record::PublishRecord;
 use crate::node::{inline, migration};
 use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
+use crate::volume_id::VolumeId;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
 use serde::{Deserialize, Serialize};
@@ -44,10 +45,11 @@ impl PublishRequest {
     ///
     /// # Errors
     /// When an option is not allowed any more.
-    pub fn of_stage(record: &PublishRecord, policy: &Policy) -> Result<Self, NodeError> {
+    pub fn of_stage(record: &PublishRecord, config: &Config) -> Result<Self, NodeError> {
         let arguments = record.arguments.clone();
         let words = arguments.mount_options.iter().map(String::as_str);
-        let mut options = MountOptions::parse(words, policy)?;
+        let policy = mount_policy(config, &record.volume_id, false);
+        let mut options = MountOptions::parse(words, &policy)?;
         options.flags.read_only |= capability::is_reader_only(arguments.access_mode());
         Ok(Self {
             volume_id: record.volume_id.clone(),
@@ -203,6 +205,15 @@ pub fn stage(
     check(asked, Purpose::Stage, config)
 }
 
+/// What mount options may be, and are without being named: volumes of csi-driver-nfs alone keep that driver's defaults.
+fn mount_policy(config: &Config, volume_id: &str, is_inline: bool) -> Policy {
+    let is_own = volume_id.parse::<VolumeId>().is_ok();
+    Policy {
+        peer_mounts: config.policy.peer_mounts && !is_inline && !is_own,
+        ..config.policy.clone()
+    }
+}
+
 /// What both requests have.
 struct Asked<'a> {
     volume_id: &'a str,
@@ -272,7 +283,8 @@ fn check(
     if is_inline {
         inline::check_options(all.clone(), &config.policy)?;
     }
-    let mut options = MountOptions::parse(all, &config.policy)?;
+    let policy = mount_policy(config, request.volume_id, is_inline);
+    let mut options = MountOptions::parse(all, &policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
     let ownership = match config.migration {
         Some(_) if sub_dir.is_some() && !options.flags.read_only && !is_inline => {
@@ -391,6 +403,23 @@ pub(crate) mod tests {
             stage: false,
             migration: None,
         }
+    }
+
+    #[test]
+    fn the_other_drivers_volumes_alone_keep_its_mount_defaults() {
+        let mut config = config();
+        config.policy.peer_mounts = true;
+        let flags = |config: &Config, id: &str, is_inline: bool| {
+            let options = MountOptions::parse([], &mount_policy(config, id, is_inline)).unwrap();
+            (options.flags.nosuid, options.flags.nodev)
+        };
+        let own = crate::volume_id::tests::some_id().to_string();
+        let (own, peers) = (own.as_str(), "10.0.0.4#srv#pvc-1##");
+        assert_eq!(flags(&config, peers, false), (false, false));
+        assert_eq!(flags(&config, peers, true), (true, true));
+        assert_eq!(flags(&config, own, false), (true, true));
+        config.policy.denied_options = vec!["suid".into()];
+        assert_eq!(flags(&config, peers, false), (true, false));
     }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

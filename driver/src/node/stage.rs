@@ -9,6 +9,7 @@ use crate::node::record::PublishRecord;
 use crate::node::request::{PublishRequest, Purpose};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -47,6 +48,9 @@ impl Volumes {
         }
         let given = staging.as_ref().ok_or(NodeError::NoStagingPath)?;
         let found = target::locate(given).await?;
+        if found.as_deref() == Some(target) {
+            return Err(taken(target, "the volume is staged there"));
+        }
         found.map(Some).ok_or_else(|| NodeError::NotStaged {
             volume: request.volume_id.clone(),
             path: given.clone(),
@@ -117,12 +121,14 @@ impl Volumes {
         let Some(record) = self.stages.get(staging).map_err(Self::record_error)? else {
             return Ok(());
         };
-        if record.unfinished || !self.is_stale_at(staging).await? {
+        // Without a mount where the one that was stale is gone, and no new one could be made then.
+        let is_lost = record.symlink.is_none() && target::mounted(staging)?.is_none();
+        if record.unfinished || !(is_lost || self.is_stale_at(staging).await?) {
             return Ok(());
         }
-        let request = PublishRequest::of_stage(&record, &self.config.policy)?;
+        let request = PublishRequest::of_stage(&record, &self.config)?;
         let fingerprint = format!("renewal of {}", record.volume_id);
-        let work = self.clone().restage(request, staging.to_owned());
+        let work = self.clone().restage(request, record, staging.to_owned());
         self.run(staging, "NodeStageVolume", fingerprint, patience, work)
             .await
             .map(drop)
@@ -132,9 +138,17 @@ impl Volumes {
     fn restage(
         self,
         request: PublishRequest,
+        record: PublishRecord,
         staging: PathBuf,
     ) -> Pin<Box<dyn Future<Output = Result<Note, NodeError>> + Send>> {
-        Box::pin(async move { self.publish_at(&request, &staging).await })
+        Box::pin(async move {
+            // It may have been unstaged before this was its turn.
+            let now = self.stages.get(&staging).map_err(Self::record_error)?;
+            if now.as_ref() != Some(&record) {
+                return Ok(None);
+            }
+            self.publish_at(&request, &staging).await
+        })
     }
 
     /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
@@ -257,8 +271,10 @@ impl Volumes {
         staging: &Path,
         mounts: &[Mount],
     ) -> Result<Option<PathBuf>, NodeError> {
+        let mut known = BTreeSet::new();
         for record in self.records.all().map_err(Self::record_error)? {
             let target = record.target;
+            known.insert(target.clone());
             let there = !mountinfo::at(mounts, &target).is_empty()
                 || self.operations.is_running(&target)
                 || (record.symlink.is_some()
@@ -271,9 +287,11 @@ impl Volumes {
         let Some(staged) = mountinfo::at(mounts, staging).last().copied() else {
             return Ok(None);
         };
-        let mut pods = mounts
-            .iter()
-            .filter(|mount| ownership::is_pods_target(&mount.target) && shows(mount, staged));
+        let mut pods = mounts.iter().filter(|mount| {
+            !known.contains(&mount.target)
+                && ownership::is_pods_target(&mount.target)
+                && shows(mount, staged)
+        });
         Ok(pods.next().map(|mount| mount.target.clone()))
     }
 

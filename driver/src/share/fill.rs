@@ -204,10 +204,21 @@ fn copy_beating<R: Fill>(
     progress: &Progress,
 ) -> Result<Option<(Found<R>, copy::Report)>, ShareError> {
     let doing = || "making the folder of the copy".to_owned();
-    beneath::make_folder(&claimed.folder, data, 0o700).doing(doing)?;
-    beneath::make_folder(&claimed.folder, links, 0o700).doing(doing)?;
-    let target = beneath::folder(&claimed.folder, data).doing(doing)?;
-    let links = beneath::folder(&claimed.folder, links).doing(doing)?;
+    let made = (|| {
+        beneath::make_folder(&claimed.folder, data, 0o700).doing(doing)?;
+        beneath::make_folder(&claimed.folder, links, 0o700).doing(doing)?;
+        let target = beneath::folder(&claimed.folder, data).doing(doing)?;
+        Ok((
+            target,
+            beneath::folder(&claimed.folder, links).doing(doing)?,
+        ))
+    })();
+    let (target, links) = match made {
+        Ok(made) => made,
+        // Deleted meanwhile, by another controller: the record's folder has gone to the trash.
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(None),
+        Err(other) => return Err(other),
+    };
     step("the folders of the copy are made")?;
     let heart = Heart {
         over: Mutex::new(false),

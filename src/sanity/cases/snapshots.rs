@@ -124,7 +124,8 @@ pub const CASES: &[Case] = &[
         |c| {
             let (one, other) = c.two_volumes()?;
             let mut request = c.snapshot_request(&one);
-            c.ok(request.clone())?;
+            // While it is made, ABORTED is right, too.
+            c.ready_snapshot(request.clone())?;
             request.source_volume_id = other.id();
             c.refused(request, &[Code::AlreadyExists])?;
         }

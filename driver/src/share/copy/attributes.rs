@@ -169,6 +169,11 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
+    /// What it takes in memory, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.name.as_bytes().len() + self.value.len()
+    }
+
     /// One of that name.
     #[cfg(feature = "migration")]
     pub(super) fn new(name: CString, value: Vec<u8>) -> Self {

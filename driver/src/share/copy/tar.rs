@@ -13,6 +13,8 @@ const BLOCK: usize = 512;
 pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 /// Extension headers before one entry.
 const MAX_EXTENSIONS: usize = 8;
+/// What an extended attribute may hold at most, in bytes (xattr(7)).
+const MAX_ATTRIBUTE: usize = 1 << 16;
 /// What may follow the end, which writers pad to a record; all of it zeros.
 const MAX_PADDING: u64 = 1 << 20;
 
@@ -37,6 +39,9 @@ pub(super) enum TarError {
     /// An extension header is not of the form `length key=value`.
     #[error("an extension header is not of its form")]
     Pax,
+    /// An extended attribute is longer than Linux has them.
+    #[error("an extended attribute has {0} bytes, and at most {MAX_ATTRIBUTE} can be set")]
+    Attribute(usize),
     /// An entry of a kind that tar does not make unless it is asked to.
     #[error("it has an entry of the type {0:?}, which is not supported")]
     Kind(char),
@@ -376,6 +381,9 @@ impl Extensions {
                 key if key.starts_with(b"GNU.sparse.") => return Err(TarError::Sparse),
                 key => {
                     if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+                        if value.len() > MAX_ATTRIBUTE {
+                            return Err(TarError::Attribute(value.len()));
+                        }
                         self.attributes.push((name.to_vec(), value.to_vec()));
                     } else if key.starts_with(b"SCHILY.acl.") {
                         self.attributes.push((b"system.acl".to_vec(), Vec::new()));

@@ -28,6 +28,8 @@ const BUFFER: usize = 128 << 10;
 /// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
 const MAX_PATH: usize = 4095;
 const MAX_COMPONENT: usize = 255;
+/// The extended attributes of a folder and those above it, which wait until all that is in them is done, in bytes.
+const MAX_HELD: usize = 8 << 20;
 
 /// Unpacks `archive`, a tar file with gzip or without, into the empty folder `target`, and returns when it is on disk.
 ///
@@ -145,7 +147,7 @@ impl Place {
     }
 
     fn is_below(&self, other: &Self) -> bool {
-        other.is_root()
+        (other.is_root() && !self.is_root())
             || (self.0.starts_with(&other.0) && self.0.get(other.0.len()) == Some(&b'/'))
     }
 
@@ -218,6 +220,17 @@ impl Unpacking<'_> {
         if entry.kind == Kind::Folder {
             if !place.is_root() {
                 self.make_folder(&place)?;
+            }
+            let held = self.open.iter().map(|(.., attributes)| attributes);
+            let held: usize = held
+                .chain([&attributes])
+                .flatten()
+                .map(Attribute::size)
+                .sum();
+            if held > MAX_HELD {
+                return Err(Trouble::Refused(format!(
+                    "the folders that it is in have {held} bytes of extended attributes, and at most {MAX_HELD} are kept in memory"
+                )));
             }
             self.open.push((place, basics, attributes));
             self.progress.count(0);

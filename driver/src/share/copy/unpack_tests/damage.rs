@@ -117,6 +117,34 @@ fn what_tar_makes_only_when_asked_is_refused_by_name() {
 }
 
 #[test]
+fn attributes_that_wait_are_bounded() {
+    let value = vec![b'x'; 60_000];
+    let names = ["a", "b", "c", "d", "e"].map(|name| format!("SCHILY.xattr.user.{name}"));
+    let attributes: Vec<(&str, &[u8])> = names.iter().map(|name| (&**name, &*value)).collect();
+    let trial = Trial::new();
+    let too_long = vec![b'x'; (1 << 16) + 1];
+    let long = Maker::default().pax(&[("SCHILY.xattr.user.a", &too_long)]);
+    trial.refused(&long.folder("a").end(), "an extended attribute has");
+    // Each folder lies in the one before, so that all of them wait.
+    let mut archive = Maker::default();
+    let mut path = String::new();
+    for depth in 0..40 {
+        path.push_str(&format!("{depth}/"));
+        archive = archive.pax(&attributes).folder(&path);
+    }
+    trial.refused(&archive.end(), "bytes of extended attributes");
+    // The root, said again and again, is one folder and waits once.
+    let little = vec![b'x'; 1_000];
+    let mut archive = Maker::default();
+    for _ in 0..9_000 {
+        archive = archive
+            .pax(&[("SCHILY.xattr.user.a", &little)])
+            .folder("./");
+    }
+    Trial::new().unpack(&archive.end()).unwrap();
+}
+
+#[test]
 fn no_number_makes_it_take_room() {
     let trial = Trial::new();
     // A long name of eight exbibytes, and one that is just too long.
