@@ -165,7 +165,7 @@ impl Step {
                 }
                 format!(
                     "what is made here is taken back at the end, and may be somebody's: the path is the same for every run. \
-                     Put {{run}} or {{n}} into {flag}, {advice}"
+                     Put {{run}} or {{i}} into {flag}, {advice}"
                 )
             }
             "ControllerPublishVolume" if !flags.keep => {
@@ -380,7 +380,7 @@ impl CycleParts<'_> {
         };
         match self.cycle {
             Cycle::CreateDelete => {
-                cycle.push(self.create("{n}")?);
+                cycle.push(self.create("{i}")?);
                 cycle.push(self.delete()?);
             }
             Cycle::Snapshot => {
@@ -396,8 +396,8 @@ impl CycleParts<'_> {
                 cycle.extend([publish, unpublish]);
             }
             Cycle::Lifecycle => {
-                cycle.push(self.create("{n}")?);
-                let staging = self.path("stage-{n}");
+                cycle.push(self.create("{i}")?);
+                let staging = self.path("stage-{i}");
                 let (up, down) = self.to_the_node(&volume, &staging)?;
                 cycle.extend(up);
                 let (publish, unpublish) = self.publish(&volume, &staging)?;
@@ -405,7 +405,7 @@ impl CycleParts<'_> {
                 if self.abilities.stats {
                     let request = v1::NodeGetVolumeStatsRequest {
                         volume_id: volume,
-                        volume_path: self.path("{n}"),
+                        volume_path: self.path("{i}"),
                         staging_target_path: match self.abilities.stages {
                             true => staging,
                             false => String::new(),
@@ -448,7 +448,7 @@ impl CycleParts<'_> {
     fn snapshot(&self, volume: &str) -> Result<[Step; 2], TemplateError> {
         let mut create = v1::CreateSnapshotRequest {
             source_volume_id: volume.to_owned(),
-            name: "{n}".to_owned(),
+            name: "{i}".to_owned(),
             ..Default::default()
         };
         self.context.add_secrets(&mut create.secrets);
@@ -511,7 +511,7 @@ impl CycleParts<'_> {
     }
 
     fn publish(&self, volume: &str, staging: &str) -> Result<(Step, Step), TemplateError> {
-        let target = self.path("{n}");
+        let target = self.path("{i}");
         let mut publish = v1::NodePublishVolumeRequest {
             volume_id: volume.to_owned(),
             target_path: target.clone(),

@@ -1,4 +1,4 @@
-//! Requests with places to fill in: `{n}`, `{n%K}`, `{worker}`, `{run}`, `{random}`, `{volume_id}` and the like in any text
+//! Requests with places to fill in: `{i}`, `{i%K}`, `{worker}`, `{run}`, `{random}`, `{volume_id}` and the like in any text
 //! of a request, `{{` and `}}` for braces that are meant.
 //!
 //! A request is taken apart once; what has no place in it stays the bytes that it was. Secrets are sent as they are. Owns
@@ -10,7 +10,7 @@ use csi_proto::wire::{self, Raw, WireError};
 use thiserror::Error;
 
 /// The places and what each stands for, for help and errors.
-pub const PLACES: &str = "{n} (the number of the call), {n%K} (its remainder by K), {worker}, {run}, {random}, \
+pub const PLACES: &str = "{i} (the number of the call), {i%K} (its remainder by K), {worker}, {run}, {random}, \
      {volume_id}, {snapshot_id}, {group_snapshot_id} or {node_id}";
 
 /// A text that cannot be filled in.
@@ -338,7 +338,7 @@ fn parse(text: &str) -> Result<Parts, TemplateError> {
 
 fn place(name: &str) -> Result<Part, TemplateError> {
     Ok(match name {
-        "n" => Part::Number,
+        "i" => Part::Number,
         "worker" => Part::Worker,
         "run" => Part::Run,
         "random" => Part::Random,
@@ -347,7 +347,7 @@ fn place(name: &str) -> Result<Part, TemplateError> {
         "group_snapshot_id" => Part::Learnt(Learnt::GroupSnapshotId),
         "node_id" => Part::Learnt(Learnt::NodeId),
         _ => {
-            let divisor = name.strip_prefix("n%").and_then(|text| text.parse().ok());
+            let divisor = name.strip_prefix("i%").and_then(|text| text.parse().ok());
             match divisor {
                 Some(divisor @ 1..) => Part::Remainder(divisor),
                 _ => return Err(TemplateError::Unknown(name.to_owned())),
@@ -430,9 +430,9 @@ mod tests {
     #[test]
     fn places_are_filled_in_at_any_depth_but_not_in_secrets() {
         let request = v1::CreateVolumeRequest {
-            name: "pvc-{n}-{n%10}-{worker}".into(),
+            name: "pvc-{i}-{i%10}-{worker}".into(),
             parameters: [("{run}".to_owned(), "{{{volume_id}}}".to_owned())].into(),
-            secrets: [("password".to_owned(), "{n}".to_owned())].into(),
+            secrets: [("password".to_owned(), "{i}".to_owned())].into(),
             volume_content_source: Some(v1::VolumeContentSource {
                 r#type: Some(v1::volume_content_source::Type::Snapshot(
                     v1::volume_content_source::SnapshotSource {
@@ -518,7 +518,7 @@ mod tests {
         for (name, expected) in [
             ("", "csi-bench-r1-"),
             ("x", "csi-bench-r1-x"),
-            ("{n}", "csi-bench-r1-4"),
+            ("{i}", "csi-bench-r1-4"),
         ] {
             let request = v1::CreateVolumeRequest {
                 name: name.into(),
@@ -536,9 +536,9 @@ mod tests {
     #[test]
     fn nonsense_is_refused_with_what_is_right() {
         for (text, part) in [
-            ("{N}", "{N} stands for nothing: write {n}"),
-            ("{n%0}", "{n%0} stands for nothing"),
-            ("{n%x}", "stands for nothing"),
+            ("{I}", "{I} stands for nothing: write {i}"),
+            ("{i%0}", "{i%0} stands for nothing"),
+            ("{i%x}", "stands for nothing"),
             ("{}", "stands for nothing"),
             ("a{n", "without its partner"),
             ("a}n", "without its partner"),
@@ -547,7 +547,7 @@ mod tests {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
-        assert_eq!(parse("{{n}}").unwrap(), [Part::Text("{n}".into())]);
+        assert_eq!(parse("{{i}}").unwrap(), [Part::Text("{i}".into())]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum Load {
 
 const AFTER_HELP: &str = "\
 The load is a cycle, or any RPC by the names and with the flags of its own command; node-publish is short for node publish.
-Texts of the request may hold {n} (the number of the call), {n%K} (its remainder by K), {worker}, {run}, {random}, and
+Texts of the request may hold {i} (the number of the call), {i%K} (its remainder by K), {worker}, {run}, {random}, and
 {volume_id}, which stands for a volume that is created before, one for each worker; {{ and }} are braces.
 
 All that is created has a name that begins with csi-bench-RUN-, and is taken back at the end, also after errors and Ctrl-C,
@@ -44,7 +44,7 @@ Examples:
   csi bench identity plugin-info --concurrency 64 --duration 30s
   csi bench list-volumes --rate 100 --warm-up 5s -o json
   csi bench create-delete --concurrency 8 --count 1000 --params server=10.0.0.4,share=/export
-  csi bench node-publish '{volume_id}' --cap 5,mount --target-path '/mnt/bench/{run}-{n}' --count 500
+  csi bench node-publish '{volume_id}' --cap 5,mount --target-path '/mnt/bench/{run}-{i}' --count 500
   csi bench publish-unpublish --compare unix:///csi/new.sock";
 
 /// The command; its inner ones are built when it is used.

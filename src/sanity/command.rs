@@ -39,6 +39,21 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
         read.map_err(|error| Error::usage(format!("--config: {error}")))?;
     }
     flags.fill(&mut settings);
+    if settings
+        .filter
+        .iter()
+        .any(|pattern| pattern.trim_matches('!').is_empty())
+    {
+        return Err(Error::usage(
+            "--filter: an empty pattern would select every case: leave it out",
+        ));
+    }
+    if settings.volume_id.is_some() && !settings.read_only {
+        return Err(Error::usage(
+            "--volume-id names a volume for --read-only to ask about: give both",
+        )
+        .hint("without --read-only the cases create and delete volumes of their own"));
+    }
     if flags.list {
         let cases: Vec<_> = super::cases()
             .filter(|case| settings.selects(case.name))
@@ -63,6 +78,15 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
     settings.secrets = run::secrets(file.as_deref(), &[])?.reveal().clone();
     settings.secrets_file = file;
     check(&settings)?;
+    if let Some(path) = &flags.junit {
+        // Now, and not when all cases have run.
+        std::fs::File::create(path).map_err(|error| {
+            Error::usage(format!(
+                "--junit: {} cannot be written: {error}",
+                path.display()
+            ))
+        })?;
+    }
     if !ground.in_shell {
         run::private_mounts(&endpoint)?;
     }

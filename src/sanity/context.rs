@@ -58,6 +58,8 @@ pub struct Run {
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
     pub(super) journal: Journal,
+    /// What could not be taken down, and why.
+    pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<Seen>,
     pub(super) seed: u64,
     /// Runs the calls, while the cases wait in threads of their own.

@@ -164,6 +164,7 @@ pub async fn run_watched(
         advertised,
         accesses: OnceLock::new(),
         journal,
+        left: Mutex::default(),
         seen: Mutex::default(),
         seed,
         runtime: Handle::current(),

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
+use tonic::Code;
 
 /// How long a case may take to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -168,11 +169,18 @@ pub async fn run(
             break;
         }
     }
-    let clean = results.iter().flatten().all(|result| {
-        !matches!(&result.outcome, Outcome::Failed(failure) if failure.expected == TAKEN_DOWN)
-    });
-    if clean && *asked.borrow() < 2 {
+    let left = std::mem::take(&mut *locked(&run.left));
+    if left.is_empty() && *asked.borrow() < 2 {
         run.journal.close();
+    }
+    for problem in &left {
+        observer.note(&format!("left: {problem}"));
+    }
+    if !left.is_empty() {
+        let folder = run.journal.folder().display();
+        observer.note(&format!(
+            "that is noted in {folder}: the next run against this driver takes it down"
+        ));
     }
     (results.into_iter().flatten().collect(), cut_short)
 }
@@ -320,17 +328,20 @@ async fn take_down(context: &Context) -> Vec<String> {
     }
     let journal = &context.run.journal;
     let wrecker = Wrecker::of(&context.run);
-    wrecker
+    let problems = wrecker
         .take_down(made, |number| journal.remove(number))
-        .await
+        .await;
+    locked(&context.run.left).extend(problems.iter().cloned());
+    problems
 }
 
 /// Whether the driver is gone for good, in words.
 async fn gone(run: &Run) -> Option<String> {
     let ends = [&run.node, &run.controller];
+    let silent = !locked(&run.left).is_empty();
     let lost = ends
         .into_iter()
-        .find(|peer| peer.endpoint.last_error().is_some())?;
+        .find(|peer| silent || peer.endpoint.last_error().is_some())?;
     let end = Instant::now() + BACK_WITHIN;
     let method = v1::ProbeRequest::METHOD;
     loop {
@@ -346,6 +357,9 @@ async fn gone(run: &Run) -> Option<String> {
                 ));
             }
             (Err(_), Some(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            (Err(status), None) if status.code() == Code::DeadlineExceeded => {
+                return Some("the driver does not answer any more".to_owned());
+            }
             _ => return None,
         }
     }

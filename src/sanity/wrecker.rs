@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tonic::{Code, Status};
 
 /// How long one try to take something down may take.
-const TRY: Duration = Duration::from_secs(30);
+const TRY: Duration = Duration::from_secs(20);
 
 /// The pauses between tries.
 const PAUSES: [Duration; 5] = [
@@ -32,6 +33,8 @@ pub struct Wrecker<'a> {
     node: &'a Peer,
     controller: &'a Peer,
     secrets: &'a BTreeMap<String, String>,
+    /// Whether a whole try has passed without an answer: others would not get one, either.
+    silent: AtomicBool,
 }
 
 impl<'a> Wrecker<'a> {
@@ -45,6 +48,7 @@ impl<'a> Wrecker<'a> {
             node,
             controller,
             secrets,
+            silent: AtomicBool::new(false),
         }
     }
 
@@ -175,10 +179,16 @@ impl<'a> Wrecker<'a> {
         let session = peer.session.clone().with_timeout(Some(TRY));
         let mut pauses = PAUSES.into_iter();
         loop {
+            if self.silent.load(Ordering::Relaxed) {
+                return Err(Status::deadline_exceeded("the driver does not answer"));
+            }
             let status = match call(&session, method, request.clone()).await {
                 Ok(messages) => return Ok(messages.into_iter().next()),
                 Err(status) => status,
             };
+            if status.code() == Code::DeadlineExceeded {
+                self.silent.store(true, Ordering::Relaxed);
+            }
             // A driver that nobody reaches will not be back within these pauses; the journal remembers.
             let gone = status.code() == Code::Unavailable && peer.endpoint.last_error().is_some();
             let may_pass =

@@ -117,7 +117,7 @@ fn as_many_calls_as_asked_for_and_the_warm_up_apart() {
 fn texts_are_filled_in() {
     let driver = driver();
     let csi = Csi::at(driver.endpoint());
-    let line = "bench node-publish v-{n%2} w --count 4 --target-path '/mnt/{n}/{{x}}' --pub-context k=w{worker} \
+    let line = "bench node-publish v-{i%2} w --count 4 --target-path '/mnt/{i}/{{x}}' --pub-context k=w{worker} \
                 --timeout 7s -m tenant=blue";
     csi.run(line).succeeds();
     let requests = driver.requests();
@@ -157,10 +157,10 @@ fn texts_are_filled_in() {
         seen.into_iter().map(|(_, path)| path).collect()
     );
 
-    let line = "bench create-volume {N} --count 1";
+    let line = "bench create-volume {I} --count 1";
     csi.run(line)
         .exits(2)
-        .says("{N} stands for nothing: write {n}");
+        .says("{I} stands for nothing: write {i}");
     let line = "bench create-volume {snapshot_id} --count 1";
     csi.run(line).exits(2).says("an earlier step of a cycle");
 }
@@ -169,7 +169,7 @@ fn texts_are_filled_in() {
 fn what_is_made_has_the_run_s_name_and_is_taken_back() {
     let driver = driver();
     let csi = Csi::at(driver.endpoint());
-    let run = csi.run("bench create-volume 'a-{n}' b --count 10 --concurrency 3");
+    let run = csi.run("bench create-volume 'a-{i}' b --count 10 --concurrency 3");
     let run = run
         .succeeds()
         .says("what it makes is taken back at the end");
@@ -194,7 +194,7 @@ fn what_is_made_has_the_run_s_name_and_is_taken_back() {
 
     let before = deleted.len();
     let kept = csi
-        .run("bench create-volume '{n}' --count 2 --keep")
+        .run("bench create-volume '{i}' --count 2 --keep")
         .succeeds();
     kept.says("--keep: what it makes stays, named csi-bench-");
     assert_eq!(calls(&driver, "DeleteVolume"), before);
@@ -204,7 +204,7 @@ fn what_is_made_has_the_run_s_name_and_is_taken_back() {
 fn a_volume_for_each_worker_stands_ready() {
     let driver = driver();
     let csi = Csi::at(driver.endpoint());
-    let line = "bench node-publish {volume_id} --target-path '/mnt/{run}-{n}' --count 6 --concurrency 2 \
+    let line = "bench node-publish {volume_id} --target-path '/mnt/{run}-{i}' --count 6 --concurrency 2 \
                 --volume-request '{\"parameters\": {\"a\": \"b\"}}'";
     csi.run(line).succeeds();
     let (created, deleted) = volumes(&driver);
@@ -362,7 +362,7 @@ fn a_real_driver_in_a_process_of_its_own() {
 fn a_signal_ends_the_load_and_leaves_nothing() {
     let driver = Driver::with_local_share();
     let csi = Csi::at(&driver.endpoint());
-    let line = "bench create-volume '{n}' --duration 1h --concurrency 4 --params server=localhost,share=/share -o json";
+    let line = "bench create-volume '{i}' --duration 1h --concurrency 4 --params server=localhost,share=/share -o json";
     let process = csi.spawn(line);
     let share = driver.share();
     let end = std::time::Instant::now() + PATIENCE;
@@ -399,7 +399,7 @@ fn calls_that_are_cut_off_by_a_signal_are_taken_back_too() {
         }
     });
     let csi = Csi::at(driver.endpoint());
-    let process = csi.spawn("bench create-volume '{n}' --count 1");
+    let process = csi.spawn("bench create-volume '{i}' --count 1");
     driver.wait_for_call("CreateVolume");
     process.signal(Signal::TERM);
     assert_eq!(process.wait(PATIENCE).unwrap().code(), 130);
@@ -413,7 +413,7 @@ fn a_lost_answer_is_asked_for_again_with_the_same_request() {
     let driver = driver();
     driver.on_each("CreateVolume", [Reply::never(), created("vol-9")]);
     let csi = Csi::at(driver.endpoint());
-    let line = "bench create-volume '{n}' --count 1 --timeout 200ms --req-bytes 1Gi -o json";
+    let line = "bench create-volume '{i}' --count 1 --timeout 200ms --req-bytes 1Gi -o json";
     let run = csi.run(line).exits(64 + 4).says("1 of 1 calls failed");
     let error = &run.json()["drivers"][0]["errors"][0];
     assert_eq!(
@@ -568,7 +568,7 @@ fn a_second_signal_ends_at_once_and_says_what_stays() {
     let driver = driver();
     driver.on("DeleteVolume", Reply::never());
     let csi = Csi::at(driver.endpoint());
-    let process = csi.spawn("bench create-volume '{n}' --duration 1h");
+    let process = csi.spawn("bench create-volume '{i}' --duration 1h");
     driver.wait_for_requests(3);
     process.signal(Signal::INT);
     driver.wait_for_call("DeleteVolume");
@@ -589,12 +589,12 @@ fn what_could_hurt_is_refused() {
     let csi = Csi::at(driver.endpoint());
     for (line, said) in [
         ("controller delete-volume pvc-1", "say --yes"),
-        ("controller delete-volume 'pvc-{n}'", "say --yes"),
-        ("node unpublish v --target-path '/mnt/{n}'", "say --yes"),
+        ("controller delete-volume 'pvc-{i}'", "say --yes"),
+        ("node unpublish v --target-path '/mnt/{i}'", "say --yes"),
         ("controller expand-volume v --req-bytes 2Gi", "say --yes"),
         (
             "node-publish v --target-path /mnt/v",
-            "Put {run} or {n} into --target-path",
+            "Put {run} or {i} into --target-path",
         ),
         (
             "node-stage v --staging-target-path /mnt/v",
@@ -631,9 +631,9 @@ fn what_could_hurt_is_refused() {
         .succeeds();
     assert_eq!(calls(&driver, "NodeUnpublishVolume"), 0);
     let shown = csi
-        .run("bench create-volume 'x-{n}' --count 5 --dry-run")
+        .run("bench create-volume 'x-{i}' --count 5 --dry-run")
         .succeeds();
-    assert_eq!(shown.json()["name"], "x-{n}");
+    assert_eq!(shown.json()["name"], "x-{i}");
 }
 
 #[test]

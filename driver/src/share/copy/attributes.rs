@@ -170,6 +170,7 @@ pub(super) struct Attribute {
 
 impl Attribute {
     /// What it takes in memory, in bytes.
+    #[cfg(feature = "migration")]
     pub(super) fn size(&self) -> usize {
         self.name.as_bytes().len() + self.value.len()
     }
