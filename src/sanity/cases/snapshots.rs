@@ -124,10 +124,10 @@ pub const CASES: &[Case] = &[
         |c| {
             let (one, other) = c.two_volumes()?;
             let mut request = c.snapshot_request(&one);
-            // While it is made, ABORTED is right, too.
             c.ready_snapshot(request.clone())?;
             request.source_volume_id = other.id();
-            c.refused(request, &[Code::AlreadyExists])?;
+            // ABORTED while the driver still has to do with the first.
+            c.refused(request, &[Code::AlreadyExists, Code::Aborted])?;
         }
     ),
     case!(
