@@ -65,6 +65,11 @@ impl Default for Copies {
 }
 
 impl Copies {
+    /// Whether a copy that begins now has to wait for its turn.
+    pub(super) fn are_at_the_limit(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
     /// Ends a copy soon, if it runs.
     pub(super) fn stop(&self, purpose: Purpose, key: &VolumeKey) {
         if let Some(progress) = lock(&self.running).get(&(purpose, key.clone())) {

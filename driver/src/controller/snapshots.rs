@@ -103,19 +103,21 @@ impl Creation {
         let location = self.location.to_string();
         let expect = self.expect;
         let (name, origin) = (self.name, self.origin);
-        // One that is there need not wait for its turn to copy.
-        let (again, of) = (name.clone(), origin.clone());
-        let existing = shares
-            .with_share(&key.0, &self.options, expect, move |share| {
-                let found = store::find::<Snapshot>(share, NameKey::of(&again))?;
-                Ok(found.map(|found| found.record).filter(|record| {
-                    record.state == State::Ready
-                        && snapshots::refusal(record, &again, &of).is_none()
-                }))
-            })
-            .await?;
-        if existing.is_some() {
-            return Ok(existing);
+        // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
+        if shares.copies.are_at_the_limit() {
+            let (again, of) = (name.clone(), origin.clone());
+            let existing = shares
+                .with_share(&key.0, &self.options, expect, move |share| {
+                    let found = store::find::<Snapshot>(share, NameKey::of(&again))?;
+                    Ok(found.map(|found| found.record).filter(|record| {
+                        record.state == State::Ready
+                            && snapshots::refusal(record, &again, &of).is_none()
+                    }))
+                })
+                .await?;
+            if existing.is_some() {
+                return Ok(existing);
+            }
         }
         let copied = shares
             .copy(

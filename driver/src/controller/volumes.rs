@@ -166,15 +166,17 @@ impl Creation {
                 .await
                 .map(Some);
         };
-        // One that is there need not wait for its turn to copy.
-        let again = wanted.clone();
-        let existing = shares
-            .with_share(&self.export, &self.control_options, expect, move |share| {
-                lifecycle::existing(share, &again)
-            })
-            .await?;
-        if existing.is_some() {
-            return Ok(existing);
+        // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
+        if shares.copies.are_at_the_limit() {
+            let again = wanted.clone();
+            let existing = shares
+                .with_share(&self.export, &self.control_options, expect, move |share| {
+                    lifecycle::existing(share, &again)
+                })
+                .await?;
+            if existing.is_some() {
+                return Ok(existing);
+            }
         }
         let source_uuid = match source_share {
             SourceShare::Known(uuid) => Some(uuid),

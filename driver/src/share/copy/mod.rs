@@ -268,15 +268,22 @@ const THREADS_LOCAL: usize = 8;
 
 impl Means {
     fn of(source: &OwnedFd, target: &OwnedFd) -> io::Result<Self> {
-        let remote = rustix::fs::fstatfs(target)?.f_type == rustix::fs::NFS_SUPER_MAGIC;
-        let from_server = rustix::fs::fstatfs(source)?.f_type == rustix::fs::NFS_SUPER_MAGIC;
-        let flags = rustix::fs::fstatvfs(source)?.f_flag;
+        use rustix::fs::{NFS_SUPER_MAGIC, StatVfsMountFlags, fstat, fstatfs};
+        // A server is asked each time, but within one file system the answer is the same.
+        let from = fstatfs(source)?;
+        let from_server = from.f_type == NFS_SUPER_MAGIC;
+        let remote = if fstat(source)?.st_dev == fstat(target)?.st_dev {
+            from_server
+        } else {
+            fstatfs(target)?.f_type == NFS_SUPER_MAGIC
+        };
+        let flags = StatVfsMountFlags::from_bits_retain(from.f_flags as u64);
         Ok(Self {
             clone: AtomicBool::new(true),
             copy_range: AtomicBool::new(true),
             attributes: AtomicBool::new(true),
             remote,
-            harmless: from_server && flags.contains(rustix::fs::StatVfsMountFlags::NODEV),
+            harmless: from_server && flags.contains(StatVfsMountFlags::NODEV),
             threads: if remote {
                 THREADS_REMOTE
             } else {
