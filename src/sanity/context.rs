@@ -13,7 +13,7 @@ use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
 use crate::endpoint::Endpoint;
 use crate::error::code_name;
-use crate::session::Session;
+use crate::session::{Lost, Session};
 use crate::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -88,6 +88,8 @@ pub struct Context {
     warnings: Mutex<Vec<Failure>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
+    /// How often the case has begun or ended a restart of the driver: odd during one.
+    pub(super) restarts: AtomicUsize,
 }
 
 /// A lock whose holder has panicked is still good: what it guards is only added to.
@@ -114,6 +116,7 @@ impl Context {
             ledger: Mutex::default(),
             warnings: Mutex::default(),
             over: watch::Sender::new(false),
+            restarts: AtomicUsize::new(0),
         }
     }
 
@@ -418,6 +421,7 @@ impl Context {
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
         let entry = locked(&self.ledger).before(&self.run.journal, method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
+        let restarts = self.restarts.load(Ordering::Acquire);
         let answer = call(&session, method, request.clone()).await;
         let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
         let first = answer.as_ref().ok().and_then(|messages| messages.first());
@@ -429,6 +433,12 @@ impl Context {
                 Err(status) => Answer::Status(status.code()),
             },
         );
+        let status = answer.as_ref().err();
+        if let Some(lost) = status.and_then(Lost::of)
+            && !self.was_restarted(restarts)
+        {
+            return Err(went_away(method, peer, lost));
+        }
         locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
         if let Ok(messages) = &answer {
             let mut replies = Replies::new(method, &request, &SPEC);
@@ -443,6 +453,12 @@ impl Context {
             }
         }
         Ok(answer)
+    }
+
+    /// Whether the case restarted the driver since it had counted that many beginnings and ends of restarts, so that calls
+    /// of its own were cut off.
+    fn was_restarted(&self, since: usize) -> bool {
+        since % 2 == 1 || self.restarts.load(Ordering::Acquire) != since
     }
 
     /// The deadline, where it is not that of every call.
@@ -474,6 +490,19 @@ pub(super) async fn call(
             Err(error) => return Err(error.status),
         }
     }
+}
+
+/// The failure of a call that no driver has answered: whatever the case is about, the driver must still be there.
+fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
+    // What the endpoint knows says more, where no other call has connected again.
+    let known = peer.endpoint.last_error().map(|error| error.to_string());
+    Stop::failed(
+        format!("the driver is there to answer {}", method.name),
+        format!(
+            "it went away during the call: UNAVAILABLE: {}",
+            known.unwrap_or_else(|| lost.to_string())
+        ),
+    )
 }
 
 /// Whether an RPC makes, changes or removes something.

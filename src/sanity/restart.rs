@@ -5,6 +5,7 @@ use super::context::Context;
 use super::requests::Request;
 use csi_proto::v1;
 use std::process::Stdio;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
@@ -20,9 +21,16 @@ impl Context {
         let Some(command) = self.settings().restart_command.clone() else {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
-        self.did(command.clone());
+        self.restarts.fetch_add(1, Ordering::AcqRel);
+        let restarted = self.restart_by(&command);
+        self.restarts.fetch_add(1, Ordering::AcqRel);
+        restarted
+    }
+
+    fn restart_by(&self, command: &str) -> Verdict {
+        self.did(command.to_owned());
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(&command).kill_on_drop(true);
+        shell.arg("-c").arg(command).kill_on_drop(true);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
         let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
         let expected = "the restart command succeeds";

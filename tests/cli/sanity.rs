@@ -411,6 +411,32 @@ fn a_driver_that_ends_in_the_middle_ends_the_run() {
 }
 
 #[test]
+fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "mortal.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let answer = || Reply::message(&info);
+    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter plugin-info/names-the-driver").exits(3);
+    assert!(
+        run.stdout
+            .contains("expected: the driver is there to answer GetPluginInfo\n"),
+        "{run}"
+    );
+    let lost = format!(
+        "but: it went away during the call: UNAVAILABLE: {} closed the connection\n",
+        driver.endpoint()
+    );
+    assert!(run.stdout.contains(&lost), "{run}");
+    assert!(run.stdout.contains("  # UNAVAILABLE\n"), "{run}");
+}
+
+#[test]
 fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     let csi = Csi::new();
     let nobody = csi.home().join("no.sock").display().to_string();
