@@ -6,13 +6,14 @@ use super::case::Stop;
 use super::case::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
-use super::context::{Context, locked};
+use super::context::{Context, locked, told};
 use super::settings::Access;
 use crate::output::shell_word::word;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tonic::Code;
 
 /// A volume that a case has created.
 #[derive(Clone, Debug)]
@@ -224,10 +225,7 @@ impl Context {
             return Ok(self.volume()?.volume);
         }
         if let Some(id) = &self.settings().volume_id {
-            return Ok(v1::Volume {
-                volume_id: id.clone(),
-                ..Default::default()
-            });
+            return self.named_volume(id);
         }
         if self.has(LIST_VOLUMES) {
             let request = v1::ListVolumesRequest {
@@ -240,6 +238,26 @@ impl Context {
             }
         }
         Err(Stop::Skipped("there is no volume to ask about".to_owned()))
+    }
+
+    /// The volume of `--volume-id`. A mistake in the id would let every case about it pass, whatever the driver answers.
+    fn named_volume(&self, id: &str) -> Result<v1::Volume, Stop> {
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: id.to_owned(),
+            volume_capabilities: vec![self.capability()?],
+            secrets: self.secrets(),
+            ..Default::default()
+        };
+        match self.send(request)? {
+            Err(status) if status.code() == Code::NotFound => Err(Stop::failed(
+                format!("the driver has the volume {id:?}, which --volume-id names"),
+                format!("ValidateVolumeCapabilities of it: {}", told(&status)),
+            )),
+            _ => Ok(v1::Volume {
+                volume_id: id.to_owned(),
+                ..Default::default()
+            }),
+        }
     }
 
     /// CreateSnapshot of a volume, with a new name.

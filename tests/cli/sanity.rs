@@ -353,6 +353,33 @@ fn a_driver_in_production_is_only_asked() {
 }
 
 #[test]
+fn the_volume_to_ask_about_must_exist() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let made = csi.run("controller create-volume pvc-1 -o name").succeeds();
+    let filter = "--filter controller/validate --filter with-a-large-context";
+    let asked = |id: &str| sanity(&csi, &format!("--read-only --volume-id {id} {filter}"));
+    asked(made.value()).succeeds();
+    let run = asked("xyz").exits(3);
+    let cases = [
+        "controller/validate/without-capabilities",
+        "controller/validate/with-a-large-context",
+    ];
+    let failed: Vec<_> = run
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("failed: "))
+        .collect();
+    assert_eq!(failed, cases, "{run}");
+    for part in [
+        "expected: the driver has the volume \"xyz\", which --volume-id names\n",
+        "but: ValidateVolumeCapabilities of it: it answered NOT_FOUND: ",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{run}");
+    }
+}
+
+#[test]
 fn a_signal_in_the_middle_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM] {
         let driver = slow();
