@@ -253,6 +253,18 @@ fn the_list_names_every_case() {
         .run("sanity --list --filter node/*/is-idempotent --filter !stage")
         .succeeds();
     assert_eq!(few.stdout.lines().count(), 3, "{few}");
+
+    let names = csi.run("sanity --list -o name").succeeds();
+    let names: Vec<_> = names.stdout.lines().collect();
+    let listed: Vec<_> = cases.iter().map(|case| &case["name"]).collect();
+    assert_eq!(names, listed);
+    let lines = csi
+        .run("sanity --list -o jsonl --filter node/info")
+        .succeeds();
+    for line in lines.stdout.lines() {
+        let case: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(cases.contains(&case), "{line}");
+    }
 }
 
 #[test]
@@ -481,9 +493,14 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     run.exits(64 + 4)
         .says("asking GetPluginInfo what the driver can do: DEADLINE_EXCEEDED");
     csi.run("sanity").exits(2).says("no driver named");
-    csi.run("-e /x sanity --filter nothing-like-it")
-        .exits(2)
-        .says("--filter leaves no case");
+    for line in [
+        "-e /x sanity --filter nothing-like-it --filter '!probe'",
+        "sanity --list -o name --filter nothing-like-it --filter '!probe'",
+    ] {
+        let run = csi.run(line).exits(2);
+        let run = run.says("--filter: no case matches nothing-like-it '!probe'");
+        assert_eq!(run.stdout, "");
+    }
     csi.run("-e /x sanity --cap 1,mount --cap 5,mount")
         .exits(2)
         .says("given twice with the access type mount");
