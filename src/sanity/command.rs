@@ -159,6 +159,12 @@ fn check(settings: &Settings) -> Result<(), Error> {
     if settings.jobs == 0 {
         return Err(Error::usage("--jobs must be at least 1"));
     }
+    if settings.case_limit.is_zero() {
+        return Err(
+            Error::usage("--case-limit must be longer than 0: no case could end in time")
+                .hint("a long one, such as 24h, is as good as none"),
+        );
+    }
     Ok(())
 }
 

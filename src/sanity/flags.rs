@@ -87,7 +87,7 @@ pub struct SanityFlags {
     /// Count what the specification only recommends as a failure
     #[arg(long, help_heading = RUN)]
     strict: bool,
-    /// How long one case may take [default: 2m]
+    /// How long one case may take, longer than 0 [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = RUN)]
     case_limit: Option<Duration>,
     /// List the cases instead of running them

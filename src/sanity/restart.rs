@@ -39,7 +39,10 @@ impl Context {
             Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
             Ok(Ok(output)) => {
                 let words = String::from_utf8_lossy(&output.stderr);
-                let told = format!("{}: {}", output.status, words.trim_end());
+                let told = match words.trim_end() {
+                    "" => format!("{command} ended with {}, without a word", output.status),
+                    words => format!("{command} ended with {}: {words}", output.status),
+                };
                 ensure(output.status.success(), expected, told)?;
             }
         }

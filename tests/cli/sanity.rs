@@ -392,6 +392,27 @@ fn the_volume_to_ask_about_must_exist() {
 }
 
 #[test]
+fn a_restart_command_that_fails_is_told_with_its_words() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    for (command, told) in [
+        (
+            "false",
+            "but: false ended with exit status: 1, without a word\n",
+        ),
+        (
+            "'echo no such unit >&2; exit 5'",
+            "exit 5 ended with exit status: 5: no such unit\n",
+        ),
+    ] {
+        let more = format!("--filter restart-in-mid-call --restart-command {command}");
+        let run = sanity(&csi, &more).exits(3);
+        assert!(run.stdout.contains(told), "{run}");
+    }
+    is_clean(&csi);
+}
+
+#[test]
 fn a_signal_in_the_middle_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM] {
         let driver = slow();
@@ -504,6 +525,9 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     csi.run("-e /x sanity --cap 1,mount --cap 5,mount")
         .exits(2)
         .says("given twice with the access type mount");
+    csi.run("-e /x sanity --case-limit 0")
+        .exits(2)
+        .says("--case-limit must be longer than 0");
     let table = csi.run("-e /x sanity --columns NAME").exits(2);
     table.says("--columns has no meaning here");
     is_clean(&csi);
