@@ -159,6 +159,16 @@ fn check(settings: &Settings) -> Result<(), Error> {
     if settings.jobs == 0 {
         return Err(Error::usage("--jobs must be at least 1"));
     }
+    if settings.restart_between_steps > 0 {
+        if settings.restart_command.is_none() {
+            let problem = "--restart-between-steps needs --restart-command to restart the driver";
+            return Err(Error::usage(problem));
+        }
+        if settings.read_only {
+            let problem = "--restart-between-steps restarts the driver, and --read-only lets it be";
+            return Err(Error::usage(problem).hint("give one of them"));
+        }
+    }
     if settings.case_limit.is_zero() {
         return Err(
             Error::usage("--case-limit must be longer than 0: no case could end in time")

@@ -70,6 +70,7 @@ const KEYS: &[&str] = &[
     "node-id",
     "other-node-id",
     "restart-command",
+    "restart-between-steps",
     "read-only",
     "filter",
     "jobs",
@@ -158,6 +159,12 @@ fn apply(
         "node-id" => settings.node_id = Some(text(value)?),
         "other-node-id" => settings.other_node_id = Some(text(value)?),
         "restart-command" => settings.restart_command = Some(text(value)?),
+        "restart-between-steps" => {
+            settings.restart_between_steps = match value.get_ref() {
+                DeValue::Boolean(every) => u64::from(*every),
+                _ => number(value)?,
+            }
+        }
         "read-only" => settings.read_only = truth(value)?,
         "filter" => settings.filter = list(value, text)?,
         "jobs" => settings.jobs = number(value)?,
@@ -256,7 +263,7 @@ mod tests {
             params = { server = 'h' }\nmutable-params = { a = 'b' }\nsnapshot-params = {}\ngroup-snapshot-params = {}
             secrets-file = 's'\ncap = ['5,mount', '1,block']\nvolume-size = '2Gi'\nvolume-id = 'v'
             mount-parent = '/m'\nstaging-parent = '/s'\npaths = false\nnode-id = 'n'\nother-node-id = 'o'
-            restart-command = 'r'\nread-only = true\nfilter = ['a', '!b']\njobs = 3\nseed = 0x10\nshuffle = true
+            restart-command = 'r'\nrestart-between-steps = 3\nread-only = true\nfilter = ['a', '!b']\njobs = 3\nseed = 0x10\nshuffle = true
             fail-fast = true\nstrict = true\n";
         for key in KEYS {
             assert!(text.contains(&format!("{key} =")), "{key} is not tried");
@@ -269,6 +276,7 @@ mod tests {
             (read.volume_size, read.jobs, read.seed),
             (2 << 30, 3, Some(16))
         );
+        assert_eq!(read.restart_between_steps, 3);
         assert!(read.read_only && read.strict && read.paths == Some(false));
     }
 

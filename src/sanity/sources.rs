@@ -41,14 +41,16 @@ impl Context {
     /// When it is never ready, or answered with another id.
     pub fn ready_snapshot(&self, request: v1::CreateSnapshotRequest) -> Result<v1::Snapshot, Stop> {
         let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone())?;
-            let snapshot = reply.snapshot.unwrap_or_default();
-            if snapshot.ready_to_use {
-                return Ok(snapshot);
+        self.one_step(|| {
+            loop {
+                let reply = self.ok_in_the_end(request.clone())?;
+                let snapshot = reply.snapshot.unwrap_or_default();
+                if snapshot.ready_to_use {
+                    return Ok(snapshot);
+                }
+                wait.on(self, "CreateSnapshot")?;
             }
-            wait.on(self, "CreateSnapshot")?;
-        }
+        })?
     }
 
     /// The same of a group.
@@ -60,14 +62,16 @@ impl Context {
         request: v1::CreateVolumeGroupSnapshotRequest,
     ) -> Result<v1::VolumeGroupSnapshot, Stop> {
         let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone())?;
-            let group = reply.group_snapshot.unwrap_or_default();
-            if group.ready_to_use {
-                return Ok(group);
+        self.one_step(|| {
+            loop {
+                let reply = self.ok_in_the_end(request.clone())?;
+                let group = reply.group_snapshot.unwrap_or_default();
+                if group.ready_to_use {
+                    return Ok(group);
+                }
+                wait.on(self, "CreateVolumeGroupSnapshot")?;
             }
-            wait.on(self, "CreateVolumeGroupSnapshot")?;
-        }
+        })?
     }
 
     /// DeleteSnapshot.
@@ -110,7 +114,11 @@ impl Context {
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
-    pub fn listed(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+    pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+        self.one_step(|| self.pages(request))?
+    }
+
+    fn pages(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
         let mut found = Vec::new();
         let mut tokens = BTreeSet::new();
         for _ in 0..PAGES_AT_MOST {

@@ -136,6 +136,18 @@ fn the_driver_as_a_process_passes_though_it_is_killed_between_any_two_steps() {
             "{stdout}"
         );
     }
+    let filter = match may_mount() {
+        true => "--filter lifecycle/ --filter controller/create-snapshot",
+        false => "--filter controller/create-snapshot",
+    };
+    let stdout = whole(
+        &csi,
+        &format!(
+            "-e unix://{home}/csi.sock {} {filter} --restart-between-steps",
+            arguments(&csi, &more)
+        ),
+    );
+    assert!(stdout.contains(" cases, 1 at a time, "), "{stdout}");
     assert_eq!(mounts_below(csi.home()), [] as [PathBuf; 0]);
 }
 
@@ -528,6 +540,15 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     csi.run("-e /x sanity --case-limit 0")
         .exits(2)
         .says("--case-limit must be longer than 0");
+    csi.run("-e /x sanity --restart-between-steps")
+        .exits(2)
+        .says("needs --restart-command to restart the driver");
+    csi.run("-e /x sanity --restart-between-steps --restart-command r --read-only")
+        .exits(2)
+        .says("hint: give one of them");
+    csi.run("-e /x sanity --restart-between-steps=2 --restart-command r --jobs 2")
+        .exits(2)
+        .says("cannot be used with '--jobs <N>'");
     let table = csi.run("-e /x sanity --columns NAME").exits(2);
     table.says("--columns has no meaning here");
     is_clean(&csi);

@@ -147,6 +147,42 @@ fn a_failure_on_the_node_is_seen_again_with_its_folders() {
 }
 
 #[test]
+fn what_a_restart_between_two_steps_shows_is_seen_again() {
+    let case = "controller/expand/expands";
+    let options = Options::default().with(Defect::ExpansionsLostOnRestart);
+    let mut driver = ReferenceDriver::start(options);
+    let csi = Csi::at(&driver.endpoint());
+    let restart = driver.restart_command();
+    let line = [
+        "sanity",
+        "--filter",
+        case,
+        "--filter",
+        "!@block",
+        "--restart-between-steps",
+        "--restart-command",
+        &restart,
+    ];
+    let report = csi.run_args(line).exits(CASES_FAILED);
+    let commands = shown_commands(&report.stdout);
+    let commands: Vec<_> = commands.into_iter().map(str::to_owned).collect();
+    assert!(commands.contains(&restart), "{commands:#?}");
+    // The last line asks for the size that the restart before it has undone.
+    let size = |output: &Output| {
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let last = shown.lines().last().unwrap().to_owned();
+        last.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let again = paste(&commands, &csi);
+    assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
+    assert_eq!(size(&again), "1Gi");
+    let without = commands.iter().filter(|line| **line != restart);
+    let without: Vec<_> = without.cloned().collect();
+    let without = paste(&without, &csi);
+    assert_eq!(size(&without), "2Gi");
+}
+
+#[test]
 fn secrets_come_from_their_file_again_and_are_in_no_report() {
     let secrets = [("token".to_owned(), "not-for-logs".to_owned())].into();
     let driver = ReferenceDriver::start(Options {

@@ -1,8 +1,8 @@
 //! Calls at the same time, and create against delete.
 
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
-use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::case::{Case, case, ensure};
+use crate::sanity::context::told;
 use std::collections::BTreeSet;
 use tonic::Code;
 
@@ -120,10 +120,10 @@ pub const CASES: &[Case] = &[
         |c| {
             for _ in 0..4 {
                 let volume = c.volume()?;
-                let (created, deleted) = at_once(
+                let (created, deleted) = c.at_once(
                     || c.send(volume.request.clone()),
                     || c.send(c.delete_request(volume.id())),
-                );
+                )?;
                 for status in [created?.err(), deleted?.err()].into_iter().flatten() {
                     ensure(
                         status.code() == Code::Aborted,
@@ -155,15 +155,9 @@ pub const CASES: &[Case] = &[
                 let placed = c.published()?;
                 super::lifecycle::down(c, &placed)
             };
-            std::thread::scope(|scope| {
-                let ways: Vec<_> = (0..6).map(|_| scope.spawn(way)).collect();
-                for way in ways {
-                    let expected = "the way comes to its end";
-                    let ended = way.join();
-                    ended.unwrap_or_else(|_| Err(Stop::failed(expected, "it panicked")))?;
-                }
-                Ok(())
-            })?;
+            for ended in c.often_at_once(6, way)? {
+                ended?;
+            }
         }
     ),
 ];

@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     STAGE_UNSTAGE_VOLUME,
 };
 use crate::sanity::case::{Case, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, at_once, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::sources::SOON;
 use std::time::Duration;
@@ -171,7 +171,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, NODE_SERVICE, RESTART],
         |c| {
             let request = c.create_request()?;
-            let (answer, restarted) = at_once(|| c.send(request.clone()), || c.restart());
+            let (answer, restarted) = c.at_once(|| c.send(request.clone()), || c.restart())?;
             restarted?;
             let volume = c.ok_in_the_end(request.clone())?.volume.unwrap_or_default();
             if let Ok(reply) = answer? {

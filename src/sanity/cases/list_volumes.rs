@@ -246,6 +246,10 @@ fn page(
 const PAGES_AT_MOST: usize = 10_000;
 
 fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
+    c.one_step(|| pages(c, max_entries))?
+}
+
+fn pages(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
     let mut found = Vec::new();
     let mut token = String::new();
     for _ in 0..PAGES_AT_MOST {

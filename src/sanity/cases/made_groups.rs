@@ -6,7 +6,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };
 use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id};
 use csi_proto::v1;
 use tonic::Code;
@@ -142,7 +142,7 @@ pub const CASES: &[Case] = &[
             let request = c.group_request(&[&one, &other]);
             let first = c.ready_group(request.clone())?;
             let (deleted, created) =
-                at_once(|| c.send(delete(c, &first)), || c.send(request.clone()));
+                c.at_once(|| c.send(delete(c, &first)), || c.send(request.clone()))?;
             one_id(&[deleted?], |_| String::new())?;
             one_id(&[created?], id_of)?;
             let group = c.ready_group(request)?;

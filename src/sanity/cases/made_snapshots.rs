@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS,
 };
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use tonic::Code;
 
@@ -130,10 +130,10 @@ pub const CASES: &[Case] = &[
             let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
             let first = c.ready_snapshot(request.clone())?;
-            let (deleted, created) = at_once(
+            let (deleted, created) = c.at_once(
                 || c.send(c.delete_snapshot(&first.snapshot_id)),
                 || c.send(request.clone()),
-            );
+            )?;
             one_id(&[deleted?], |_| String::new())?;
             one_id(&[created?], id_of)?;
             // Whichever came first, the name leads to a snapshot that can be used.

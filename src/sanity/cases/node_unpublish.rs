@@ -4,7 +4,7 @@ use super::node_publish::{EACH, PUBLISH, SEEN};
 use super::node_stage::unattached;
 use crate::sanity::case::needs::NODE_SERVICE;
 use crate::sanity::case::{Case, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::context::told;
 use csi_proto::v1;
 use tonic::Code;
 
@@ -110,7 +110,7 @@ pub const CASES: &[Case] = &[
             for _ in 0..3 {
                 let placed = c.staged()?;
                 let (one, other) =
-                    at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()));
+                    c.at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()))?;
                 for status in [one?.err(), other?.err()].into_iter().flatten() {
                     ensure(
                         status.code() == Code::Aborted,

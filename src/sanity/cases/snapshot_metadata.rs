@@ -200,22 +200,15 @@ fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
 
 /// Demands that calls at the same time each give the same ranges.
 fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
-    std::thread::scope(|scope| {
-        let ask = || ranges(c, request.clone());
-        let calls: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
-        for call in calls {
-            let Ok(again) = call.join() else {
-                return Err(Stop::failed("the call ends", "it panicked"));
-            };
-            let again = again?;
-            ensure(
-                *wanted == again,
-                &shown(&wanted.ranges),
-                shown(&again.ranges),
-            )?;
-        }
-        Ok(())
-    })
+    for again in c.often_at_once(4, || ranges(c, request.clone()))? {
+        let again = again?;
+        ensure(
+            *wanted == again,
+            &shown(&wanted.ranges),
+            shown(&again.ranges),
+        )?;
+    }
+    Ok(())
 }
 
 fn shown(ranges: &[v1::BlockMetadata]) -> String {
