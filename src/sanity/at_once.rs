@@ -1,7 +1,8 @@
 //! Things that cases do at the same time. Whatever is in them is one step: the driver is not restarted in the middle.
 
+use super::answers::ok_or_aborted;
 use super::case::Stop;
-use super::context::{Context, Exchanged, decoded, encoded};
+use super::context::{Context, Exchanged, decoded, encoded, told};
 use super::requests::Request;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -52,6 +53,52 @@ impl Context {
             Ok(answers.into_iter().flatten().collect())
         };
         self.wait(all)?
+    }
+
+    /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED.
+    /// The replies of OK.
+    ///
+    /// # Errors
+    /// When one is answered with another code, or as [`Context::send`].
+    pub fn equal_calls<Q: Request + Clone>(
+        self: &Arc<Self>,
+        request: &Q,
+        count: usize,
+    ) -> Result<Vec<Q::Reply>, Stop> {
+        let answers = self.together(vec![request.clone(); count])?.into_iter();
+        answers
+            .filter_map(|answer| ok_or_aborted(answer).transpose())
+            .collect()
+    }
+
+    /// Sends requests of one kind at the same time, which must all be answered with OK; the replies in their order.
+    ///
+    /// # Errors
+    /// When one is not, or as [`Context::send`].
+    pub fn all_ok<Q: Request>(self: &Arc<Self>, requests: Vec<Q>) -> Result<Vec<Q::Reply>, Stop> {
+        let expected = format!("{} answers OK, also at the same time", Q::METHOD.name);
+        let answers = self.together(requests)?.into_iter();
+        answers
+            .map(|answer| answer.map_err(|status| Stop::failed(&expected, told(&status))))
+            .collect()
+    }
+
+    /// The same where a driver may do one thing at a time: what was ABORTED is sent again.
+    ///
+    /// # Errors
+    /// As [`Context::equal_calls`] and [`Context::ok_in_the_end`].
+    pub fn all_ok_in_the_end<Q: Request + Clone>(
+        self: &Arc<Self>,
+        requests: Vec<Q>,
+    ) -> Result<Vec<Q::Reply>, Stop> {
+        let answers = self.together(requests.clone())?;
+        let answers = requests.into_iter().zip(answers);
+        answers
+            .map(|(request, answer)| match ok_or_aborted(answer)? {
+                Some(reply) => Ok(reply),
+                None => self.ok_in_the_end(request),
+            })
+            .collect()
     }
 
     /// Does two different things at the same time.

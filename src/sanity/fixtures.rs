@@ -2,10 +2,10 @@
 //!
 //! Nothing here is taken down here: that follows from the calls (`ledger.rs`).
 
-use super::case::Stop;
 use super::case::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
+use super::case::{Stop, Verdict};
 use super::context::{Context, locked, told};
 use super::settings::Access;
 use crate::output::shell_word::word;
@@ -291,6 +291,26 @@ impl Context {
         }
     }
 
+    /// A new volume, and ControllerPublishVolume of it to this driver's node.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn volume_to_attach(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
+        let volume = self.volume()?;
+        let request = self.attach_request(&volume);
+        Ok((volume, request))
+    }
+
+    /// A new volume that the controller has published to this driver's node, by this request.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn attached(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
+        let (volume, request) = self.volume_to_attach()?;
+        self.ok(request.clone())?;
+        Ok((volume, request))
+    }
+
     /// ControllerUnpublishVolume from this driver's node.
     pub fn detach_request(&self, volume: &Volume) -> v1::ControllerUnpublishVolumeRequest {
         v1::ControllerUnpublishVolumeRequest {
@@ -336,7 +356,15 @@ impl Context {
     /// # Errors
     /// When it cannot be had.
     pub fn staged(&self) -> Result<Placed, Stop> {
-        let placed = self.placed()?;
+        self.stage(self.volume()?)
+    }
+
+    /// The same for a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn stage(&self, volume: Volume) -> Result<Placed, Stop> {
+        let placed = self.place(volume)?;
         if self.has(STAGE_UNSTAGE_VOLUME) {
             self.ok(placed.stage())?;
         }
@@ -348,9 +376,47 @@ impl Context {
     /// # Errors
     /// When it cannot be had.
     pub fn published(&self) -> Result<Placed, Stop> {
-        let placed = self.staged()?;
+        self.publish(self.volume()?)
+    }
+
+    /// The same for a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn publish(&self, volume: Volume) -> Result<Placed, Stop> {
+        let placed = self.stage(volume)?;
         self.ok(placed.publish())?;
         Ok(placed)
+    }
+
+    /// The way down of a published volume, until it is nowhere in use.
+    ///
+    /// # Errors
+    /// When a step of it fails.
+    pub fn unpublish(&self, placed: &Placed) -> Verdict {
+        self.ok(placed.unpublish())?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.unstage())?;
+        }
+        self.detach(placed)
+    }
+
+    /// A volume that is deleted, with paths for it: it has the driver's own form of ids, and no volume.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn placed_and_deleted(&self) -> Result<Placed, Stop> {
+        let placed = self.placed()?;
+        self.detach(&placed)?;
+        self.ok(self.delete_request(placed.id()))?;
+        Ok(placed)
+    }
+
+    fn detach(&self, placed: &Placed) -> Verdict {
+        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            self.ok(self.detach_request(&placed.volume))?;
+        }
+        Ok(())
     }
 
     /// A new target path. It does not exist; its parent does, as the specification has it.

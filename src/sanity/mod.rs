@@ -2,10 +2,11 @@
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`;
+//! `context.rs`, `answers.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod advertised;
+mod answers;
 mod at_once;
 mod case;
 mod cases;

@@ -181,6 +181,14 @@ impl Access {
     /// Both, in the order in which they are tried.
     pub(super) const ALL: [Self; 2] = [Self::Mount, Self::Block];
 
+    /// The other one.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Mount => Self::Block,
+            Self::Block => Self::Mount,
+        }
+    }
+
     /// That of a capability; a capability without one counts as mount.
     pub(super) fn of(capability: &VolumeCapability) -> Self {
         match capability.access_type {

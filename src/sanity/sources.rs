@@ -2,11 +2,11 @@
 //!
 //! As in `fixtures.rs`, nothing is taken down here.
 
-use super::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME};
+use super::case::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
 use super::case::{Stop, Verdict, ensure};
 use super::context::{Context, told};
 use super::data::data_path;
-use super::fixtures::{Placed, Volume};
+use super::fixtures::Volume;
 use super::paths::on_disk;
 use super::runner::sees_paths;
 use super::settings::Access;
@@ -148,6 +148,19 @@ impl Context {
         self.listed(request)
     }
 
+    /// Demands that ListSnapshots, where the driver has it, has that many snapshots of a volume.
+    ///
+    /// # Errors
+    /// When it has not, or as [`Context::listed`].
+    pub fn lists_snapshots(&self, volume: &str, count: usize) -> Verdict {
+        if !self.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let found = self.listed_of(volume)?.len();
+        let expected = format!("ListSnapshots has {count} of the volume");
+        ensure(found == count, &expected, format!("it has {found}"))
+    }
+
     /// CreateVolume from a snapshot, with a new name and no size.
     ///
     /// # Errors
@@ -203,7 +216,7 @@ impl Context {
     /// # Errors
     /// When any of that fails.
     pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
-        let placed = self.put(volume)?;
+        let placed = self.publish(volume.clone())?;
         let path = data_path(&placed);
         let create = Access::of(&placed.volume.capability) == Access::Mount;
         let marks = marks.to_vec();
@@ -218,7 +231,7 @@ impl Context {
             }
             file.sync_all()
         })?;
-        self.take_away(&placed)
+        self.unpublish(&placed)
     }
 
     /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
@@ -226,7 +239,7 @@ impl Context {
     /// # Errors
     /// When any of that fails.
     pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
-        let placed = self.put(volume)?;
+        let placed = self.publish(volume.clone())?;
         let path = data_path(&placed);
         let marks = marks.to_vec();
         let found = on_disk(move || {
@@ -245,28 +258,8 @@ impl Context {
             };
             marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
         })?;
-        self.take_away(&placed)?;
+        self.unpublish(&placed)?;
         Ok(found)
-    }
-
-    fn put(&self, volume: &Volume) -> Result<Placed, Stop> {
-        let placed = self.place(volume.clone())?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.stage())?;
-        }
-        self.ok(placed.publish())?;
-        Ok(placed)
-    }
-
-    fn take_away(&self, placed: &Placed) -> Verdict {
-        self.ok(placed.unpublish())?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.unstage())?;
-        }
-        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
-            self.ok(self.detach_request(&placed.volume))?;
-        }
-        Ok(())
     }
 }
 

@@ -285,12 +285,6 @@ pub const CASES: &[Case] = &[
 
 /// The way down of a published volume, to its deletion.
 pub fn down(c: &Context, placed: &Placed) -> Verdict {
-    c.ok(placed.unpublish())?;
-    if c.has(STAGE_UNSTAGE_VOLUME) {
-        c.ok(placed.unstage())?;
-    }
-    if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-        c.ok(c.detach_request(&placed.volume))?;
-    }
+    c.unpublish(placed)?;
     c.ok(c.delete_request(placed.id())).map(drop)
 }
