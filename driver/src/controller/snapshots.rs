@@ -30,6 +30,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
 
 /// A checked CreateSnapshot.
+#[derive(Clone)]
 struct Creation {
     export: Export,
     /// The share as it is to stand in the snapshot's id.
@@ -174,9 +175,9 @@ pub(super) async fn create(
         _ => Err(ControllerError::ShuttingDown),
     };
     let until = Instant::now() + patience;
-    let work = {
-        let (shares, operation) = (Arc::clone(shares), operation.clone());
-        || creation.run(shares, operation)
+    let work = || {
+        let creation = creation.clone();
+        creation.run(Arc::clone(shares), operation.clone())
     };
     let operations = &shares.snapshot_operations;
     let ended = match operations
@@ -202,9 +203,15 @@ pub(super) async fn create(
                 // Slow to begin; or something is in its way, which the operation will say.
                 _ => {
                     let left = until.saturating_duration_since(Instant::now());
-                    let gone = || async { Err(ControllerError::ShuttingDown) };
+                    let failed = shares
+                        .copies
+                        .take_failure(Purpose::Snapshot, &key, &operation);
+                    if let Some(error) = failed {
+                        return Err(error);
+                    }
+                    // It may have ended just now, and its answer with it: then it is done once more.
                     operations
-                        .run(key.clone(), operation.clone(), left, gone)
+                        .run(key.clone(), operation.clone(), left, work)
                         .await?
                 }
             }

@@ -4,7 +4,8 @@
 //!
 //! Work lies on a stack, so the walk goes down first. A thread that lists a folder hands its entries on in batches while
 //! others have nothing to do, and else deals with them itself. When too many folders wait, a listing pauses, lies on the
-//! stack below the folder that it has just found, and goes on when that is done.
+//! stack below the folder that it has just found, and goes on when that is done. A thread is started when there is more work
+//! than threads that wait for some: most volumes are small, and a thread costs more than a few files.
 
 use super::attributes::{self, Basics};
 use super::entry::{Desk, Done, Named};
@@ -62,21 +63,34 @@ pub(super) fn copy(
             ..Queue::default()
         }),
         changed: Condvar::new(),
+        wanted: Condvar::new(),
         #[cfg(test)]
         crash: crate::share::crash::inherited(),
     };
+    // Of this thread's own umask nothing is to be changed, so it copies nothing itself.
     std::thread::scope(|scope| {
-        for _ in 0..means.threads {
+        let mut most = means.threads;
+        let mut queue = tree.lock();
+        while most > 0 && !queue.is_done() {
+            if !queue.wants_a_thread(most) {
+                queue = tree.wait(&tree.wanted, queue);
+                continue;
+            }
+            queue.threads += 1;
+            queue.starting += 1;
+            drop(queue);
             let spawned = std::thread::Builder::new()
                 .name("copy".to_owned())
                 .stack_size(STACK)
                 .spawn_scoped(scope, || tree.run());
-            // With fewer threads it takes longer.
+            queue = tree.lock();
             if spawned.is_err() {
-                break;
+                queue.threads -= 1;
+                queue.starting -= 1;
+                // With fewer threads it takes longer.
+                most = queue.threads;
             }
         }
-        // Of this thread's own umask nothing is to be changed, so it only works when it is alone.
     });
     let mut queue = tree.lock();
     match queue.failed.take() {
@@ -102,11 +116,24 @@ enum Work {
 #[derive(Default)]
 struct Queue {
     work: Vec<Work>,
-    busy: usize,
+    /// Threads that there are, of which some are starting and some wait for work.
+    threads: usize,
+    starting: usize,
     idle: usize,
+    busy: usize,
     waiting: usize,
     paused: usize,
     failed: Option<CopyError>,
+}
+
+impl Queue {
+    fn is_done(&self) -> bool {
+        self.failed.is_some() || (self.work.is_empty() && self.busy == 0)
+    }
+
+    fn wants_a_thread(&self, most: usize) -> bool {
+        self.threads < most && self.work.len() > self.idle + self.starting
+    }
 }
 
 struct Tree<'a> {
@@ -118,7 +145,10 @@ struct Tree<'a> {
     means: &'a Means,
     omissions: &'a Omissions,
     queue: Mutex<Queue>,
+    /// There is work, or there will be no more.
     changed: Condvar,
+    /// A thread is wanted, or none will be.
+    wanted: Condvar,
     #[cfg(test)]
     crash: crate::share::crash::Inherited,
 }
@@ -126,6 +156,22 @@ struct Tree<'a> {
 impl<'a> Tree<'a> {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'q>(&self, event: &Condvar, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
+        event.wait(queue).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the work that was put down in `queue` taken up by a thread.
+    fn call(&self, queue: MutexGuard<'_, Queue>) {
+        let (idle, wanted) = (queue.idle > 0, queue.wants_a_thread(self.means.threads));
+        drop(queue);
+        if idle {
+            self.changed.notify_one();
+        }
+        if wanted {
+            self.wanted.notify_one();
+        }
     }
 
     fn run(&'a self) {
@@ -141,6 +187,7 @@ impl<'a> Tree<'a> {
             names: Vec::new(),
         };
         let mut queue = self.lock();
+        queue.starting -= 1;
         while queue.failed.is_none() {
             if self.progress.is_stopped() {
                 queue.failed = Some(CopyError::Stopped);
@@ -168,15 +215,13 @@ impl<'a> Tree<'a> {
                 None if queue.busy == 0 => break,
                 None => {
                     queue.idle += 1;
-                    queue = self
-                        .changed
-                        .wait(queue)
-                        .unwrap_or_else(PoisonError::into_inner);
+                    queue = self.wait(&self.changed, queue);
                     queue.idle -= 1;
                 }
             }
         }
         self.changed.notify_all();
+        self.wanted.notify_one();
     }
 
     fn perform(&'a self, work: Work, desk: &mut Desk<'a>) -> Result<(), CopyError> {
@@ -290,16 +335,11 @@ impl<'a> Tree<'a> {
                         .work
                         .push(Work::Listing(Arc::clone(&node), Arc::clone(&pair), listing));
                     queue.work.push(Work::Folder(child));
-                    drop(queue);
-                    self.changed.notify_one();
+                    self.call(queue);
                     return self.entries(&node, &pair, batch, desk);
                 }
                 queue.work.push(Work::Folder(child));
-                let idle = queue.idle > 0;
-                drop(queue);
-                if idle {
-                    self.changed.notify_one();
-                }
+                self.call(queue);
                 continue;
             }
             batch.push((name, kind));
@@ -338,8 +378,7 @@ impl<'a> Tree<'a> {
         if queue.idle > 0 || queue.work.len() < 2 * self.means.threads {
             node.unfinished.fetch_add(1, Ordering::AcqRel);
             queue.work.push(Work::Entries(Arc::clone(node), entries));
-            drop(queue);
-            self.changed.notify_one();
+            self.call(queue);
             return Ok(());
         }
         drop(queue);
@@ -379,8 +418,7 @@ impl<'a> Tree<'a> {
                 let mut queue = self.lock();
                 queue.waiting += 1;
                 queue.work.push(Work::Folder(child));
-                drop(queue);
-                self.changed.notify_one();
+                self.call(queue);
             }
         }
         if crate::share::crash::step("an entry is copied").is_err() {
