@@ -444,7 +444,7 @@ fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
     Stop::failed(
         format!("the driver is there to answer {}", method.name),
         format!(
-            "it went away during the call: UNAVAILABLE: {}",
+            "it went away: UNAVAILABLE: {}",
             known.unwrap_or_else(|| lost.to_string())
         ),
     )
@@ -498,6 +498,9 @@ pub fn any_of(codes: &[Code]) -> String {
 
 /// A status as the second half of a failure.
 pub fn told(status: &Status) -> String {
+    if let Some(lost) = Lost::of(status) {
+        return format!("it did not answer: UNAVAILABLE: {lost}");
+    }
     let message = match status.message() {
         "" => "(no message)",
         message => message,

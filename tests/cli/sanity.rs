@@ -501,7 +501,7 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
         "{run}"
     );
     let lost = format!(
-        "but: it went away during the call: UNAVAILABLE: {} closed the connection\n",
+        "but: it went away: UNAVAILABLE: {} closed the connection\n",
         driver.endpoint()
     );
     assert!(run.stdout.contains(&lost), "{run}");
