@@ -7,8 +7,11 @@ use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
 use http::uri::PathAndQuery;
+use std::error::Error as StdError;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
+use thiserror::Error;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
@@ -37,6 +40,37 @@ pub struct CallError {
     pub status: Status,
     /// How long the call was allowed to take.
     pub timeout: Option<Duration>,
+}
+
+/// What a call says for which there was no connection.
+const NO_CONNECTION: &str = "no connection to the driver";
+
+/// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
+/// a status, whose code is UNAVAILABLE.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Lost(String);
+
+impl Lost {
+    /// That of a status; `None` for a status that the driver answered with.
+    pub fn of(status: &Status) -> Option<&Self> {
+        status.source()?.downcast_ref()
+    }
+
+    fn status(message: &str, error: &(dyn StdError + 'static)) -> Status {
+        // The errors on the way say no more than that there is one beneath them.
+        let innermost = causes(error).last().unwrap_or(error);
+        let mut status = Status::unavailable(message);
+        status.set_source(Arc::new(Self(innermost.to_string())));
+        status
+    }
+}
+
+/// An error and all that lies behind it.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
 }
 
 impl Session {
@@ -172,26 +206,37 @@ impl Session {
         };
         result.map_err(|status| CallError {
             method,
-            status: as_deadline(status),
+            status: judged(status),
             timeout: self.timeout,
         })
     }
 }
 
-/// tonic watches the deadline too and reports it as a cancellation, which nobody asked for.
-fn as_deadline(status: Status) -> Status {
-    let ours = status.code() == Code::Cancelled && status.message() == "Timeout expired";
-    if ours {
-        Status::deadline_exceeded("no answer within the deadline")
-    } else {
-        status
+/// A status with the code that the person should see. tonic watches the deadline too and reports it as a cancellation, which
+/// nobody asked for; and the end of a connection is UNKNOWN or a cancellation to it.
+fn judged(status: Status) -> Status {
+    if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
+        return Status::deadline_exceeded("no answer within the deadline");
+    }
+    let Some(source) = status.source().filter(|_| Lost::of(&status).is_none()) else {
+        return status;
+    };
+    // A stream that was reset with a reason is an answer.
+    let is_reset = causes(source).any(|cause| {
+        let http2 = cause.downcast_ref::<h2::Error>();
+        http2.is_some_and(|error| error.reason().is_some())
+    });
+    match status.code() {
+        Code::Unavailable if !is_reset => Lost::status(NO_CONNECTION, source),
+        Code::Unknown | Code::Cancelled if !is_reset => {
+            Lost::status("the connection to the driver was lost", source)
+        }
+        _ => status,
     }
 }
 
 fn not_ready(error: tonic::transport::Error) -> Status {
-    let mut status = Status::unavailable("no connection to the driver");
-    status.set_source(std::sync::Arc::new(error));
-    status
+    Lost::status(NO_CONNECTION, &error)
 }
 
 /// Passes messages as the bytes that they are.

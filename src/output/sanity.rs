@@ -2,6 +2,7 @@
 //!
 //! Everything that a driver said is escaped. JUnit XML is in `sanity/junit.rs`, for it goes to a file.
 
+use super::Format;
 use super::text::escaped;
 use crate::sanity::{Case, CaseResult, Failure, Kind, Observer, Outcome, Plan, Report};
 use serde_json::{Value as Json, json};
@@ -277,17 +278,27 @@ fn report_json(report: &Report) -> Json {
     })
 }
 
-/// The list of cases, for people or as JSON.
-pub fn list(cases: &[&Case], json: bool) -> String {
-    if json {
-        let cases: Vec<_> = cases.iter().map(|case| case_json(case)).collect();
-        return format!("{:#}\n", Json::from(cases));
-    }
+/// The list of cases in a format of output; for people where the format is one of tables.
+pub fn list(cases: &[&Case], format: Format) -> String {
     let mut out = String::new();
-    for case in cases {
-        let _ = writeln!(out, "{:NAME_WIDTH$} {}", case.name, case.sentence);
+    match format {
+        Format::Json => {
+            let cases: Vec<_> = cases.iter().map(|case| case_json(case)).collect();
+            let _ = writeln!(out, "{:#}", Json::from(cases));
+        }
+        Format::Jsonl => cases.iter().for_each(|case| {
+            let _ = writeln!(out, "{}", case_json(case));
+        }),
+        Format::Name => cases.iter().for_each(|case| {
+            let _ = writeln!(out, "{}", case.name);
+        }),
+        _ => {
+            for case in cases {
+                let _ = writeln!(out, "{:NAME_WIDTH$} {}", case.name, case.sentence);
+            }
+            let _ = writeln!(out, "{}", counted(cases.len(), "case"));
+        }
     }
-    let _ = writeln!(out, "{}", counted(cases.len(), "case"));
     out
 }
 

@@ -1,12 +1,14 @@
 //! `csi sanity` as a command: settings from flags and file, a run that signals stop, its output and its end.
 
 use super::flags::SanityFlags;
+use super::report::instance_name;
 use super::settings::Access;
-use super::{Report, Settings, config, junit, run_watched};
+use super::{Case, Report, Settings, config, junit, run_watched};
 use crate::cli::Globals;
 use crate::error::Error;
 use crate::interrupt::Signals;
 use crate::output::sanity::{Progress, Shown, list};
+use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
 use crate::run::{self, Ground};
 use std::io::Write as _;
@@ -54,11 +56,9 @@ pub fn sanity(flags: &SanityFlags, globals: &Globals, ground: &Ground) -> Result
         )
         .hint("without --read-only the cases create and delete volumes of their own"));
     }
+    let cases = selected(&settings)?;
     if flags.list {
-        let cases: Vec<_> = super::cases()
-            .filter(|case| settings.selects(case.name))
-            .collect();
-        return run::print(list(&cases, shown != Shown::Text).as_bytes());
+        return run::print(list(&cases, output.format).as_bytes());
     }
     let mut globals = globals.clone();
     if globals.endpoint.is_none() && !settings.endpoint.is_empty() {
@@ -159,13 +159,40 @@ fn check(settings: &Settings) -> Result<(), Error> {
     if settings.jobs == 0 {
         return Err(Error::usage("--jobs must be at least 1"));
     }
-    let any = super::cases().any(|case| {
-        settings.selects(case.name) || settings.selects(&format!("{}@block", case.name))
-    });
-    if !any {
-        return Err(Error::usage("--filter leaves no case").hint("--list shows their names"));
+    if settings.restart_between_steps > 0 {
+        if settings.restart_command.is_none() {
+            let problem = "--restart-between-steps needs --restart-command to restart the driver";
+            return Err(Error::usage(problem));
+        }
+        if settings.read_only {
+            let problem = "--restart-between-steps restarts the driver, and --read-only lets it be";
+            return Err(Error::usage(problem).hint("give one of them"));
+        }
+    }
+    if settings.case_limit.is_zero() {
+        return Err(
+            Error::usage("--case-limit must be longer than 0: no case could end in time")
+                .hint("a long one, such as 24h, is as good as none"),
+        );
     }
     Ok(())
+}
+
+/// The cases that the settings select, whatever their access type: at least one.
+fn selected(settings: &Settings) -> Result<Vec<&'static Case>, Error> {
+    let cases: Vec<_> = super::cases()
+        .filter(|case| {
+            let block = instance_name(case, Access::Block);
+            settings.selects(case.name) || settings.selects(&block)
+        })
+        .collect();
+    if cases.is_empty() {
+        let patterns = settings.filter.iter().map(|pattern| word(pattern));
+        let patterns: Vec<_> = patterns.collect();
+        let problem = format!("--filter: no case matches {}", patterns.join(" "));
+        return Err(Error::usage(problem).hint("csi sanity --list shows the names of all cases"));
+    }
+    Ok(cases)
 }
 
 /// The end of the process: what came of the run.

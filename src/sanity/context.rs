@@ -8,12 +8,13 @@ use super::case::{Failure, Stop, Verdict};
 use super::journal::Journal;
 use super::ledger::Ledger;
 use super::requests::Request;
+use super::restart::Restarts;
 use super::seen::Seen;
 use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
 use crate::endpoint::Endpoint;
 use crate::error::code_name;
-use crate::session::Session;
+use crate::session::{Lost, Session};
 use crate::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -24,7 +25,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
 /// One end of the driver: its node, or its controller.
@@ -36,18 +36,6 @@ pub struct Peer {
 
 /// The messages that answered a call, or the status that came instead.
 pub type Exchanged = Result<Vec<Bytes>, Status>;
-
-/// Does two things at the same time.
-pub fn at_once<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
-    std::thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        match one.join() {
-            Ok(one) => (one, other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
 
 /// What all cases of a run share.
 pub struct Run {
@@ -88,6 +76,7 @@ pub struct Context {
     warnings: Mutex<Vec<Failure>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
+    pub(super) restarts: Restarts,
 }
 
 /// A lock whose holder has panicked is still good: what it guards is only added to.
@@ -104,7 +93,7 @@ const SPEC: Checks = Checks {
 };
 
 impl Context {
-    pub(super) fn new(run: Arc<Run>, number: usize, access: Access) -> Self {
+    pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
         Self {
             run,
             number,
@@ -114,6 +103,7 @@ impl Context {
             ledger: Mutex::default(),
             warnings: Mutex::default(),
             over: watch::Sender::new(false),
+            restarts,
         }
     }
 
@@ -198,8 +188,11 @@ impl Context {
     ) -> Result<Bytes, Stop> {
         let end = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
+        self.between_steps()?;
         loop {
-            match self.exchange(method, request.clone(), self.run.settings.timeout)? {
+            // A repetition is the same step.
+            let limit = self.run.settings.timeout;
+            match self.wait(self.exchanged(method, request.clone(), limit))?? {
                 Ok(messages) => return Ok(messages.into_iter().next().unwrap_or_default()),
                 Err(status) if status.code() == Code::Aborted && Instant::now() < end => {
                     self.pause(pause)?;
@@ -263,21 +256,6 @@ impl Context {
         }
     }
 
-    /// Sends requests of one kind at the same time; the answers in their order.
-    ///
-    /// # Errors
-    /// As [`Context::send`], the first of them.
-    pub fn together<Q: Request>(
-        self: &Arc<Self>,
-        requests: Vec<Q>,
-    ) -> Result<Vec<Result<Q::Reply, Status>>, Stop> {
-        let requests = requests.iter().map(encoded).collect();
-        let answers = self.exchange_all(Q::METHOD, requests)?.into_iter();
-        answers
-            .map(|answer| decoded::<Q::Reply>(Q::METHOD, answer))
-            .collect()
-    }
-
     /// Sends a request whose answer is a stream; its messages, each checked also against those before it.
     ///
     /// # Errors
@@ -302,6 +280,7 @@ impl Context {
     }
 
     fn given_up(&self, method: &'static Method, request: Bytes, after: Duration) -> Verdict {
+        self.between_steps()?;
         let call = self.exchanged(method, request, self.run.settings.timeout);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
@@ -363,32 +342,6 @@ impl Context {
         }
     }
 
-    fn exchange_all(
-        self: &Arc<Self>,
-        method: &'static Method,
-        requests: Vec<Bytes>,
-    ) -> Result<Vec<Exchanged>, Stop> {
-        let limit = self.run.settings.timeout;
-        let count = requests.len();
-        let all = async {
-            let mut calls = JoinSet::new();
-            for (index, request) in requests.into_iter().enumerate() {
-                let context = Arc::clone(self);
-                calls
-                    .spawn(async move { (index, context.exchanged(method, request, limit).await) });
-            }
-            let mut answers: Vec<_> = (0..count).map(|_| None).collect();
-            while let Some(ended) = calls.join_next().await {
-                let (index, answer) = ended.map_err(|error| {
-                    Stop::failed("the call ends", format!("its task did not: {error}"))
-                })?;
-                answers[index] = Some(answer?);
-            }
-            Ok(answers.into_iter().flatten().collect())
-        };
-        self.wait(all)?
-    }
-
     /// One call, bytes to bytes: recorded, written into the ledger, its replies checked.
     ///
     /// # Errors
@@ -399,6 +352,7 @@ impl Context {
         request: Bytes,
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
+        self.between_steps()?;
         self.wait(self.exchanged(method, request, limit))?
     }
 
@@ -418,6 +372,7 @@ impl Context {
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
         let entry = locked(&self.ledger).before(&self.run.journal, method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
+        let before = self.restarts.mark();
         let answer = call(&session, method, request.clone()).await;
         let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
         let first = answer.as_ref().ok().and_then(|messages| messages.first());
@@ -429,6 +384,12 @@ impl Context {
                 Err(status) => Answer::Status(status.code()),
             },
         );
+        let status = answer.as_ref().err();
+        if let Some(lost) = status.and_then(Lost::of)
+            && !self.restarts.cut_off(before)
+        {
+            return Err(went_away(method, peer, lost));
+        }
         locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
         if let Ok(messages) = &answer {
             let mut replies = Replies::new(method, &request, &SPEC);
@@ -476,6 +437,19 @@ pub(super) async fn call(
     }
 }
 
+/// The failure of a call that no driver has answered: whatever the case is about, the driver must still be there.
+fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
+    // What the endpoint knows says more, where no other call has connected again.
+    let known = peer.endpoint.last_error().map(|error| error.to_string());
+    Stop::failed(
+        format!("the driver is there to answer {}", method.name),
+        format!(
+            "it went away: UNAVAILABLE: {}",
+            known.unwrap_or_else(|| lost.to_string())
+        ),
+    )
+}
+
 /// Whether an RPC makes, changes or removes something.
 fn changes(method: &Method) -> bool {
     const WORDS: [&str; 8] = [
@@ -492,12 +466,12 @@ fn changes(method: &Method) -> bool {
 }
 
 /// The bytes of a request.
-fn encoded<Q: Request>(request: &Q) -> Bytes {
+pub(super) fn encoded<Q: Request>(request: &Q) -> Bytes {
     request.encode_to_vec().into()
 }
 
 /// An answer as its message.
-fn decoded<R: Message + Default>(
+pub(super) fn decoded<R: Message + Default>(
     method: &Method,
     answer: Exchanged,
 ) -> Result<Result<R, Status>, Stop> {
@@ -524,6 +498,9 @@ pub fn any_of(codes: &[Code]) -> String {
 
 /// A status as the second half of a failure.
 pub fn told(status: &Status) -> String {
+    if let Some(lost) = Lost::of(status) {
+        return format!("it did not answer: UNAVAILABLE: {lost}");
+    }
     let message = match status.message() {
         "" => "(no message)",
         message => message,

@@ -2,17 +2,18 @@
 //!
 //! Nothing here is taken down here: that follows from the calls (`ledger.rs`).
 
-use super::case::Stop;
 use super::case::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
-use super::context::{Context, locked};
+use super::case::{Stop, Verdict};
+use super::context::{Context, locked, told};
 use super::settings::Access;
 use crate::output::shell_word::word;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tonic::Code;
 
 /// A volume that a case has created.
 #[derive(Clone, Debug)]
@@ -224,10 +225,7 @@ impl Context {
             return Ok(self.volume()?.volume);
         }
         if let Some(id) = &self.settings().volume_id {
-            return Ok(v1::Volume {
-                volume_id: id.clone(),
-                ..Default::default()
-            });
+            return self.named_volume(id);
         }
         if self.has(LIST_VOLUMES) {
             let request = v1::ListVolumesRequest {
@@ -240,6 +238,26 @@ impl Context {
             }
         }
         Err(Stop::Skipped("there is no volume to ask about".to_owned()))
+    }
+
+    /// The volume of `--volume-id`. A mistake in the id would let every case about it pass, whatever the driver answers.
+    fn named_volume(&self, id: &str) -> Result<v1::Volume, Stop> {
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: id.to_owned(),
+            volume_capabilities: vec![self.capability()?],
+            secrets: self.secrets(),
+            ..Default::default()
+        };
+        match self.send(request)? {
+            Err(status) if status.code() == Code::NotFound => Err(Stop::failed(
+                format!("the driver has the volume {id:?}, which --volume-id names"),
+                format!("ValidateVolumeCapabilities of it: {}", told(&status)),
+            )),
+            _ => Ok(v1::Volume {
+                volume_id: id.to_owned(),
+                ..Default::default()
+            }),
+        }
     }
 
     /// CreateSnapshot of a volume, with a new name.
@@ -271,6 +289,26 @@ impl Context {
             secrets: self.secrets(),
             volume_context: volume.volume.volume_context.clone(),
         }
+    }
+
+    /// A new volume, and ControllerPublishVolume of it to this driver's node.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn volume_to_attach(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
+        let volume = self.volume()?;
+        let request = self.attach_request(&volume);
+        Ok((volume, request))
+    }
+
+    /// A new volume that the controller has published to this driver's node, by this request.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn attached(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
+        let (volume, request) = self.volume_to_attach()?;
+        self.ok(request.clone())?;
+        Ok((volume, request))
     }
 
     /// ControllerUnpublishVolume from this driver's node.
@@ -318,7 +356,15 @@ impl Context {
     /// # Errors
     /// When it cannot be had.
     pub fn staged(&self) -> Result<Placed, Stop> {
-        let placed = self.placed()?;
+        self.stage(self.volume()?)
+    }
+
+    /// The same for a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn stage(&self, volume: Volume) -> Result<Placed, Stop> {
+        let placed = self.place(volume)?;
         if self.has(STAGE_UNSTAGE_VOLUME) {
             self.ok(placed.stage())?;
         }
@@ -330,9 +376,47 @@ impl Context {
     /// # Errors
     /// When it cannot be had.
     pub fn published(&self) -> Result<Placed, Stop> {
-        let placed = self.staged()?;
+        self.publish(self.volume()?)
+    }
+
+    /// The same for a volume that exists.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn publish(&self, volume: Volume) -> Result<Placed, Stop> {
+        let placed = self.stage(volume)?;
         self.ok(placed.publish())?;
         Ok(placed)
+    }
+
+    /// The way down of a published volume, until it is nowhere in use.
+    ///
+    /// # Errors
+    /// When a step of it fails.
+    pub fn unpublish(&self, placed: &Placed) -> Verdict {
+        self.ok(placed.unpublish())?;
+        if self.has(STAGE_UNSTAGE_VOLUME) {
+            self.ok(placed.unstage())?;
+        }
+        self.detach(placed)
+    }
+
+    /// A volume that is deleted, with paths for it: it has the driver's own form of ids, and no volume.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn placed_and_deleted(&self) -> Result<Placed, Stop> {
+        let placed = self.placed()?;
+        self.detach(&placed)?;
+        self.ok(self.delete_request(placed.id()))?;
+        Ok(placed)
+    }
+
+    fn detach(&self, placed: &Placed) -> Verdict {
+        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            self.ok(self.detach_request(&placed.volume))?;
+        }
+        Ok(())
     }
 
     /// A new target path. It does not exist; its parent does, as the specification has it.

@@ -63,9 +63,14 @@ pub struct SanityFlags {
     /// The id of another node, for ControllerPublishVolume to two nodes
     #[arg(long, value_name = "ID", help_heading = DRIVER)]
     other_node_id: Option<String>,
-    /// A shell command that restarts the driver: cases run it between any two steps of a volume's life
+    /// A shell command that restarts the driver, and returns; run by the cases that are about restarts
     #[arg(long, value_name = "COMMAND", help_heading = DRIVER)]
     restart_command: Option<String>,
+    /// Restart the driver between any two steps of every case; with N before every Nth step, from where the seed says, and
+    /// of lifecycles before each. The cases run one at a time
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+        conflicts_with = "jobs", help_heading = RUN)]
+    restart_between_steps: Option<u64>,
     /// Run only what changes nothing: for drivers in production
     #[arg(long, help_heading = RUN)]
     read_only: bool,
@@ -87,7 +92,7 @@ pub struct SanityFlags {
     /// Count what the specification only recommends as a failure
     #[arg(long, help_heading = RUN)]
     strict: bool,
-    /// How long one case may take [default: 2m]
+    /// How long one case may take, longer than 0 [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = RUN)]
     case_limit: Option<Duration>,
     /// List the cases instead of running them
@@ -143,6 +148,9 @@ impl SanityFlags {
         settings.paths = self.paths.or(settings.paths);
         settings.seed = self.seed.or(settings.seed);
         settings.jobs = self.jobs.unwrap_or(settings.jobs);
+        settings.restart_between_steps = self
+            .restart_between_steps
+            .unwrap_or(settings.restart_between_steps);
         settings.case_limit = self.case_limit.unwrap_or(settings.case_limit);
         for (given, to) in [
             (self.read_only, &mut settings.read_only),

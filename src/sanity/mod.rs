@@ -2,10 +2,12 @@
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`; the cases themselves are in `cases/`, one
-//! file a subject. Nothing here prints.
+//! `context.rs`, `answers.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`;
+//! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod advertised;
+mod answers;
+mod at_once;
 mod case;
 mod cases;
 pub(crate) mod command;
@@ -177,7 +179,7 @@ pub async fn run_watched(
         endpoint: &run.settings.endpoint,
         cases: planned.len(),
         seed,
-        jobs: run.settings.jobs,
+        jobs: run.settings.jobs(),
     });
     let (results, cut_short) = runner::run(&run, planned, observer, asked).await;
     Ok(Report {

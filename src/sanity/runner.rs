@@ -7,6 +7,7 @@ use super::context::{Context, Run, call, locked};
 use super::ledger::Made;
 use super::report::{CaseResult, Outcome, instance_name};
 use super::requests::Request as _;
+use super::restart::Restarts;
 use super::settings::{Access, Settings};
 use super::wrecker::Wrecker;
 use super::{Asked, Observer, random};
@@ -62,7 +63,8 @@ pub async fn tried_block(run: &Arc<Run>) -> Option<Access> {
     if settings.read_only || !settings.capabilities.is_empty() || creates != Some(true) {
         return None;
     }
-    let context = Context::new(Arc::clone(run), 0, Access::Block);
+    let restarts = Restarts::asked_for();
+    let context = Context::new(Arc::clone(run), 0, Access::Block, restarts);
     let request = context.create_request().ok()?;
     let method = v1::CreateVolumeRequest::METHOD;
     let request = Bytes::from(request.encode_to_vec());
@@ -117,10 +119,7 @@ pub async fn run(
             .collect()
     };
     let phases = [
-        (
-            of_kind(&[Kind::Reads, Kind::Changes]),
-            run.settings.jobs.max(1),
-        ),
+        (of_kind(&[Kind::Reads, Kind::Changes]), run.settings.jobs()),
         (of_kind(&[Kind::Alone]), 1),
         (of_kind(&[Kind::Last]), 1),
     ];
@@ -250,7 +249,9 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
 const TAKEN_DOWN: &str = "what the case made can be taken down";
 
 async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
-    let context = Arc::new(Context::new(Arc::clone(&run), one.number, one.access));
+    let restarts = Restarts::between_steps(&run, one.case, one.number);
+    let context = Context::new(Arc::clone(&run), one.number, one.access, restarts);
+    let context = Arc::new(context);
     let started = Instant::now();
     let limit = run.settings.case_limit;
     let in_thread = Arc::clone(&context);
@@ -261,7 +262,7 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
             over = true;
             ended.unwrap_or_else(|error| Err(panicked(error)))
         }
-        () = tokio::time::sleep(limit) => {
+        () = used_up(limit, started, &context) => {
             Err(Stop::failed("the case comes to its end", format!("it was not over after {limit:?}")))
         }
         () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
@@ -304,6 +305,17 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
         warnings,
         commands,
         took,
+    }
+}
+
+/// Returns when a case that began then has had that time, without its restarts of the driver.
+async fn used_up(limit: Duration, started: Instant, context: &Context) {
+    loop {
+        let left = (limit + context.restarts.spent()).saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Settings {
     pub controller_endpoint: Option<String>,
     /// How long one call may take.
     pub timeout: Duration,
-    /// How long one case may take, without taking down what it made.
+    /// How long one case may take, without restarts of the driver, and without taking down what it made.
     pub case_limit: Duration,
     /// gRPC metadata of every call.
     pub metadata: Vec<(String, String)>,
@@ -56,6 +56,9 @@ pub struct Settings {
     pub other_node_id: Option<String>,
     /// A shell command that restarts the driver and returns.
     pub restart_command: Option<String>,
+    /// Restart the driver before every step of that number of every case, 1 for each; 0 for no such restarts. The cases
+    /// then run one at a time.
+    pub restart_between_steps: u64,
     /// Run only what changes nothing.
     pub read_only: bool,
     /// Names of cases to run, or parts of them, with `*` for anything; all where there is none. With `!` before it: not to run.
@@ -100,6 +103,7 @@ impl Settings {
             node_id: None,
             other_node_id: None,
             restart_command: None,
+            restart_between_steps: 0,
             read_only: false,
             filter: Vec::new(),
             jobs: 8,
@@ -109,6 +113,14 @@ impl Settings {
             strict: false,
             connect: ConnectOptions::default(),
             connection_flags: Vec::new(),
+        }
+    }
+
+    /// How many cases run at a time: one, where others would be met by its restarts.
+    pub(super) fn jobs(&self) -> usize {
+        match self.restart_between_steps {
+            0 => self.jobs.max(1),
+            _ => 1,
         }
     }
 
@@ -168,6 +180,14 @@ pub enum Access {
 impl Access {
     /// Both, in the order in which they are tried.
     pub(super) const ALL: [Self; 2] = [Self::Mount, Self::Block];
+
+    /// The other one.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Mount => Self::Block,
+            Self::Block => Self::Mount,
+        }
+    }
 
     /// That of a capability; a capability without one counts as mount.
     pub(super) fn of(capability: &VolumeCapability) -> Self {

@@ -2,11 +2,11 @@
 //!
 //! As in `fixtures.rs`, nothing is taken down here.
 
-use super::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME};
+use super::case::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
 use super::case::{Stop, Verdict, ensure};
 use super::context::{Context, told};
 use super::data::data_path;
-use super::fixtures::{Placed, Volume};
+use super::fixtures::Volume;
 use super::paths::on_disk;
 use super::runner::sees_paths;
 use super::settings::Access;
@@ -41,14 +41,16 @@ impl Context {
     /// When it is never ready, or answered with another id.
     pub fn ready_snapshot(&self, request: v1::CreateSnapshotRequest) -> Result<v1::Snapshot, Stop> {
         let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone())?;
-            let snapshot = reply.snapshot.unwrap_or_default();
-            if snapshot.ready_to_use {
-                return Ok(snapshot);
+        self.one_step(|| {
+            loop {
+                let reply = self.ok_in_the_end(request.clone())?;
+                let snapshot = reply.snapshot.unwrap_or_default();
+                if snapshot.ready_to_use {
+                    return Ok(snapshot);
+                }
+                wait.on(self, "CreateSnapshot")?;
             }
-            wait.on(self, "CreateSnapshot")?;
-        }
+        })?
     }
 
     /// The same of a group.
@@ -60,14 +62,16 @@ impl Context {
         request: v1::CreateVolumeGroupSnapshotRequest,
     ) -> Result<v1::VolumeGroupSnapshot, Stop> {
         let mut wait = Wait::new(self);
-        loop {
-            let reply = self.ok_in_the_end(request.clone())?;
-            let group = reply.group_snapshot.unwrap_or_default();
-            if group.ready_to_use {
-                return Ok(group);
+        self.one_step(|| {
+            loop {
+                let reply = self.ok_in_the_end(request.clone())?;
+                let group = reply.group_snapshot.unwrap_or_default();
+                if group.ready_to_use {
+                    return Ok(group);
+                }
+                wait.on(self, "CreateVolumeGroupSnapshot")?;
             }
-            wait.on(self, "CreateVolumeGroupSnapshot")?;
-        }
+        })?
     }
 
     /// DeleteSnapshot.
@@ -110,7 +114,11 @@ impl Context {
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
-    pub fn listed(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+    pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+        self.one_step(|| self.pages(request))?
+    }
+
+    fn pages(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
         let mut found = Vec::new();
         let mut tokens = BTreeSet::new();
         for _ in 0..PAGES_AT_MOST {
@@ -138,6 +146,19 @@ impl Context {
         let mut request = self.list_snapshots();
         request.source_volume_id = volume.to_owned();
         self.listed(request)
+    }
+
+    /// Demands that ListSnapshots, where the driver has it, has that many snapshots of a volume.
+    ///
+    /// # Errors
+    /// When it has not, or as [`Context::listed`].
+    pub fn lists_snapshots(&self, volume: &str, count: usize) -> Verdict {
+        if !self.has(LIST_SNAPSHOTS) {
+            return Ok(());
+        }
+        let found = self.listed_of(volume)?.len();
+        let expected = format!("ListSnapshots has {count} of the volume");
+        ensure(found == count, &expected, format!("it has {found}"))
     }
 
     /// CreateVolume from a snapshot, with a new name and no size.
@@ -195,7 +216,7 @@ impl Context {
     /// # Errors
     /// When any of that fails.
     pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
-        let placed = self.put(volume)?;
+        let placed = self.publish(volume.clone())?;
         let path = data_path(&placed);
         let create = Access::of(&placed.volume.capability) == Access::Mount;
         let marks = marks.to_vec();
@@ -210,7 +231,7 @@ impl Context {
             }
             file.sync_all()
         })?;
-        self.take_away(&placed)
+        self.unpublish(&placed)
     }
 
     /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
@@ -218,7 +239,7 @@ impl Context {
     /// # Errors
     /// When any of that fails.
     pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
-        let placed = self.put(volume)?;
+        let placed = self.publish(volume.clone())?;
         let path = data_path(&placed);
         let marks = marks.to_vec();
         let found = on_disk(move || {
@@ -237,28 +258,8 @@ impl Context {
             };
             marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
         })?;
-        self.take_away(&placed)?;
+        self.unpublish(&placed)?;
         Ok(found)
-    }
-
-    fn put(&self, volume: &Volume) -> Result<Placed, Stop> {
-        let placed = self.place(volume.clone())?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.stage())?;
-        }
-        self.ok(placed.publish())?;
-        Ok(placed)
-    }
-
-    fn take_away(&self, placed: &Placed) -> Verdict {
-        self.ok(placed.unpublish())?;
-        if self.has(STAGE_UNSTAGE_VOLUME) {
-            self.ok(placed.unstage())?;
-        }
-        if self.has(PUBLISH_UNPUBLISH_VOLUME) {
-            self.ok(self.detach_request(&placed.volume))?;
-        }
-        Ok(())
     }
 }
 

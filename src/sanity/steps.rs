@@ -27,6 +27,8 @@ pub enum Step {
     Call(Call),
     /// A command of the shell.
     Shell(String),
+    /// The command that restarts the driver, which then takes some time until it answers.
+    Restart(String),
 }
 
 /// A call.
@@ -110,6 +112,11 @@ impl Steps {
         for (index, step) in steps.iter().enumerate() {
             match step {
                 Step::Shell(command) => writer.lines.push(command.clone()),
+                Step::Restart(command) => {
+                    let csi = writer.csi(&run.node);
+                    let ready = format!("{csi} --wait 1m identity probe");
+                    writer.lines.extend([command.clone(), ready]);
+                }
                 Step::Call(call) => {
                     let next = steps.get(index + 1);
                     let overlaps = matches!((next, &call.ended), (Some(Step::Call(next)), Some((end, _))) if next.began < *end);

@@ -5,6 +5,7 @@
 use super::context::{Peer, Run, call, told};
 use super::ledger::{Made, answered_with, leaves_it_open, with_secrets};
 use super::requests::Request;
+use crate::session::Lost;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::v1;
@@ -18,6 +19,9 @@ use tonic::{Code, Status};
 
 /// How long one try to take something down may take.
 const TRY: Duration = Duration::from_secs(20);
+
+/// The longest pause for a driver that nobody reaches. One that is down for longer has the journal, which remembers.
+const BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The pauses between tries.
 const PAUSES: [Duration; 5] = [
@@ -33,7 +37,7 @@ pub struct Wrecker<'a> {
     node: &'a Peer,
     controller: &'a Peer,
     secrets: &'a BTreeMap<String, String>,
-    /// Whether a whole try has passed without an answer: others would not get one, either.
+    /// Whether all tries of one thing have passed without an answer: others would not get one, either.
     silent: AtomicBool,
 }
 
@@ -70,6 +74,11 @@ impl<'a> Wrecker<'a> {
                 && held.contains(id)
             {
                 problems.push(format!("{what} stays, because it is still in use"));
+                continue;
+            }
+            if self.silent.load(Ordering::Relaxed) && !matches!(what, Made::Folder(_)) {
+                held.extend(what.holds().map(str::to_owned));
+                problems.push(format!("{what} stays, because the driver does not answer"));
                 continue;
             }
             match self.one(&what).await {
@@ -179,22 +188,23 @@ impl<'a> Wrecker<'a> {
         let session = peer.session.clone().with_timeout(Some(TRY));
         let mut pauses = PAUSES.into_iter();
         loop {
-            if self.silent.load(Ordering::Relaxed) {
-                return Err(Status::deadline_exceeded("the driver does not answer"));
-            }
             let status = match call(&session, method, request.clone()).await {
                 Ok(messages) => return Ok(messages.into_iter().next()),
                 Err(status) => status,
             };
             if status.code() == Code::DeadlineExceeded {
                 self.silent.store(true, Ordering::Relaxed);
+                return Err(status);
             }
-            // A driver that nobody reaches will not be back within these pauses; the journal remembers.
-            let gone = status.code() == Code::Unavailable && peer.endpoint.last_error().is_some();
+            let gone = Lost::of(&status).is_some();
             let may_pass =
                 leaves_it_open(status.code()) || status.code() == Code::FailedPrecondition;
             match pauses.next() {
-                Some(pause) if may_pass && !gone => tokio::time::sleep(pause).await,
+                Some(pause) if gone && pause > BACK_WITHIN => {
+                    self.silent.store(true, Ordering::Relaxed);
+                    return Err(status);
+                }
+                Some(pause) if may_pass => tokio::time::sleep(pause).await,
                 _ => return Err(status),
             }
         }

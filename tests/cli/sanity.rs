@@ -136,6 +136,18 @@ fn the_driver_as_a_process_passes_though_it_is_killed_between_any_two_steps() {
             "{stdout}"
         );
     }
+    let filter = match may_mount() {
+        true => "--filter lifecycle/ --filter controller/create-snapshot",
+        false => "--filter controller/create-snapshot",
+    };
+    let stdout = whole(
+        &csi,
+        &format!(
+            "-e unix://{home}/csi.sock {} {filter} --restart-between-steps",
+            arguments(&csi, &more)
+        ),
+    );
+    assert!(stdout.contains(" cases, 1 at a time, "), "{stdout}");
     assert_eq!(mounts_below(csi.home()), [] as [PathBuf; 0]);
 }
 
@@ -253,6 +265,18 @@ fn the_list_names_every_case() {
         .run("sanity --list --filter node/*/is-idempotent --filter !stage")
         .succeeds();
     assert_eq!(few.stdout.lines().count(), 3, "{few}");
+
+    let names = csi.run("sanity --list -o name").succeeds();
+    let names: Vec<_> = names.stdout.lines().collect();
+    let listed: Vec<_> = cases.iter().map(|case| &case["name"]).collect();
+    assert_eq!(names, listed);
+    let lines = csi
+        .run("sanity --list -o jsonl --filter node/info")
+        .succeeds();
+    for line in lines.stdout.lines() {
+        let case: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(cases.contains(&case), "{line}");
+    }
 }
 
 #[test]
@@ -353,6 +377,54 @@ fn a_driver_in_production_is_only_asked() {
 }
 
 #[test]
+fn the_volume_to_ask_about_must_exist() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let made = csi.run("controller create-volume pvc-1 -o name").succeeds();
+    let filter = "--filter controller/validate --filter with-a-large-context";
+    let asked = |id: &str| sanity(&csi, &format!("--read-only --volume-id {id} {filter}"));
+    asked(made.value()).succeeds();
+    let run = asked("xyz").exits(3);
+    let cases = [
+        "controller/validate/without-capabilities",
+        "controller/validate/with-a-large-context",
+    ];
+    let failed: Vec<_> = run
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("failed: "))
+        .collect();
+    assert_eq!(failed, cases, "{run}");
+    for part in [
+        "expected: the driver has the volume \"xyz\", which --volume-id names\n",
+        "but: ValidateVolumeCapabilities of it: it answered NOT_FOUND: ",
+    ] {
+        assert!(run.stdout.contains(part), "{part}\n{run}");
+    }
+}
+
+#[test]
+fn a_restart_command_that_fails_is_told_with_its_words() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    for (command, told) in [
+        (
+            "false",
+            "but: false ended with exit status: 1, without a word\n",
+        ),
+        (
+            "'echo no such unit >&2; exit 5'",
+            "exit 5 ended with exit status: 5: no such unit\n",
+        ),
+    ] {
+        let more = format!("--filter restart-in-mid-call --restart-command {command}");
+        let run = sanity(&csi, &more).exits(3);
+        assert!(run.stdout.contains(told), "{run}");
+    }
+    is_clean(&csi);
+}
+
+#[test]
 fn a_signal_in_the_middle_leaves_nothing() {
     for signal in [Signal::INT, Signal::TERM] {
         let driver = slow();
@@ -411,6 +483,32 @@ fn a_driver_that_ends_in_the_middle_ends_the_run() {
 }
 
 #[test]
+fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "mortal.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let answer = || Reply::message(&info);
+    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter plugin-info/names-the-driver").exits(3);
+    assert!(
+        run.stdout
+            .contains("expected: the driver is there to answer GetPluginInfo\n"),
+        "{run}"
+    );
+    let lost = format!(
+        "but: it went away: UNAVAILABLE: {} closed the connection\n",
+        driver.endpoint()
+    );
+    assert!(run.stdout.contains(&lost), "{run}");
+    assert!(run.stdout.contains("  # UNAVAILABLE\n"), "{run}");
+}
+
+#[test]
 fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     let csi = Csi::new();
     let nobody = csi.home().join("no.sock").display().to_string();
@@ -428,12 +526,29 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     run.exits(64 + 4)
         .says("asking GetPluginInfo what the driver can do: DEADLINE_EXCEEDED");
     csi.run("sanity").exits(2).says("no driver named");
-    csi.run("-e /x sanity --filter nothing-like-it")
-        .exits(2)
-        .says("--filter leaves no case");
+    for line in [
+        "-e /x sanity --filter nothing-like-it --filter '!probe'",
+        "sanity --list -o name --filter nothing-like-it --filter '!probe'",
+    ] {
+        let run = csi.run(line).exits(2);
+        let run = run.says("--filter: no case matches nothing-like-it '!probe'");
+        assert_eq!(run.stdout, "");
+    }
     csi.run("-e /x sanity --cap 1,mount --cap 5,mount")
         .exits(2)
         .says("given twice with the access type mount");
+    csi.run("-e /x sanity --case-limit 0")
+        .exits(2)
+        .says("--case-limit must be longer than 0");
+    csi.run("-e /x sanity --restart-between-steps")
+        .exits(2)
+        .says("needs --restart-command to restart the driver");
+    csi.run("-e /x sanity --restart-between-steps --restart-command r --read-only")
+        .exits(2)
+        .says("hint: give one of them");
+    csi.run("-e /x sanity --restart-between-steps=2 --restart-command r --jobs 2")
+        .exits(2)
+        .says("cannot be used with '--jobs <N>'");
     let table = csi.run("-e /x sanity --columns NAME").exits(2);
     table.says("--columns has no meaning here");
     is_clean(&csi);

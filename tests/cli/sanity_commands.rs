@@ -10,19 +10,15 @@ use std::process::{Command, Output};
 /// The exit code of a run in which cases failed.
 const CASES_FAILED: i32 = 3;
 
-/// What the exit code of a call is that ended with a gRPC code.
-fn exit_of(code: tonic::Code) -> i32 {
-    64 + code as i32
-}
-
 /// The lines of the only failure, as the readable report shows them.
-fn shown_commands(report: &str) -> Vec<&str> {
+fn shown_commands(report: &str) -> Vec<String> {
     let mut lines = report.lines().map(str::trim);
     lines
         .by_ref()
         .find(|line| *line == "to see it again:")
         .unwrap_or_else(|| panic!("no command lines:\n{report}"));
-    let commands: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    let lines = lines.take_while(|line| !line.is_empty());
+    let commands: Vec<_> = lines.map(str::to_owned).collect();
     assert!(!commands.is_empty(), "no command lines:\n{report}");
     commands
 }
@@ -37,6 +33,12 @@ fn paste(commands: &[String], csi: &Csi) -> Output {
     shell.arg("-c").arg(&lines).env_clear().env("PATH", path);
     shell.env("HOME", csi.home()).env("LANG", "C.UTF-8");
     shell.output().unwrap()
+}
+
+/// The last of the lines was a call that ended with this code.
+fn ended_with(output: &Output, code: tonic::Code) {
+    let exit = 64 + code as i32;
+    assert_eq!(output.status.code(), Some(exit), "{}", stderr(output));
 }
 
 fn stderr(output: &Output) -> String {
@@ -54,7 +56,6 @@ fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec
     );
     let report = csi.run(&line).exits(CASES_FAILED);
     let commands = shown_commands(&report.stdout);
-    let commands = commands.into_iter().map(str::to_owned).collect();
     assert_eq!(driver.left_behind(), [""; 0], "{report}");
     (driver, csi, commands)
 }
@@ -76,13 +77,7 @@ fn an_answer_that_should_be_a_refusal_is_seen_again() {
 
     let right = ReferenceDriver::start(Options::default());
     let other = paste(&moved(&commands, &driver, &right), &csi);
-    let code = other.status.code();
-    assert_eq!(
-        code,
-        Some(exit_of(tonic::Code::AlreadyExists)),
-        "{}",
-        stderr(&other)
-    );
+    ended_with(&other, tonic::Code::AlreadyExists);
 }
 
 #[test]
@@ -96,13 +91,7 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
     let last = commands.last().unwrap();
     assert!(last.ends_with("# NOT_FOUND"), "{last}");
     let again = paste(&commands, &csi);
-    let code = again.status.code();
-    assert_eq!(
-        code,
-        Some(exit_of(tonic::Code::NotFound)),
-        "{}",
-        stderr(&again)
-    );
+    ended_with(&again, tonic::Code::NotFound);
     assert!(
         stderr(&again).contains("there is no such snapshot"),
         "{}",
@@ -137,13 +126,42 @@ fn a_failure_on_the_node_is_seen_again_with_its_folders() {
     std::fs::remove_dir_all(driver.workplace()).unwrap();
     let right = ReferenceDriver::start(Options::default());
     let other = paste(&moved(&commands, &driver, &right), &csi);
-    let code = other.status.code();
-    assert_eq!(
-        code,
-        Some(exit_of(tonic::Code::AlreadyExists)),
-        "{}",
-        stderr(&other)
-    );
+    ended_with(&other, tonic::Code::AlreadyExists);
+}
+
+#[test]
+fn what_a_restart_between_two_steps_shows_is_seen_again() {
+    let case = "controller/expand/expands";
+    let options = Options::default().with(Defect::ExpansionsLostOnRestart);
+    let mut driver = ReferenceDriver::start(options);
+    let csi = Csi::at(&driver.endpoint());
+    let restart = driver.restart_command();
+    let line = [
+        "sanity",
+        "--filter",
+        case,
+        "--filter",
+        "!@block",
+        "--restart-between-steps",
+        "--restart-command",
+        &restart,
+    ];
+    let report = csi.run_args(line).exits(CASES_FAILED);
+    let commands = shown_commands(&report.stdout);
+    assert!(commands.contains(&restart), "{commands:#?}");
+    // The last line asks for the size that the restart before it has undone.
+    let size = |output: &Output| {
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let last = shown.lines().last().unwrap().to_owned();
+        last.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let again = paste(&commands, &csi);
+    assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
+    assert_eq!(size(&again), "1Gi");
+    let without = commands.iter().filter(|line| **line != restart);
+    let without: Vec<_> = without.cloned().collect();
+    let without = paste(&without, &csi);
+    assert_eq!(size(&without), "2Gi");
 }
 
 #[test]
@@ -163,18 +181,9 @@ fn secrets_come_from_their_file_again_and_are_in_no_report() {
     let junit = std::fs::read_to_string(csi.home().join("report.xml")).unwrap();
     let shown = format!("{}{}{junit}", report.stdout, report.stderr);
     assert!(!shown.contains("not-for-logs"), "{shown}");
-    let commands: Vec<_> = shown_commands(&report.stdout)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let commands = shown_commands(&report.stdout);
     let again = paste(&commands, &csi);
-    let code = again.status.code();
-    assert_eq!(
-        code,
-        Some(exit_of(tonic::Code::AlreadyExists)),
-        "{}",
-        stderr(&again)
-    );
+    ended_with(&again, tonic::Code::AlreadyExists);
 }
 
 #[test]
@@ -197,11 +206,6 @@ fn json_has_the_same_lines_as_the_text() {
     assert_eq!(listed, shown_commands(&text.stdout));
     let commands: Vec<_> = listed.into_iter().map(str::to_owned).collect();
     let again = paste(&commands, &csi);
-    assert_eq!(
-        again.status.code(),
-        Some(exit_of(tonic::Code::Internal)),
-        "{}",
-        stderr(&again)
-    );
+    ended_with(&again, tonic::Code::Internal);
     assert_eq!(json["summary"]["failed"], Json::from(1));
 }

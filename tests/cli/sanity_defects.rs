@@ -89,6 +89,14 @@ fn is_waited_for(defect: Defect) -> bool {
     )
 }
 
+/// Whether the defect shows only when the driver is restarted between two steps of a case that is about something else.
+fn is_between_steps(defect: Defect) -> bool {
+    matches!(
+        defect,
+        Defect::AttachmentsLostOnRestart | Defect::ExpansionsLostOnRestart
+    )
+}
+
 /// All that a run against this driver can be told, so that nothing is skipped for want of it.
 fn settings_for(driver: &mut ReferenceDriver) -> Settings {
     let mut settings = Settings::of(driver.endpoint());
@@ -139,6 +147,53 @@ fn the_reference_passes_every_case() {
     assert_eq!(driver.left_behind(), [""; 0]);
     let workplace = std::fs::read_dir(driver.workplace()).unwrap();
     assert_eq!(workplace.count(), 0, "files were left");
+}
+
+#[test]
+fn the_reference_passes_though_it_is_restarted_between_any_two_steps() {
+    // The restarts take their time.
+    let mut driver = ReferenceDriver::start(Options {
+        pace: Duration::ZERO,
+        ..Options::default()
+    });
+    let mut settings = settings_for(&mut driver);
+    settings.restart_between_steps = 1;
+    let report = run_to_the_end(settings);
+    assert!(report.is_success(), "{report}");
+    assert!(driver.restarts() > 1000, "{} restarts", driver.restarts());
+    assert_eq!(driver.left_behind(), [""; 0]);
+}
+
+#[test]
+fn restarts_come_before_every_step_of_a_number_and_lifecycles_are_tried_whole() {
+    let restarts = |filter: &str, between_steps: u64, seed: u64| {
+        let mut driver = ReferenceDriver::start(Options::default());
+        let mut settings = settings_for(&mut driver);
+        settings.filter = vec![filter.to_owned()];
+        settings.restart_between_steps = between_steps;
+        settings.seed = Some(seed);
+        let report = run_to_the_end(settings);
+        assert!(report.is_success(), "{report}");
+        driver.restarts()
+    };
+    // It has two steps.
+    let case = "identity/plugin-capabilities/are-known-and-constant";
+    assert_eq!(restarts(case, 0, 1), 0);
+    assert_eq!(restarts(case, 1, 1), 1);
+    // With every second step some seeds meet the only pair, and others do not.
+    let by_seed: Vec<_> = (1..=8).map(|seed| restarts(case, 2, seed)).collect();
+    assert!(by_seed.contains(&0) && by_seed.contains(&1), "{by_seed:?}");
+    let lifecycle = "lifecycle/every-step-twice";
+    assert_eq!(restarts(lifecycle, 7, 1), restarts(lifecycle, 1, 1));
+}
+
+#[test]
+fn some_defects_show_between_steps_alone() {
+    let defects = Defect::ALL.iter().copied();
+    for defect in defects.filter(|defect| is_between_steps(*defect)) {
+        let (fails, report) = case_fails_with(defect, driver_with(defect), 0);
+        assert!(!fails, "{defect}: found without restarts\n{report}");
+    }
 }
 
 #[test]
@@ -198,9 +253,14 @@ fn a_skip_names_what_is_not_advertised() {
 
 /// Runs the case that is about a defect against a driver; whether the case failed, and the report.
 fn case_fails(defect: Defect, options: Options) -> (bool, Report) {
+    case_fails_with(defect, options, u64::from(is_between_steps(defect)))
+}
+
+fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64) -> (bool, Report) {
     let case = found_by(defect);
     let mut driver = ReferenceDriver::start(options);
     let mut settings = settings_for(&mut driver);
+    settings.restart_between_steps = restart_between_steps;
     // The last cases judge what others have seen, so another one is there whose calls are refused.
     settings.filter = vec![
         case.to_owned(),

@@ -1,5 +1,6 @@
 //! What is advertised: ControllerGetCapabilities, NodeGetCapabilities, and that it is true.
 
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::{
     CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EXPAND_VOLUME,
     GET_CAPACITY, GET_SNAPSHOT, GET_VOLUME, GET_VOLUME_STATS, GROUP_CONTROLLER_SERVICE,
@@ -12,6 +13,8 @@ use crate::sanity::context::{Context, told};
 use crate::sanity::requests::Request;
 use csi_proto::v1;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
@@ -22,28 +25,9 @@ pub const CASES: &[Case] = &[
         "ControllerGetCapabilities",
         [CONTROLLER_SERVICE],
         |c| {
-            let request = v1::ControllerGetCapabilitiesRequest {};
-            let first = c.ok(request)?;
-            let mut found = BTreeSet::new();
-            for capability in &first.capabilities {
-                let text = format!("{:?}", capability.r#type);
-                c.should(
-                    found.insert(text.clone()),
-                    "each capability stands once",
-                    text,
-                );
-            }
-            for answer in c.together(vec![request; 6])? {
-                let told = format!(
-                    "{:?}",
-                    answer.as_ref().map(|reply| reply.capabilities.len())
-                );
-                ensure(
-                    answer.is_ok_and(|reply| reply == first),
-                    "the same capabilities again",
-                    told,
-                )?;
-            }
+            are_constant(c, v1::ControllerGetCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
         }
     ),
     case!(
@@ -76,28 +60,9 @@ pub const CASES: &[Case] = &[
         "NodeGetCapabilities",
         [NODE_SERVICE],
         |c| {
-            let request = v1::NodeGetCapabilitiesRequest {};
-            let first = c.ok(request)?;
-            let mut found = BTreeSet::new();
-            for capability in &first.capabilities {
-                let text = format!("{:?}", capability.r#type);
-                c.should(
-                    found.insert(text.clone()),
-                    "each capability stands once",
-                    text,
-                );
-            }
-            for answer in c.together(vec![request; 6])? {
-                let told = format!(
-                    "{:?}",
-                    answer.as_ref().map(|reply| reply.capabilities.len())
-                );
-                ensure(
-                    answer.is_ok_and(|reply| reply == first),
-                    "the same capabilities again",
-                    told,
-                )?;
-            }
+            are_constant(c, v1::NodeGetCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
         }
     ),
     case!(
@@ -139,11 +104,10 @@ pub const CASES: &[Case] = &[
             if c.has(SNAPSHOT_METADATA_SERVICE) {
                 // It has no such RPC; a request without its required field shows whether it is there.
                 let request = v1::GetMetadataAllocatedRequest::default();
-                let told_of = c.stream(request)?.err();
-                let missing = told_of
-                    .as_ref()
-                    .is_some_and(|status| status.code() == Code::Unimplemented);
-                let told = told_of.as_ref().map(told).unwrap_or_default();
+                let answer = c.stream(request)?;
+                let refused = answer.as_ref().err();
+                let missing = refused.is_some_and(|one| one.code() == Code::Unimplemented);
+                let told = told_of(&answer);
                 ensure(!missing, "GetMetadataAllocated is served", told)?;
             }
         }
@@ -169,6 +133,27 @@ pub const CASES: &[Case] = &[
         }
     ),
 ];
+
+/// Demands that an RPC gives each of its capabilities once, and the same ones every time, also to calls at the same time.
+pub fn are_constant<Q: Request + Clone, T: Debug + PartialEq>(
+    c: &Arc<Context>,
+    request: Q,
+    capabilities: impl Fn(Q::Reply) -> Vec<T>,
+) -> Verdict {
+    let first = capabilities(c.ok(request.clone())?);
+    let mut found = BTreeSet::new();
+    for one in &first {
+        let one = format!("{one:?}");
+        let told = one.clone();
+        c.should(found.insert(one), "each capability stands once", told);
+    }
+    for reply in c.all_ok(vec![request; 6])? {
+        let now = capabilities(reply);
+        let told = format!("{now:?}");
+        ensure(now == first, "the same capabilities again", told)?;
+    }
+    Ok(())
+}
 
 /// Sends every RPC that has a capability of its own a request without its required fields: those whose capability is
 /// advertised, or the others.
@@ -222,10 +207,7 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
         let limit = c.settings().timeout;
         let answer = c.exchange(method, bytes::Bytes::new(), limit)?;
         let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
-        let told = answer
-            .as_ref()
-            .err()
-            .map_or("it answered OK".to_owned(), told);
+        let told = told_of(&answer);
         let name = method.name;
         match (advertised, code) {
             (true, Code::Unimplemented) => {

@@ -1,8 +1,9 @@
 //! Calls at the same time, and create against delete.
 
+use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
-use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::case::{Case, case, ensure};
+use crate::sanity::context::told;
 use std::collections::BTreeSet;
 use tonic::Code;
 
@@ -16,17 +17,8 @@ pub const CASES: &[Case] = &[
         |c| {
             let request = c.create_request()?;
             let mut ids = BTreeSet::new();
-            for answer in c.together(vec![request.clone(); 8])? {
-                match answer {
-                    Ok(reply) => drop(ids.insert(reply.volume.unwrap_or_default().volume_id)),
-                    Err(status) => {
-                        ensure(
-                            status.code() == Code::Aborted,
-                            "OK or ABORTED",
-                            told(&status),
-                        )?;
-                    }
-                }
+            for reply in c.equal_calls(&request, 8)? {
+                ids.insert(reply.volume.unwrap_or_default().volume_id);
             }
             let last = c
                 .ok_in_the_end(request)?
@@ -49,11 +41,7 @@ pub const CASES: &[Case] = &[
                 requests.push(c.create_request()?);
             }
             let mut ids = BTreeSet::new();
-            for answer in c.together(requests)? {
-                let told = answer.as_ref().err().map(told).unwrap_or_default();
-                let Ok(reply) = answer else {
-                    return ensure(false, "CreateVolume answers OK", told);
-                };
+            for reply in c.all_ok(requests)? {
                 ids.insert(reply.volume.unwrap_or_default().volume_id);
             }
             ensure(
@@ -99,15 +87,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             let request = c.delete_request(volume.id());
-            for answer in c.together(vec![request.clone(); 8])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&request, 8)?;
             c.ok_in_the_end(request)?;
         }
     ),
@@ -120,17 +100,12 @@ pub const CASES: &[Case] = &[
         |c| {
             for _ in 0..4 {
                 let volume = c.volume()?;
-                let (created, deleted) = at_once(
+                let (created, deleted) = c.at_once(
                     || c.send(volume.request.clone()),
                     || c.send(c.delete_request(volume.id())),
-                );
-                for status in [created?.err(), deleted?.err()].into_iter().flatten() {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
+                )?;
+                ok_or_aborted(created?)?;
+                ok_or_aborted(deleted?)?;
                 // Whatever came first: the name leads to a volume that can be used, and that can be deleted.
                 let now = c
                     .ok_in_the_end(volume.request.clone())?
@@ -155,15 +130,9 @@ pub const CASES: &[Case] = &[
                 let placed = c.published()?;
                 super::lifecycle::down(c, &placed)
             };
-            std::thread::scope(|scope| {
-                let ways: Vec<_> = (0..6).map(|_| scope.spawn(way)).collect();
-                for way in ways {
-                    let expected = "the way comes to its end";
-                    let ended = way.join();
-                    ended.unwrap_or_else(|_| Err(Stop::failed(expected, "it panicked")))?;
-                }
-                Ok(())
-            })?;
+            for ended in c.often_at_once(6, way)? {
+                ended?;
+            }
         }
     ),
 ];

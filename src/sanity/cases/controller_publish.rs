@@ -11,6 +11,12 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
 const PUBLISH: &[Need] = &[PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE];
+const READONLY: &[Need] = &[
+    PUBLISH_UNPUBLISH_VOLUME,
+    CREATE_DELETE_VOLUME,
+    NODE_SERVICE,
+    PUBLISH_READONLY,
+];
 
 pub const CASES: &[Case] = &[
     case!(
@@ -20,8 +26,7 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
+            let (_, mut request) = c.volume_to_attach()?;
             request.volume_id.clear();
             c.refused(request, &[Code::InvalidArgument])?;
         }
@@ -33,8 +38,7 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
+            let (_, mut request) = c.volume_to_attach()?;
             request.node_id.clear();
             c.refused(request, &[Code::InvalidArgument])?;
         }
@@ -46,8 +50,7 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
+            let (_, mut request) = c.volume_to_attach()?;
             request.volume_capability = None;
             c.refused(request, &[Code::InvalidArgument])?;
         }
@@ -70,8 +73,7 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume Errors",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
+            let (_, mut request) = c.volume_to_attach()?;
             request.node_id = "csi-sanity-no-such-node".to_owned();
             c.refused(request, &[Code::NotFound])?;
         }
@@ -88,9 +90,9 @@ pub const CASES: &[Case] = &[
             EACH_ACCESS
         ],
         |c| {
-            let volume = c.volume()?;
-            let first = c.ok(c.attach_request(&volume))?;
-            let again = c.ok(c.attach_request(&volume))?;
+            let (_, request) = c.volume_to_attach()?;
+            let first = c.ok(request.clone())?;
+            let again = c.ok(request)?;
             let told = format!("{:?}", again.publish_context);
             let expected = format!("the publish_context {:?}", first.publish_context);
             ensure(first == again, &expected, told)?;
@@ -101,16 +103,9 @@ pub const CASES: &[Case] = &[
         "controller/publish/with-another-readonly",
         "ControllerPublishVolume of a published volume with another readonly answers ALREADY_EXISTS",
         "ControllerPublishVolume Errors",
-        [
-            PUBLISH_UNPUBLISH_VOLUME,
-            CREATE_DELETE_VOLUME,
-            NODE_SERVICE,
-            PUBLISH_READONLY
-        ],
+        READONLY,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
-            c.ok(request.clone())?;
+            let (_, mut request) = c.attached()?;
             request.readonly = true;
             c.refused(request, &[Code::AlreadyExists])?;
         }
@@ -122,9 +117,7 @@ pub const CASES: &[Case] = &[
         "ControllerPublishVolume Errors",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
-            c.ok(request.clone())?;
+            let (volume, mut request) = c.attached()?;
             let mode = v1::volume_capability::AccessMode {
                 mode: Mode::MultiNodeMultiWriter.into(),
             };
@@ -183,25 +176,13 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let request = c.attach_request(&volume);
-            let answers = c.together(vec![request.clone(); 6])?;
+            let (_, request) = c.volume_to_attach()?;
+            let replies = c.equal_calls(&request, 6)?;
             let last = c.ok_in_the_end(request)?;
-            for answer in answers {
-                match answer {
-                    Ok(reply) => {
-                        let told = format!("{:?}", reply.publish_context);
-                        let expected = format!("the publish_context {:?}", last.publish_context);
-                        ensure(reply == last, &expected, told)?;
-                    }
-                    Err(status) => {
-                        ensure(
-                            status.code() == Code::Aborted,
-                            "OK or ABORTED",
-                            told(&status),
-                        )?;
-                    }
-                }
+            for reply in replies {
+                let told = format!("{:?}", reply.publish_context);
+                let expected = format!("the publish_context {:?}", last.publish_context);
+                ensure(reply == last, &expected, told)?;
             }
         }
     ),
@@ -227,8 +208,7 @@ pub const CASES: &[Case] = &[
         "ControllerUnpublishVolume",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            c.ok(c.attach_request(&volume))?;
+            let (volume, _) = c.attached()?;
             for _ in 0..3 {
                 c.ok(c.detach_request(&volume))?;
             }
@@ -244,13 +224,7 @@ pub const CASES: &[Case] = &[
         PUBLISH,
         |c| {
             let gone = c.deleted_volume()?;
-            if let Err(status) = c.send(c.detach_request(&gone))? {
-                ensure(
-                    status.code() == Code::NotFound,
-                    "OK or NOT_FOUND",
-                    told(&status),
-                )?;
-            }
+            c.ok_or(c.detach_request(&gone), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -258,11 +232,9 @@ pub const CASES: &[Case] = &[
         "controller/unpublish/lets-the-volume-go",
         "After ControllerUnpublishVolume the volume can be published with another capability, or deleted",
         "ControllerUnpublishVolume",
-        [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE],
+        PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
-            c.ok(request.clone())?;
+            let (volume, mut request) = c.attached()?;
             c.ok(c.detach_request(&volume))?;
             if c.has(PUBLISH_READONLY) {
                 request.readonly = true;
@@ -277,16 +249,9 @@ pub const CASES: &[Case] = &[
         "controller/unpublish/from-all-nodes",
         "ControllerUnpublishVolume without a node_id unpublishes the volume from every node",
         "ControllerUnpublishVolume",
-        [
-            PUBLISH_UNPUBLISH_VOLUME,
-            CREATE_DELETE_VOLUME,
-            NODE_SERVICE,
-            PUBLISH_READONLY
-        ],
+        READONLY,
         |c| {
-            let volume = c.volume()?;
-            let mut request = c.attach_request(&volume);
-            c.ok(request.clone())?;
+            let (volume, mut request) = c.attached()?;
             let mut everywhere = c.detach_request(&volume);
             everywhere.node_id.clear();
             c.ok(everywhere)?;
@@ -302,18 +267,9 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         PUBLISH,
         |c| {
-            let volume = c.volume()?;
-            c.ok(c.attach_request(&volume))?;
+            let (volume, _) = c.attached()?;
             let request = c.detach_request(&volume);
-            for answer in c.together(vec![request.clone(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&request, 6)?;
             c.ok_in_the_end(request)?;
         }
     ),

@@ -3,8 +3,9 @@
 use crate::sanity::case::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
 };
-use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::sanity::context::Context;
+use crate::sanity::fixtures::Volume;
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -433,13 +434,15 @@ pub fn accepted_or(
     request: v1::CreateVolumeRequest,
     codes: &[Code],
 ) -> Result<Option<v1::Volume>, Stop> {
-    match c.send(request)? {
-        Ok(reply) => Ok(Some(reply.volume.unwrap_or_default())),
-        Err(status) if codes.contains(&status.code()) => Ok(None),
-        Err(status) => {
-            let expected = format!("CreateVolume answers OK or {}", any_of(codes));
-            Err(Stop::failed(expected, told(&status)))
-        }
+    let reply = c.ok_or(request, codes)?;
+    Ok(reply.map(|reply| reply.volume.unwrap_or_default()))
+}
+
+/// Demands that the CreateVolume of a volume that has changed since still leads to it, or says that this is another one.
+pub fn keeps_the_name(c: &Context, volume: &Volume) -> Verdict {
+    match accepted_or(c, volume.request.clone(), &[Code::AlreadyExists])? {
+        Some(again) => same_id("volume", &volume.id(), &again.volume_id),
+        None => Ok(()),
     }
 }
 

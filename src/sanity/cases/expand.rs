@@ -1,11 +1,11 @@
 //! ControllerExpandVolume and NodeExpandVolume.
 
-use super::create_volume::range;
+use super::create_volume::{keeps_the_name, range};
 use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
 };
-use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, any_of, told};
+use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::context::Context;
 use crate::sanity::fixtures::{Placed, Volume};
 use csi_proto::v1;
 use tonic::Code;
@@ -122,11 +122,11 @@ pub const CASES: &[Case] = &[
             let size = 2 * c.settings().volume_size;
             let mut request = expand(c, &volume, size);
             request.capacity_range = Some(range(size, size));
-            one_of(c, request, &[Code::OutOfRange])?;
+            c.ok_or(request, &[Code::OutOfRange])?;
             // A limit that the volume exceeds already.
             let mut request = expand(c, &volume, 0);
             request.capacity_range = Some(range(1, 2));
-            one_of(c, request, &[Code::OutOfRange, Code::InvalidArgument])?;
+            c.ok_or(request, &[Code::OutOfRange, Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -143,7 +143,7 @@ pub const CASES: &[Case] = &[
                 Code::ResourceExhausted,
                 Code::InvalidArgument,
             ];
-            one_of(c, request, &codes)?;
+            c.ok_or(request, &codes)?;
         }
     ),
     case!(
@@ -169,16 +169,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             c.ok(expand(c, &volume, 2 * c.settings().volume_size))?;
-            match c.send(volume.request.clone())? {
-                Ok(reply) => {
-                    let id = reply.volume.unwrap_or_default().volume_id;
-                    same_id("volume", &volume.id(), &id)?;
-                }
-                Err(status) => {
-                    let kept = status.code() == Code::AlreadyExists;
-                    ensure(kept, "the volume again, or ALREADY_EXISTS", told(&status))?;
-                }
-            }
+            keeps_the_name(c, &volume)?;
         }
     ),
     case!(
@@ -191,15 +182,7 @@ pub const CASES: &[Case] = &[
             let volume = c.volume()?;
             let size = 2 * c.settings().volume_size;
             let request = expand(c, &volume, size);
-            for answer in c.together(vec![request.clone(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&request, 6)?;
             c.ok_in_the_end(request)?;
         }
     ),
@@ -289,12 +272,7 @@ pub const CASES: &[Case] = &[
                     let volume = c.volume()?;
                     size *= 2;
                     c.ok(expand(c, &volume, size))?;
-                    let placed = c.place(volume)?;
-                    if !placed.staging.is_empty() {
-                        c.ok(placed.stage())?;
-                    }
-                    c.ok(placed.publish())?;
-                    placed
+                    c.publish(volume)?
                 }
                 false => {
                     let placed = c.published()?;
@@ -338,16 +316,5 @@ pub fn node_expand(c: &Context, placed: &Placed, size: i64) -> v1::NodeExpandVol
         staging_target_path: placed.staging.clone(),
         volume_capability: Some(placed.volume.capability.clone()),
         secrets: c.secrets(),
-    }
-}
-
-/// Sends a request that may also be refused with one of these codes.
-fn one_of(c: &Context, request: v1::ControllerExpandVolumeRequest, codes: &[Code]) -> Verdict {
-    match c.send(request)? {
-        Err(status) if !codes.contains(&status.code()) => Err(Stop::failed(
-            format!("ControllerExpandVolume answers OK or {}", any_of(codes)),
-            told(&status),
-        )),
-        _ => Ok(()),
     }
 }

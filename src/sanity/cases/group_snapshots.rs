@@ -1,5 +1,6 @@
 //! CreateVolumeGroupSnapshot: snapshots of several volumes at one instant. What becomes of groups is in `made_groups`.
 
+use super::capabilities::are_constant;
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
@@ -73,16 +74,6 @@ pub fn same_group(before: &v1::VolumeGroupSnapshot, now: &v1::VolumeGroupSnapsho
     Ok(())
 }
 
-/// Demands that the driver lists that many snapshots of a volume, where it lists.
-pub fn count_of(c: &Context, volume: &str, wanted: usize, when: &str) -> Verdict {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume)?.len();
-    let expected = format!("ListSnapshots has {wanted} of the volume {when}");
-    ensure(count == wanted, &expected, format!("it has {count}"))
-}
-
 pub const CASES: &[Case] = &[
     case!(
         Reads,
@@ -91,15 +82,9 @@ pub const CASES: &[Case] = &[
         "GroupControllerGetCapabilities",
         [GROUP_CONTROLLER_SERVICE],
         |c| {
-            let request = v1::GroupControllerGetCapabilitiesRequest {};
-            let first = c.ok(request)?;
-            for answer in c.together(vec![request; 4])? {
-                let told = answer
-                    .as_ref()
-                    .map_or_else(told, |reply| format!("{reply:?}"));
-                let is_same = answer.is_ok_and(|reply| reply == first);
-                ensure(is_same, "the same capabilities again", told)?;
-            }
+            are_constant(c, v1::GroupControllerGetCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
         }
     ),
     case!(
@@ -148,7 +133,7 @@ pub const CASES: &[Case] = &[
                 "CreateVolumeGroupSnapshot answers NOT_FOUND",
                 told(&status),
             );
-            count_of(c, &volume.id(), 0, "after a group that was refused")?;
+            c.lists_snapshots(&volume.id(), 0)?;
         }
     ),
     case!(
@@ -169,7 +154,7 @@ pub const CASES: &[Case] = &[
                     .count();
                 let expected = format!("one snapshot of {}", volume.id());
                 ensure(count == 1, &expected, format!("{count} of them"))?;
-                count_of(c, &volume.id(), 1, "in the group")?;
+                c.lists_snapshots(&volume.id(), 1)?;
             }
             let ids: BTreeSet<_> = members(&group).into_iter().collect();
             let told = format!("{ids:?} for {} snapshots", group.snapshots.len());
@@ -233,7 +218,7 @@ pub const CASES: &[Case] = &[
                 let again = c.ok(request.clone())?.group_snapshot.unwrap_or_default();
                 same_group(&first, &again)?;
             }
-            count_of(c, &one.id(), 1, "after three equal calls")?;
+            c.lists_snapshots(&one.id(), 1)?;
         }
     ),
     case!(
@@ -288,7 +273,7 @@ pub const CASES: &[Case] = &[
             let mut answers = c.together(vec![request.clone(); 6])?;
             answers.push(Ok(c.ok_in_the_end(request)?));
             one_id(&answers, id_of)?;
-            count_of(c, &one.id(), 1, "after equal calls at once")?;
+            c.lists_snapshots(&one.id(), 1)?;
         }
     ),
     case!(
@@ -303,7 +288,7 @@ pub const CASES: &[Case] = &[
                 let request = c.group_request(&[&volume]);
                 c.cancelled(request.clone(), after)?;
                 c.ok_in_the_end(request)?;
-                count_of(c, &volume.id(), 1, "after a call that was given up")?;
+                c.lists_snapshots(&volume.id(), 1)?;
             }
         }
     ),
@@ -321,7 +306,7 @@ pub const CASES: &[Case] = &[
             if let Ok(first) = first {
                 same_id("group", &id_of(&first), &id_of(&again))?;
             }
-            count_of(c, &volume.id(), 1, "after a call whose deadline passed")?;
+            c.lists_snapshots(&volume.id(), 1)?;
         }
     ),
     case!(

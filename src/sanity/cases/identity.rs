@@ -1,9 +1,9 @@
 //! The Identity service: who the driver is, what it can do, whether it is ready.
 
+use super::capabilities::are_constant;
 use crate::sanity::case::needs::CONTROLLER_SERVICE;
 use crate::sanity::case::{Case, case, ensure};
 use csi_proto::v1;
-use std::collections::BTreeSet;
 
 pub const CASES: &[Case] = &[
     case!(
@@ -56,22 +56,9 @@ pub const CASES: &[Case] = &[
         "GetPluginCapabilities",
         [],
         |c| {
-            let first = c.ok(v1::GetPluginCapabilitiesRequest {})?;
-            let mut found = BTreeSet::new();
-            for capability in &first.capabilities {
-                let text = format!("{:?}", capability.r#type);
-                c.should(
-                    found.insert(text.clone()),
-                    "each capability stands once",
-                    text,
-                );
-            }
-            let again = c.ok(v1::GetPluginCapabilitiesRequest {})?;
-            ensure(
-                first == again,
-                "the same capabilities again",
-                format!("{again:?}"),
-            )?;
+            are_constant(c, v1::GetPluginCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
         }
     ),
     case!(
@@ -96,10 +83,7 @@ pub const CASES: &[Case] = &[
         "Probe",
         [],
         |c| {
-            for answer in c.together(vec![v1::ProbeRequest {}; 16])? {
-                let told = answer.as_ref().err().map(crate::sanity::context::told);
-                ensure(answer.is_ok(), "Probe answers OK", told.unwrap_or_default())?;
-            }
+            c.all_ok(vec![v1::ProbeRequest {}; 16])?;
         }
     ),
 ];

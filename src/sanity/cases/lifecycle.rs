@@ -5,7 +5,7 @@ use crate::sanity::case::needs::{
     STAGE_UNSTAGE_VOLUME,
 };
 use crate::sanity::case::{Case, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, at_once, told};
+use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Placed;
 use crate::sanity::sources::SOON;
 use std::time::Duration;
@@ -171,7 +171,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_VOLUME, NODE_SERVICE, RESTART],
         |c| {
             let request = c.create_request()?;
-            let (answer, restarted) = at_once(|| c.send(request.clone()), || c.restart());
+            let (answer, restarted) = c.at_once(|| c.send(request.clone()), || c.restart())?;
             restarted?;
             let volume = c.ok_in_the_end(request.clone())?.volume.unwrap_or_default();
             if let Ok(reply) = answer? {
@@ -285,12 +285,6 @@ pub const CASES: &[Case] = &[
 
 /// The way down of a published volume, to its deletion.
 pub fn down(c: &Context, placed: &Placed) -> Verdict {
-    c.ok(placed.unpublish())?;
-    if c.has(STAGE_UNSTAGE_VOLUME) {
-        c.ok(placed.unstage())?;
-    }
-    if c.has(PUBLISH_UNPUBLISH_VOLUME) {
-        c.ok(c.detach_request(&placed.volume))?;
-    }
+    c.unpublish(placed)?;
     c.ok(c.delete_request(placed.id())).map(drop)
 }

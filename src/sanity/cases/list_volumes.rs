@@ -1,5 +1,6 @@
 //! ListVolumes: what is listed, and page by page.
 
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME,
     VOLUME_CONDITION,
@@ -69,10 +70,7 @@ pub const CASES: &[Case] = &[
             let refused = answer
                 .as_ref()
                 .is_err_and(|status| status.code() == Code::InvalidArgument);
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
+            let told = told_of(&answer);
             c.should(refused, "INVALID_ARGUMENT", told);
         }
     ),
@@ -246,6 +244,10 @@ fn page(
 const PAGES_AT_MOST: usize = 10_000;
 
 fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
+    c.one_step(|| pages(c, max_entries))?
+}
+
+fn pages(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
     let mut found = Vec::new();
     let mut token = String::new();
     for _ in 0..PAGES_AT_MOST {

@@ -1,12 +1,13 @@
 //! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and what a group's snapshots are to DeleteSnapshot.
 
-use super::group_snapshots::{count_of, delete, get, id_of, members, new_group, same_group};
+use super::group_snapshots::{delete, get, id_of, members, new_group, same_group};
 use super::made_snapshots::strange_ids;
+use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };
 use crate::sanity::case::{Case, Stop, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id};
 use csi_proto::v1;
 use tonic::Code;
@@ -75,7 +76,7 @@ pub const CASES: &[Case] = &[
             let kept = c.ready_group(c.group_request(&[&volume]))?;
             let group = c.ready_group(c.group_request(&[&volume]))?;
             c.ok_in_the_end(delete(c, &group))?;
-            count_of(c, &volume.id(), 1, "after one of two groups is deleted")?;
+            c.lists_snapshots(&volume.id(), 1)?;
             for snapshot in &group.snapshots {
                 if c.has(GET_SNAPSHOT) {
                     let request = c.get_snapshot(&snapshot.snapshot_id);
@@ -142,13 +143,13 @@ pub const CASES: &[Case] = &[
             let request = c.group_request(&[&one, &other]);
             let first = c.ready_group(request.clone())?;
             let (deleted, created) =
-                at_once(|| c.send(delete(c, &first)), || c.send(request.clone()));
-            one_id(&[deleted?], |_| String::new())?;
+                c.at_once(|| c.send(delete(c, &first)), || c.send(request.clone()))?;
+            ok_or_aborted(deleted?)?;
             one_id(&[created?], id_of)?;
             let group = c.ready_group(request)?;
             let now = c.ok_in_the_end(get(c, &group))?.group_snapshot;
             same_group(&group, &now.unwrap_or_default())?;
-            count_of(c, &one.id(), 1, "after create and delete at once")?;
+            c.lists_snapshots(&one.id(), 1)?;
         }
     ),
     case!(
@@ -163,15 +164,7 @@ pub const CASES: &[Case] = &[
                     group_snapshot_id: id.clone(),
                     ..Default::default()
                 };
-                if let Err(status) = c.send(delete(c, &group))? {
-                    let rpc = "DeleteVolumeGroupSnapshot";
-                    let expected = format!("{rpc} of {id:?} answers OK or INVALID_ARGUMENT");
-                    ensure(
-                        status.code() == Code::InvalidArgument,
-                        &expected,
-                        told(&status),
-                    )?;
-                }
+                c.ok_or(delete(c, &group), &[Code::InvalidArgument])?;
             }
         }
     ),

@@ -1,11 +1,10 @@
 //! DeleteSnapshot and GetSnapshot, and what DeleteVolume is to snapshots.
 
-use super::snapshots::{has_one, id_of};
-use crate::sanity::case::needs::{
-    CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, LIST_SNAPSHOTS,
-};
+use super::snapshots::id_of;
+use crate::sanity::answers::ok_or_aborted;
+use crate::sanity::case::needs::{CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT};
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use tonic::Code;
 
@@ -62,14 +61,7 @@ pub const CASES: &[Case] = &[
             let mut request = c.snapshot_request(&volume);
             let snapshot = c.ready_snapshot(request.clone())?;
             c.ok_in_the_end(c.delete_snapshot(&snapshot.snapshot_id))?;
-            if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id())?.len();
-                ensure(
-                    count == 0,
-                    "no snapshot of the volume is listed",
-                    format!("{count} are"),
-                )?;
-            }
+            c.lists_snapshots(&volume.id(), 0)?;
             if c.has(GET_SNAPSHOT) {
                 let request = c.get_snapshot(&snapshot.snapshot_id);
                 c.refused(request, &[Code::NotFound])?;
@@ -107,17 +99,9 @@ pub const CASES: &[Case] = &[
             let volume = c.volume()?;
             let snapshot = c.snapshot(&volume)?;
             let request = c.delete_snapshot(&snapshot.snapshot_id);
-            let answers = c.together(vec![request.clone(); 6])?;
-            one_id(&answers, |_| String::new())?;
+            c.equal_calls(&request, 6)?;
             c.ok_in_the_end(request)?;
-            if c.has(LIST_SNAPSHOTS) {
-                let count = c.listed_of(&volume.id())?.len();
-                ensure(
-                    count == 0,
-                    "no snapshot of the volume is listed",
-                    format!("{count} are"),
-                )?;
-            }
+            c.lists_snapshots(&volume.id(), 0)?;
         }
     ),
     case!(
@@ -130,16 +114,16 @@ pub const CASES: &[Case] = &[
             let volume = c.volume()?;
             let request = c.snapshot_request(&volume);
             let first = c.ready_snapshot(request.clone())?;
-            let (deleted, created) = at_once(
+            let (deleted, created) = c.at_once(
                 || c.send(c.delete_snapshot(&first.snapshot_id)),
                 || c.send(request.clone()),
-            );
-            one_id(&[deleted?], |_| String::new())?;
+            )?;
+            ok_or_aborted(deleted?)?;
             one_id(&[created?], id_of)?;
             // Whichever came first, the name leads to a snapshot that can be used.
             let snapshot = c.ready_snapshot(request)?;
             c.ok_in_the_end(c.restore(&snapshot)?)?;
-            has_one(c, &volume.id())?;
+            c.lists_snapshots(&volume.id(), 1)?;
         }
     ),
     case!(
@@ -166,15 +150,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_SNAPSHOT],
         |c| {
             for id in strange_ids() {
-                if let Err(status) = c.send(c.delete_snapshot(&id))? {
-                    let expected =
-                        format!("DeleteSnapshot of {id:?} answers OK or INVALID_ARGUMENT");
-                    ensure(
-                        status.code() == Code::InvalidArgument,
-                        &expected,
-                        told(&status),
-                    )?;
-                }
+                c.ok_or(c.delete_snapshot(&id), &[Code::InvalidArgument])?;
             }
         }
     ),
@@ -191,9 +167,7 @@ pub const CASES: &[Case] = &[
                 Ok(_) => {
                     // The one thing that shows a snapshot to every driver which takes them.
                     c.ok(c.restore(&snapshot)?)?;
-                    if c.has(LIST_SNAPSHOTS) {
-                        has_one(c, &volume.id())?;
-                    }
+                    c.lists_snapshots(&volume.id(), 1)?;
                 }
                 Err(status) => ensure(
                     status.code() == Code::FailedPrecondition,

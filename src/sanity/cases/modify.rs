@@ -1,8 +1,9 @@
 //! ControllerModifyVolume.
 
+use super::create_volume::keeps_the_name;
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, MODIFY_VOLUME, MUTABLE_PARAMETERS};
-use crate::sanity::case::{Case, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, case, same_id};
+use crate::sanity::context::Context;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;
@@ -92,16 +93,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             c.ok(modify(c, &volume.id(), mutable(c)))?;
-            match c.send(volume.request.clone())? {
-                Ok(reply) => {
-                    let id = reply.volume.unwrap_or_default().volume_id;
-                    same_id("volume", &volume.id(), &id)?;
-                }
-                Err(status) => {
-                    let kept = status.code() == Code::AlreadyExists;
-                    ensure(kept, "the volume again, or ALREADY_EXISTS", told(&status))?;
-                }
-            }
+            keeps_the_name(c, &volume)?;
         }
     ),
     case!(
@@ -113,15 +105,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             let request = modify(c, &volume.id(), mutable(c));
-            for answer in c.together(vec![request.clone(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&request, 6)?;
             c.ok_in_the_end(request)?;
         }
     ),

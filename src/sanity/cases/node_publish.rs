@@ -1,6 +1,7 @@
 //! NodePublishVolume.
 
-use super::node_stage::unattached;
+use super::node_stage::keeps_its_capability;
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_VOLUME, EACH_ACCESS, MOUNT, NODE_SERVICE, PATHS, STAGE_UNSTAGE_VOLUME,
 };
@@ -9,6 +10,7 @@ use crate::sanity::context::told;
 use crate::sanity::data::{is_device, is_mount};
 use crate::sanity::settings::Access;
 use crate::sanity::sources::SOON;
+use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -82,11 +84,7 @@ pub const CASES: &[Case] = &[
         [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
         |c| {
             let answer = c.send(c.placed()?.publish())?;
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
-            c.should(answer.is_err(), "the call is refused", told);
+            c.should(answer.is_err(), "the call is refused", told_of(&answer));
         }
     ),
     case!(
@@ -96,7 +94,7 @@ pub const CASES: &[Case] = &[
         "NodePublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = unattached(c)?;
+            let gone = c.placed_and_deleted()?;
             let codes = [
                 Code::NotFound,
                 Code::FailedPrecondition,
@@ -228,35 +226,10 @@ pub const CASES: &[Case] = &[
         PUBLISH,
         |c| {
             let placed = c.published()?;
-            let mut request = placed.publish();
-            let other = match c.access() {
-                Access::Mount => Access::Block,
-                Access::Block => Access::Mount,
-            };
-            request.volume_capability = Some(c.capability_of(other)?);
-            let codes = [
-                Code::AlreadyExists,
-                Code::FailedPrecondition,
-                Code::InvalidArgument,
-            ];
-            c.refused(request, &codes)?;
-            let mut request = placed.publish();
-            let capability = request.volume_capability.get_or_insert_default();
-            let mode = AccessMode {
-                mode: Mode::MultiNodeReaderOnly.into(),
-            };
-            if capability.access_mode.replace(mode) != Some(mode) {
-                let answer = c.send(request)?;
-                let told = answer
-                    .as_ref()
-                    .err()
-                    .map_or("it answered OK".to_owned(), told);
-                c.should(
-                    answer.is_err(),
-                    "another access mode is ALREADY_EXISTS",
-                    told,
-                );
-            }
+            keeps_its_capability(c, |capability| v1::NodePublishVolumeRequest {
+                volume_capability: Some(capability),
+                ..placed.publish()
+            })?;
         }
     ),
     case!(
@@ -271,11 +244,7 @@ pub const CASES: &[Case] = &[
             let mut second = c.staged()?;
             second.target.clone_from(&first.target);
             let answer = c.send(second.publish())?;
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
-            ensure(answer.is_err(), "the call is refused", told)?;
+            ensure(answer.is_err(), "the call is refused", told_of(&answer))?;
             c.holds(&first, "the first")?;
         }
     ),
@@ -292,20 +261,16 @@ pub const CASES: &[Case] = &[
                 mode: Mode::MultiNodeMultiWriter.into(),
             });
             request.volume_capabilities = vec![usual];
-            if super::create_volume::accepted_or(c, request.clone(), &[Code::InvalidArgument])?
+            if c.ok_or(request.clone(), &[Code::InvalidArgument])?
                 .is_none()
             {
                 return Err(Stop::Skipped(
                     "the driver has no volumes for MULTI_NODE_MULTI_WRITER".to_owned(),
                 ));
             }
-            let one = c.place(c.volume_of(request)?)?;
-            if !one.staging.is_empty() {
-                c.ok(one.stage())?;
-            }
+            let one = c.publish(c.volume_of(request)?)?;
             let mut other = one.clone();
             other.target = c.target()?;
-            c.ok(one.publish())?;
             c.ok(other.publish())?;
             c.put_data(&one, "shared")?;
             c.holds(&other, "shared")?;
@@ -332,11 +297,7 @@ pub const CASES: &[Case] = &[
                     mode: Mode::SingleNodeSingleWriter.into(),
                 });
             }
-            let one = c.place(c.volume_of(request)?)?;
-            if !one.staging.is_empty() {
-                c.ok(one.stage())?;
-            }
-            c.ok(one.publish())?;
+            let one = c.publish(c.volume_of(request)?)?;
             let mut other = one.clone();
             other.target = c.target()?;
             c.refused(other.publish(), &[Code::FailedPrecondition])?;
@@ -350,15 +311,7 @@ pub const CASES: &[Case] = &[
         SEEN,
         |c| {
             let placed = c.staged()?;
-            for answer in c.together(vec![placed.publish(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&placed.publish(), 6)?;
             c.ok_in_the_end(placed.publish())?;
             c.is_published(&placed)?;
             // One call takes down what there is, however many were made.
@@ -378,15 +331,9 @@ pub const CASES: &[Case] = &[
                 all.push(c.staged()?);
             }
             let publishes = all.iter().map(|placed| placed.publish()).collect();
-            for answer in c.together(publishes)? {
-                let told = answer.as_ref().err().map(told).unwrap_or_default();
-                ensure(answer.is_ok(), "NodePublishVolume answers OK", told)?;
-            }
+            c.all_ok(publishes)?;
             let unpublishes = all.iter().map(|placed| placed.unpublish()).collect();
-            for answer in c.together(unpublishes)? {
-                let told = answer.as_ref().err().map(told).unwrap_or_default();
-                ensure(answer.is_ok(), "NodeUnpublishVolume answers OK", told)?;
-            }
+            c.all_ok(unpublishes)?;
         }
     ),
     case!(

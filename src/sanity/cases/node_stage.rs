@@ -1,14 +1,17 @@
 //! NodeStageVolume and NodeUnstageVolume.
 
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, STAGE_UNSTAGE_VOLUME};
-use crate::sanity::case::{Case, Need, Stop, case, ensure};
-use crate::sanity::context::{Context, told};
-use crate::sanity::fixtures::Placed;
-use crate::sanity::settings::Access;
+use crate::sanity::case::{Case, Need, Verdict, case};
+use crate::sanity::context::Context;
+use crate::sanity::requests::Request;
 use csi_proto::v1;
+use csi_proto::v1::volume_capability::AccessMode;
+use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 
 const STAGE: &[Need] = &[STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME];
+const EACH: &[Need] = &[STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS];
 
 pub const CASES: &[Case] = &[
     case!(
@@ -54,7 +57,7 @@ pub const CASES: &[Case] = &[
         "NodeStageVolume Errors",
         STAGE,
         |c| {
-            let gone = unattached(c)?;
+            let gone = c.placed_and_deleted()?;
             // A node that learns from the controller alone cannot tell; what it cannot find it must not stage.
             let codes = [
                 Code::NotFound,
@@ -69,7 +72,7 @@ pub const CASES: &[Case] = &[
         "node/stage/is-idempotent",
         "NodeStageVolume of a volume that is staged there already, in the same way, answers OK",
         "NodeStageVolume",
-        [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        EACH,
         |c| {
             let staged = c.staged()?;
             c.ok(staged.stage())?;
@@ -84,34 +87,10 @@ pub const CASES: &[Case] = &[
         STAGE,
         |c| {
             let staged = c.staged()?;
-            let mut request = staged.stage();
-            let other = match c.access() {
-                Access::Mount => Access::Block,
-                Access::Block => Access::Mount,
-            };
-            request.volume_capability = Some(c.capability_of(other)?);
-            let codes = [
-                Code::AlreadyExists,
-                Code::FailedPrecondition,
-                Code::InvalidArgument,
-            ];
-            c.refused(request, &codes)?;
-            let mut request = staged.stage();
-            let capability = request.volume_capability.get_or_insert_default();
-            let mode = v1::volume_capability::access_mode::Mode::MultiNodeReaderOnly;
-            let mode = v1::volume_capability::AccessMode { mode: mode.into() };
-            if capability.access_mode.replace(mode) != Some(mode) {
-                let answer = c.send(request)?;
-                let told = answer
-                    .as_ref()
-                    .err()
-                    .map_or("it answered OK".to_owned(), told);
-                c.should(
-                    answer.is_err(),
-                    "another access mode is ALREADY_EXISTS",
-                    told,
-                );
-            }
+            keeps_its_capability(c, |capability| v1::NodeStageVolumeRequest {
+                volume_capability: Some(capability),
+                ..staged.stage()
+            })?;
         }
     ),
     case!(
@@ -122,15 +101,7 @@ pub const CASES: &[Case] = &[
         STAGE,
         |c| {
             let placed = c.placed()?;
-            for answer in c.together(vec![placed.stage(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&placed.stage(), 6)?;
             c.ok_in_the_end(placed.stage())?;
         }
     ),
@@ -165,7 +136,7 @@ pub const CASES: &[Case] = &[
         "node/unstage/is-idempotent",
         "NodeUnstageVolume of a volume that is not staged there answers OK",
         "NodeUnstageVolume",
-        [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        EACH,
         |c| {
             let staged = c.staged()?;
             for _ in 0..3 {
@@ -182,14 +153,8 @@ pub const CASES: &[Case] = &[
         "NodeUnstageVolume Errors",
         STAGE,
         |c| {
-            let gone = unattached(c)?;
-            if let Err(status) = c.send(gone.unstage())? {
-                ensure(
-                    status.code() == Code::NotFound,
-                    "OK or NOT_FOUND",
-                    told(&status),
-                )?;
-            }
+            let gone = c.placed_and_deleted()?;
+            c.ok_or(gone.unstage(), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -200,15 +165,7 @@ pub const CASES: &[Case] = &[
         STAGE,
         |c| {
             let staged = c.staged()?;
-            for answer in c.together(vec![staged.unstage(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&staged.unstage(), 6)?;
             c.ok_in_the_end(staged.unstage())?;
         }
     ),
@@ -217,7 +174,7 @@ pub const CASES: &[Case] = &[
         "node/stage/again-and-again",
         "A volume can be staged and unstaged any number of times",
         "RPC Interactions",
-        [STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
+        EACH,
         |c| {
             let placed = c.placed()?;
             for _ in 0..3 {
@@ -228,12 +185,25 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// A volume that is deleted, with paths for it.
-pub fn unattached(c: &Context) -> Result<Placed, Stop> {
-    let placed = c.placed()?;
-    if c.has(crate::sanity::case::needs::PUBLISH_UNPUBLISH_VOLUME) {
-        c.ok(c.detach_request(&placed.volume))?;
+/// Demands that a volume which is staged or published cannot be so with another capability as well; `with` is the call.
+pub fn keeps_its_capability<Q: Request>(
+    c: &Context,
+    with: impl Fn(v1::VolumeCapability) -> Q,
+) -> Verdict {
+    let codes = [
+        Code::AlreadyExists,
+        Code::FailedPrecondition,
+        Code::InvalidArgument,
+    ];
+    c.refused(with(c.capability_of(c.access().other())?), &codes)?;
+    let mut capability = c.capability()?;
+    let mode = AccessMode {
+        mode: Mode::MultiNodeReaderOnly.into(),
+    };
+    if capability.access_mode.replace(mode) != Some(mode) {
+        let answer = c.send(with(capability))?;
+        let expected = "another access mode is ALREADY_EXISTS";
+        c.should(answer.is_err(), expected, told_of(&answer));
     }
-    c.ok(c.delete_request(placed.id()))?;
-    Ok(placed)
+    Ok(())
 }

@@ -1,11 +1,9 @@
 //! NodeGetVolumeStats.
 
-use super::node_stage::unattached;
 use crate::sanity::case::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, GET_VOLUME_STATS, NODE_VOLUME_CONDITION,
 };
 use crate::sanity::case::{Case, Need, case, ensure};
-use crate::sanity::context::told;
 use crate::sanity::settings::Access;
 use csi_proto::v1;
 use csi_proto::v1::volume_usage::Unit;
@@ -47,7 +45,7 @@ pub const CASES: &[Case] = &[
         "NodeGetVolumeStats Errors",
         STATS,
         |c| {
-            let gone = unattached(c)?;
+            let gone = c.placed_and_deleted()?;
             c.refused(gone.stats(), &[Code::NotFound])?;
         }
     ),
@@ -134,10 +132,7 @@ pub const CASES: &[Case] = &[
         STATS,
         |c| {
             let placed = c.published()?;
-            for answer in c.together(vec![placed.stats(); 8])? {
-                let told = answer.as_ref().err().map(told).unwrap_or_default();
-                ensure(answer.is_ok(), "NodeGetVolumeStats answers OK", told)?;
-            }
+            c.all_ok(vec![placed.stats(); 8])?;
         }
     ),
 ];

@@ -1,10 +1,9 @@
 //! NodeUnpublishVolume.
 
 use super::node_publish::{EACH, PUBLISH, SEEN};
-use super::node_stage::unattached;
+use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::NODE_SERVICE;
-use crate::sanity::case::{Case, case, ensure};
-use crate::sanity::context::{at_once, told};
+use crate::sanity::case::{Case, case};
 use csi_proto::v1;
 use tonic::Code;
 
@@ -69,14 +68,8 @@ pub const CASES: &[Case] = &[
         "NodeUnpublishVolume Errors",
         PUBLISH,
         |c| {
-            let gone = unattached(c)?;
-            if let Err(status) = c.send(gone.unpublish())? {
-                ensure(
-                    status.code() == Code::NotFound,
-                    "OK or NOT_FOUND",
-                    told(&status),
-                )?;
-            }
+            let gone = c.placed_and_deleted()?;
+            c.ok_or(gone.unpublish(), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -87,15 +80,7 @@ pub const CASES: &[Case] = &[
         SEEN,
         |c| {
             let placed = c.published()?;
-            for answer in c.together(vec![placed.unpublish(); 6])? {
-                if let Err(status) = answer {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
-            }
+            c.equal_calls(&placed.unpublish(), 6)?;
             c.ok_in_the_end(placed.unpublish())?;
             c.is_gone(&placed)?;
         }
@@ -110,14 +95,9 @@ pub const CASES: &[Case] = &[
             for _ in 0..3 {
                 let placed = c.staged()?;
                 let (one, other) =
-                    at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()));
-                for status in [one?.err(), other?.err()].into_iter().flatten() {
-                    ensure(
-                        status.code() == Code::Aborted,
-                        "OK or ABORTED",
-                        told(&status),
-                    )?;
-                }
+                    c.at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()))?;
+                ok_or_aborted(one?)?;
+                ok_or_aborted(other?)?;
                 c.ok_in_the_end(placed.publish())?;
                 c.is_published(&placed)?;
                 c.ok_in_the_end(placed.unpublish())?;

@@ -1,5 +1,6 @@
 //! What gRPC and protocol buffers promise below the RPCs: fields, methods and metadata that a driver does not know.
 
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::sanity::case::{Case, Stop, case, ensure, same_id};
 use crate::sanity::context::{Context, told};
@@ -62,10 +63,7 @@ pub const CASES: &[Case] = &[
                 let limit = c.settings().timeout;
                 let answer = c.exchange(method, Bytes::new(), limit)?;
                 let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
-                let told = answer
-                    .as_ref()
-                    .err()
-                    .map_or("it answered OK".to_owned(), told);
+                let told = told_of(&answer);
                 ensure(code == Code::Unimplemented, "UNIMPLEMENTED", told)?;
             }
             // And the connection is as good as before.
@@ -118,15 +116,13 @@ pub const CASES: &[Case] = &[
         "Concurrency",
         [],
         |c| {
-            for answer in c.together(vec![v1::GetPluginInfoRequest {}; 200])? {
-                let told = answer.as_ref().err().map(told).unwrap_or_default();
-                ensure(answer.is_ok(), "GetPluginInfo answers OK", told)?;
-            }
+            c.all_ok(vec![v1::GetPluginInfoRequest {}; 200])?;
         }
     ),
 ];
 
-static NO_METHOD: Method = Method {
+/// A method that its service does not have.
+const NO_METHOD: Method = Method {
     name: "NoSuchMethod",
     kebab_name: "no-such-method",
     service: "Identity",
@@ -138,16 +134,11 @@ static NO_METHOD: Method = Method {
     doc: "",
 };
 
-static NO_SERVICE: Method = Method {
-    name: "NoSuchMethod",
-    kebab_name: "no-such-method",
+/// One of a service that is not there.
+const NO_SERVICE: Method = Method {
     service: "NoSuchService",
     path: "/csi.v1.NoSuchService/NoSuchMethod",
-    request: &tables::PROBE_REQUEST,
-    response: &tables::PROBE_RESPONSE,
-    server_streaming: false,
-    alpha: false,
-    doc: "",
+    ..NO_METHOD
 };
 
 /// Sends a request with fields that nobody knows, which must be answered with OK.

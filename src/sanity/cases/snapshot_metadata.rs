@@ -8,7 +8,7 @@ use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
 };
-use crate::sanity::case::{Case, Stop, Verdict, case, ensure};
+use crate::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
 use crate::sanity::context::{Context, told};
 use crate::sanity::fixtures::Volume;
 use crate::sanity::requests::Request;
@@ -18,6 +18,24 @@ use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tonic::Code;
+
+/// Snapshots of block volumes can be had.
+const STREAMED: &[Need] = &[
+    SNAPSHOT_METADATA_SERVICE,
+    CREATE_DELETE_SNAPSHOT,
+    CREATE_DELETE_VOLUME,
+    BLOCK,
+];
+
+/// And the volumes can be written.
+const WRITTEN: &[Need] = &[
+    SNAPSHOT_METADATA_SERVICE,
+    CREATE_DELETE_SNAPSHOT,
+    CREATE_DELETE_VOLUME,
+    BLOCK,
+    NODE_SERVICE,
+    PATHS,
+];
 
 /// A request for a stream, of either RPC.
 trait Wanted: Request + Clone {
@@ -67,19 +85,6 @@ fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
         all.ranges.extend(ranges);
     }
     Ok(all)
-}
-
-fn refused<Q: Wanted>(c: &Context, request: Q, code: Code) -> Verdict {
-    let expected = format!(
-        "{} answers {}",
-        Q::METHOD.name,
-        crate::error::code_name(code)
-    );
-    match c.stream(request)? {
-        Err(status) if status.code() == code => Ok(()),
-        Err(status) => Err(Stop::failed(expected, told(&status))),
-        Ok(_) => Err(Stop::failed(expected, "it answered OK")),
-    }
 }
 
 fn allocated(c: &Context, snapshot: &v1::Snapshot) -> v1::GetMetadataAllocatedRequest {
@@ -189,33 +194,26 @@ fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
 
 /// Demands of offsets that cannot be that they are refused.
 fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
-    refused(c, request.clone().starting_at(-1), Code::OutOfRange)?;
+    c.refused(request.clone().starting_at(-1), &[Code::OutOfRange])?;
     let capacity = ranges(c, request.clone())?.capacity.max(size);
     if capacity > 0 {
         let beyond = capacity.saturating_add(1 << 20);
-        refused(c, request.starting_at(beyond), Code::OutOfRange)?;
+        c.refused(request.starting_at(beyond), &[Code::OutOfRange])?;
     }
     Ok(())
 }
 
 /// Demands that calls at the same time each give the same ranges.
 fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
-    std::thread::scope(|scope| {
-        let ask = || ranges(c, request.clone());
-        let calls: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
-        for call in calls {
-            let Ok(again) = call.join() else {
-                return Err(Stop::failed("the call ends", "it panicked"));
-            };
-            let again = again?;
-            ensure(
-                *wanted == again,
-                &shown(&wanted.ranges),
-                shown(&again.ranges),
-            )?;
-        }
-        Ok(())
-    })
+    for again in c.often_at_once(4, || ranges(c, request.clone()))? {
+        let again = again?;
+        ensure(
+            *wanted == again,
+            &shown(&wanted.ranges),
+            shown(&again.ranges),
+        )?;
+    }
+    Ok(())
 }
 
 fn shown(ranges: &[v1::BlockMetadata]) -> String {
@@ -239,7 +237,7 @@ pub const CASES: &[Case] = &[
         [SNAPSHOT_METADATA_SERVICE],
         |c| {
             let request = allocated(c, &v1::Snapshot::default());
-            refused(c, request, Code::InvalidArgument)?;
+            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -254,7 +252,7 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let gone = c.deleted_snapshot()?;
-            refused(c, allocated(c, &gone), Code::NotFound)?;
+            c.refused(allocated(c, &gone), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -262,12 +260,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
         "GetMetadataAllocated gives ranges within the volume, its size, and the same every time, also to calls at the same time",
         "GetMetadataAllocated",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (_, snapshot) = two_snapshots(c)?;
             let request = allocated(c, &snapshot);
@@ -290,12 +283,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
         "GetMetadataAllocated with a starting_offset has every range that ends after it, and none that ends before",
         "GetMetadataAllocated",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (_, snapshot) = two_snapshots(c)?;
             begins_at(c, allocated(c, &snapshot))?;
@@ -306,12 +294,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/in-small-messages",
         "GetMetadataAllocated keeps max_results, and has the same ranges whatever it is",
         "GetMetadataAllocated",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (_, snapshot) = two_snapshots(c)?;
             in_small_messages(c, allocated(c, &snapshot))?;
@@ -322,12 +305,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/impossible-offset",
         "GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
         "GetMetadataAllocated Errors",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let snapshot = snapshot_of(c, &block_volume(c)?)?;
             refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)?;
@@ -338,12 +316,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/given-up",
         "GetMetadataAllocated answers whole after a caller went away",
         "Special considerations for processing a snapshot metadata gRPC stream",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (_, snapshot) = two_snapshots(c)?;
             let request = allocated(c, &snapshot);
@@ -362,14 +335,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-allocated/has-what-was-written",
         "GetMetadataAllocated has the ranges that were written before the snapshot",
         "GetMetadataAllocated",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK,
-            NODE_SERVICE,
-            PATHS
-        ],
+        WRITTEN,
         |c| {
             let (base, target) = two_snapshots(c)?;
             let before = ranges(c, allocated(c, &base))?.ranges;
@@ -388,7 +354,7 @@ pub const CASES: &[Case] = &[
         [SNAPSHOT_METADATA_SERVICE],
         |c| {
             let none = v1::Snapshot::default();
-            refused(c, delta(c, &none, &none), Code::InvalidArgument)?;
+            c.refused(delta(c, &none, &none), &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -396,17 +362,12 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/without-one-id",
         "GetMetadataDelta with a base alone, or a target alone, answers INVALID_ARGUMENT",
         "GetMetadataDelta Errors",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let none = v1::Snapshot::default();
             let snapshot = snapshot_of(c, &block_volume(c)?)?;
-            refused(c, delta(c, &snapshot, &none), Code::InvalidArgument)?;
-            refused(c, delta(c, &none, &snapshot), Code::InvalidArgument)?;
+            c.refused(delta(c, &snapshot, &none), &[Code::InvalidArgument])?;
+            c.refused(delta(c, &none, &snapshot), &[Code::InvalidArgument])?;
         }
     ),
     case!(
@@ -414,19 +375,14 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/unknown",
         "GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND",
         "GetMetadataDelta Errors",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let volume = block_volume(c)?;
             let snapshot = snapshot_of(c, &volume)?;
             let gone = snapshot_of(c, &volume)?;
             c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
-            refused(c, delta(c, &gone, &snapshot), Code::NotFound)?;
-            refused(c, delta(c, &snapshot, &gone), Code::NotFound)?;
+            c.refused(delta(c, &gone, &snapshot), &[Code::NotFound])?;
+            c.refused(delta(c, &snapshot, &gone), &[Code::NotFound])?;
         }
     ),
     case!(
@@ -438,20 +394,11 @@ pub const CASES: &[Case] = &[
         |c| {
             for id in strange_ids() {
                 let request = v1::GetMetadataAllocatedRequest {
-                    snapshot_id: id.clone(),
+                    snapshot_id: id,
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                let expected =
-                    format!("GetMetadataAllocated of {id:?} answers NOT_FOUND or INVALID_ARGUMENT");
-                match c.stream(request)? {
-                    Err(status) => {
-                        let code = status.code();
-                        let kept = matches!(code, Code::NotFound | Code::InvalidArgument);
-                        ensure(kept, &expected, told(&status))?;
-                    }
-                    Ok(_) => return Err(Stop::failed(expected, "it answered OK")),
-                }
+                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -460,12 +407,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/is-constant",
         "GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up",
         "GetMetadataDelta",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (base, target) = two_snapshots(c)?;
             let request = delta(c, &base, &target);
@@ -479,12 +421,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/begins-at-the-offset",
         "GetMetadataDelta with a starting_offset has every range that ends after it, and none that ends before",
         "GetMetadataDelta",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (base, target) = two_snapshots(c)?;
             begins_at(c, delta(c, &base, &target))?;
@@ -495,12 +432,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/in-small-messages",
         "GetMetadataDelta keeps max_results, and has the same ranges whatever it is",
         "GetMetadataDelta",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (base, target) = two_snapshots(c)?;
             in_small_messages(c, delta(c, &base, &target))?;
@@ -511,12 +443,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/impossible-offset",
         "GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
         "GetMetadataDelta Errors",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK
-        ],
+        STREAMED,
         |c| {
             let (base, target) = two_snapshots(c)?;
             refuses_offsets(c, delta(c, &base, &target), target.size_bytes)?;
@@ -527,14 +454,7 @@ pub const CASES: &[Case] = &[
         "snapshot-metadata/get-metadata-delta/has-what-changed",
         "GetMetadataDelta has what was written between the two snapshots, and not what was written before them",
         "GetMetadataDelta",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            BLOCK,
-            NODE_SERVICE,
-            PATHS
-        ],
+        WRITTEN,
         |c| {
             let (base, target) = two_snapshots(c)?;
             let changed = ranges(c, delta(c, &base, &target))?.ranges;

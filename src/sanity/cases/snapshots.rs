@@ -3,8 +3,8 @@
 use crate::sanity::case::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
-use crate::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::sanity::context::{Context, told};
+use crate::sanity::case::{Case, case, ensure, same_id};
+use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -15,20 +15,6 @@ use tonic::Code;
 pub fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
     let snapshot = reply.snapshot.as_ref();
     snapshot.map_or_else(String::new, |one| one.snapshot_id.clone())
-}
-
-/// Demands that a list has one snapshot of a volume, where the driver lists.
-pub fn has_one(c: &Context, volume: &str) -> Verdict {
-    if !c.has(LIST_SNAPSHOTS) {
-        return Ok(());
-    }
-    let count = c.listed_of(volume)?.len();
-    let found = format!("{count} of them");
-    ensure(
-        count == 1,
-        "ListSnapshots finds one snapshot of the volume",
-        found,
-    )
 }
 
 pub const CASES: &[Case] = &[
@@ -112,7 +98,7 @@ pub const CASES: &[Case] = &[
                 let again = c.ok(request.clone())?.snapshot.unwrap_or_default();
                 same_snapshot(&first, &again)?;
             }
-            has_one(c, &volume.id())?;
+            c.lists_snapshots(&volume.id(), 1)?;
         }
     ),
     case!(
@@ -194,7 +180,7 @@ pub const CASES: &[Case] = &[
             let mut answers = c.together(vec![request.clone(); 6])?;
             answers.push(Ok(c.ok_in_the_end(request)?));
             one_id(&answers, id_of)?;
-            has_one(c, &volume.id())?;
+            c.lists_snapshots(&volume.id(), 1)?;
         }
     ),
     case!(
@@ -206,17 +192,10 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             let requests: Vec<_> = (0..4).map(|_| c.snapshot_request(&volume)).collect();
-            let answers = c.together(requests.clone())?;
             let mut ids = BTreeSet::new();
-            for (request, answer) in requests.into_iter().zip(answers) {
-                let id = match answer {
-                    Ok(reply) => id_of(&reply),
-                    // A driver may take one snapshot of a volume at a time.
-                    Err(status) if status.code() == Code::Aborted => {
-                        id_of(&c.ok_in_the_end(request)?)
-                    }
-                    Err(status) => return Err(Stop::failed("OK or ABORTED", told(&status))),
-                };
+            // A driver may do one of them at a time.
+            for reply in c.all_ok_in_the_end(requests)? {
+                let id = id_of(&reply);
                 let expected = "an id for each name";
                 ensure(
                     ids.insert(id.clone()),
@@ -238,7 +217,7 @@ pub const CASES: &[Case] = &[
                 let request = c.snapshot_request(&volume);
                 c.cancelled(request.clone(), after)?;
                 c.ok_in_the_end(request)?;
-                has_one(c, &volume.id())?;
+                c.lists_snapshots(&volume.id(), 1)?;
             }
         }
     ),
@@ -257,7 +236,7 @@ pub const CASES: &[Case] = &[
             if let Ok(first) = first {
                 same_id("snapshot", &id_of(&first), &id_of(&again))?;
             }
-            has_one(c, &volume.id())?;
+            c.lists_snapshots(&volume.id(), 1)?;
         }
     ),
     case!(

@@ -1,8 +1,9 @@
 //! CreateVolume and the names of volumes: any text is one, and no two are the same.
 
+use crate::sanity::answers::told_of;
 use crate::sanity::case::needs::CREATE_DELETE_VOLUME;
 use crate::sanity::case::{Case, Verdict, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::Context;
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
@@ -85,10 +86,7 @@ pub const CASES: &[Case] = &[
             let mut request = c.create_request()?;
             request.name.push('\u{7}');
             let answer = c.send(request)?;
-            let told = answer
-                .as_ref()
-                .err()
-                .map_or("it answered OK".to_owned(), told);
+            let told = told_of(&answer);
             let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
             c.should(
                 refused,

@@ -42,6 +42,8 @@ found_by! {
     CancelledCallKeepsLock => "controller/create-volume/given-up",
     VolumesLostOnRestart => "lifecycle/restart-between-any-two-steps",
     NodeStateLostOnRestart => "lifecycle/restart-between-any-two-steps",
+    AttachmentsLostOnRestart => "controller/list-volumes/shows-published-nodes",
+    ExpansionsLostOnRestart => "controller/expand/expands",
 
     // CreateVolume.
     CreateVolumeWithoutName => "controller/create-volume/without-name",

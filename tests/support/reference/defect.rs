@@ -81,6 +81,10 @@ defects! {
     VolumesLostOnRestart,
     /// A driver that was restarted knows nothing of what it staged and published.
     NodeStateLostOnRestart,
+    /// A driver that was restarted knows nothing of the nodes that volumes are attached to.
+    AttachmentsLostOnRestart,
+    /// A driver that was restarted takes its volumes to be as large as they were made.
+    ExpansionsLostOnRestart,
 
     // CreateVolume.
     /// CreateVolume needs no name.

@@ -36,7 +36,7 @@ use state::State;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
@@ -59,6 +59,7 @@ struct Machine {
     /// What a real driver has on its storage and its disk: it outlives a restart.
     state: Arc<Mutex<State>>,
     running: Mutex<Option<Running>>,
+    restarts: AtomicUsize,
     ended: AtomicBool,
 }
 
@@ -75,6 +76,7 @@ impl ReferenceDriver {
             options,
             state: Arc::default(),
             running: Mutex::new(None),
+            restarts: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         };
         std::fs::create_dir(machine.path("data")).expect("a new folder");
@@ -100,6 +102,11 @@ impl ReferenceDriver {
     /// Ends the driver with whatever it is doing, and starts it again on the same socket with the same volumes.
     pub fn restart(&self) {
         self.machine.restart();
+    }
+
+    /// How often it was restarted.
+    pub fn restarts(&self) -> usize {
+        self.machine.restarts.load(Ordering::Acquire)
     }
 
     /// A command for `sh -c` that does the same, and returns when the driver answers again.
@@ -177,6 +184,7 @@ impl Machine {
     }
 
     fn restart(&self) {
+        self.restarts.fetch_add(1, Ordering::AcqRel);
         self.halt();
         let mut state = core::locked(&self.state);
         match self.options.defect {
@@ -185,6 +193,13 @@ impl Machine {
             }
             Some(Defect::NodeStateLostOnRestart) => {
                 (state.staged, state.published) = Default::default();
+            }
+            Some(Defect::AttachmentsLostOnRestart) => state.attached.clear(),
+            Some(Defect::ExpansionsLostOnRestart) => {
+                for volume in state.volumes.values_mut() {
+                    let asked = volume.asked.range.unwrap_or_default();
+                    volume.capacity = asked.required_bytes;
+                }
             }
             _ => {}
         }

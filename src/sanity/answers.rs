@@ -1,0 +1,43 @@
+//! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
+
+use super::case::Stop;
+use super::context::{Context, any_of, told};
+use super::requests::Request;
+use tonic::{Code, Status};
+
+impl Context {
+    /// Sends a request, which must be answered with OK or one of these codes; the reply of OK.
+    ///
+    /// # Errors
+    /// When it is answered with another code, or the reply breaks the specification's rules for messages.
+    pub fn ok_or<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Option<Q::Reply>, Stop> {
+        match self.send(request)? {
+            Ok(reply) => Ok(Some(reply)),
+            Err(status) if codes.contains(&status.code()) => Ok(None),
+            Err(status) => {
+                let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
+                Err(Stop::failed(expected, told(&status)))
+            }
+        }
+    }
+}
+
+/// Demands of the answer to a call that met another one: OK or ABORTED; the reply of OK.
+///
+/// # Errors
+/// When it is another code.
+pub fn ok_or_aborted<R>(answer: Result<R, Status>) -> Result<Option<R>, Stop> {
+    match answer {
+        Ok(reply) => Ok(Some(reply)),
+        Err(status) if status.code() == Code::Aborted => Ok(None),
+        Err(status) => Err(Stop::failed("OK or ABORTED", told(&status))),
+    }
+}
+
+/// An answer as the second half of a failure.
+pub fn told_of<R>(answer: &Result<R, Status>) -> String {
+    answer
+        .as_ref()
+        .err()
+        .map_or("it answered OK".to_owned(), told)
+}

@@ -1,0 +1,143 @@
+//! Things that cases do at the same time. Whatever is in them is one step: the driver is not restarted in the middle.
+
+use super::answers::ok_or_aborted;
+use super::case::Stop;
+use super::context::{Context, Exchanged, decoded, encoded, told};
+use super::requests::Request;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread;
+use tokio::task::JoinSet;
+use tonic::Status;
+
+impl Context {
+    /// Sends requests of one kind at the same time; the answers in their order.
+    ///
+    /// # Errors
+    /// As [`Context::send`], the first of them.
+    pub fn together<Q: Request>(
+        self: &Arc<Self>,
+        requests: Vec<Q>,
+    ) -> Result<Vec<Result<Q::Reply, Status>>, Stop> {
+        let requests = requests.iter().map(encoded).collect();
+        let answers = self.exchange_all(Q::METHOD, requests)?.into_iter();
+        answers
+            .map(|answer| decoded::<Q::Reply>(Q::METHOD, answer))
+            .collect()
+    }
+
+    fn exchange_all(
+        self: &Arc<Self>,
+        method: &'static Method,
+        requests: Vec<Bytes>,
+    ) -> Result<Vec<Exchanged>, Stop> {
+        self.between_steps()?;
+        let limit = self.run.settings.timeout;
+        let count = requests.len();
+        let all = async {
+            let mut calls = JoinSet::new();
+            for (index, request) in requests.into_iter().enumerate() {
+                let context = Arc::clone(self);
+                calls
+                    .spawn(async move { (index, context.exchanged(method, request, limit).await) });
+            }
+            let mut answers: Vec<_> = (0..count).map(|_| None).collect();
+            while let Some(ended) = calls.join_next().await {
+                let (index, answer) = ended.map_err(|error| {
+                    Stop::failed("the call ends", format!("its task did not: {error}"))
+                })?;
+                answers[index] = Some(answer?);
+            }
+            Ok(answers.into_iter().flatten().collect())
+        };
+        self.wait(all)?
+    }
+
+    /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED.
+    /// The replies of OK.
+    ///
+    /// # Errors
+    /// When one is answered with another code, or as [`Context::send`].
+    pub fn equal_calls<Q: Request + Clone>(
+        self: &Arc<Self>,
+        request: &Q,
+        count: usize,
+    ) -> Result<Vec<Q::Reply>, Stop> {
+        let answers = self.together(vec![request.clone(); count])?.into_iter();
+        answers
+            .filter_map(|answer| ok_or_aborted(answer).transpose())
+            .collect()
+    }
+
+    /// Sends requests of one kind at the same time, which must all be answered with OK; the replies in their order.
+    ///
+    /// # Errors
+    /// When one is not, or as [`Context::send`].
+    pub fn all_ok<Q: Request>(self: &Arc<Self>, requests: Vec<Q>) -> Result<Vec<Q::Reply>, Stop> {
+        let expected = format!("{} answers OK, also at the same time", Q::METHOD.name);
+        let answers = self.together(requests)?.into_iter();
+        answers
+            .map(|answer| answer.map_err(|status| Stop::failed(&expected, told(&status))))
+            .collect()
+    }
+
+    /// The same where a driver may do one thing at a time: what was ABORTED is sent again.
+    ///
+    /// # Errors
+    /// As [`Context::equal_calls`] and [`Context::ok_in_the_end`].
+    pub fn all_ok_in_the_end<Q: Request + Clone>(
+        self: &Arc<Self>,
+        requests: Vec<Q>,
+    ) -> Result<Vec<Q::Reply>, Stop> {
+        let answers = self.together(requests.clone())?;
+        let answers = requests.into_iter().zip(answers);
+        answers
+            .map(|(request, answer)| match ok_or_aborted(answer)? {
+                Some(reply) => Ok(reply),
+                None => self.ok_in_the_end(request),
+            })
+            .collect()
+    }
+
+    /// Does two different things at the same time.
+    ///
+    /// # Errors
+    /// When the driver cannot be restarted before them.
+    pub fn at_once<A: Send, B>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B,
+    ) -> Result<(A, B), Stop> {
+        self.one_step(|| {
+            thread::scope(|scope| {
+                let one = scope.spawn(one);
+                let other = other();
+                (
+                    one.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    other,
+                )
+            })
+        })
+    }
+
+    /// Does the same thing several times at the same time.
+    ///
+    /// # Errors
+    /// When the driver cannot be restarted before it.
+    pub fn often_at_once<T: Send>(
+        &self,
+        count: usize,
+        work: impl Fn() -> T + Sync,
+    ) -> Result<Vec<T>, Stop> {
+        self.one_step(|| {
+            thread::scope(|scope| {
+                let all: Vec<_> = (0..count).map(|_| scope.spawn(&work)).collect();
+                let all = all.into_iter();
+                all.map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect()
+            })
+        })
+    }
+}
