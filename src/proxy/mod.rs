@@ -17,7 +17,7 @@ pub use listen::ListenError;
 
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError, EndpointKind};
 use crate::output::colour::{self, Brush};
-use crate::recording::{Header, RecordError, Recorder};
+use crate::recording::{Header, RecordError, Recorder, Unknown};
 use display::Display;
 use faults::Faults;
 use journal::Journal;
@@ -120,6 +120,10 @@ impl Proxy {
         let display = Display {
             json: show.json,
             metadata: show.metadata,
+            unknown: match flags.show_unknown {
+                true => Unknown::Fields,
+                false => Unknown::Size,
+            },
             brush: Brush(!show.json && colour::is_wanted()),
         };
         let taken = match &flags.take_over {

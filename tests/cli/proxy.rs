@@ -3,6 +3,7 @@
 mod faults;
 mod recording;
 mod replay;
+mod shown;
 mod sockets;
 mod wire;
 
