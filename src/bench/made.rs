@@ -159,6 +159,11 @@ impl Made {
         self.0.remove(key);
     }
 
+    /// The thing, if it is there and nobody asks for it at the moment.
+    pub fn at_rest(&self, key: &Key) -> Option<Thing> {
+        self.0.get(key).filter(|thing| thing.pending == 0).cloned()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -349,8 +354,10 @@ mod tests {
         made.asked(key());
         made.answered(&key(), Code::InvalidArgument, &reply);
         assert_eq!(made.len(), 1);
+        assert!(made.at_rest(&key()).is_none());
         made.answered(&key(), Code::DeadlineExceeded, &reply);
         assert_eq!(made.len(), 1);
+        assert!(made.at_rest(&key()).is_some());
         // Refused later, which does not tell what became of the earlier one.
         made.asked(key());
         made.answered(&key(), Code::AlreadyExists, &reply);

@@ -31,6 +31,7 @@ use crate::output::{self, Format, load, terminal};
 use crate::rpc::flags::{Context, RequestFlags};
 use crate::run::{self, Ground};
 use clap::FromArgMatches;
+use cleanup::Cleaning;
 use client::Client;
 use flags::BenchFlags;
 use made::MAKERS;
@@ -323,11 +324,7 @@ impl Run<'_> {
             line.push_str(&format!(", {} times", load::count(count)));
         }
         if let Some(duration) = limits.duration {
-            let duration = match duration.subsec_nanos() {
-                0 => duration::human(duration),
-                _ => load::time(duration),
-            };
-            line.push_str(&format!(", for {duration}"));
+            line.push_str(&format!(", for {}", in_words(duration)));
         }
         let all = side.scenario.setup.iter().chain(&side.scenario.cycle);
         let makes = all.filter_map(|step| step.makes).max();
@@ -476,23 +473,36 @@ impl Run<'_> {
             return Ok(());
         }
         say(&format!("note: taking back {}", self.listed()));
+        let secrets_file = self.secrets_file.as_deref();
         let cleaning = async {
-            let mut left = Vec::new();
-            let at_a_time = self.flags().concurrency().max(cleanup::AT_A_TIME);
+            let mut lines = Vec::new();
             for side in &self.sides {
-                left.extend(cleanup::clean(side, at_a_time, self.secrets_file.as_deref()).await);
+                let give_up = self.flags().give_up(side.node.timeout());
+                let cleaning = Cleaning {
+                    at_a_time: self.flags().concurrency().max(cleanup::AT_A_TIME),
+                    give_up,
+                    secrets_file,
+                };
+                let left = cleaning.clean(side).await;
+                if let (true, Some(limit)) = (left.gave_up, give_up) {
+                    let (limit, at) = (in_words(limit), &side.node.endpoint);
+                    say(&format!(
+                        "warning: given up: nothing could be taken back at {at} for {limit}"
+                    ));
+                }
+                lines.extend(left.lines);
             }
-            left
+            lines
         };
         let mut cleaning = pin!(cleaning);
-        let left = loop {
+        let left: Vec<String> = loop {
             tokio::select! {
                 left = &mut cleaning => break left,
                 () = signals.next() => {
                     if *asked {
                         let sides = self.sides.iter();
                         break sides
-                            .flat_map(|side| cleanup::untouched(side, self.secrets_file.as_deref()))
+                            .flat_map(|side| cleanup::untouched(side, secrets_file))
                             .collect();
                     }
                     *asked = true;
@@ -575,6 +585,14 @@ impl Run<'_> {
 enum Ended {
     ByItself,
     Interrupted,
+}
+
+/// A time that was asked for.
+fn in_words(time: Duration) -> String {
+    match time.subsec_nanos() {
+        0 => duration::human(time),
+        _ => load::time(time),
+    }
 }
 
 /// Says something on stderr. Where nobody hears it there is still something to take back.

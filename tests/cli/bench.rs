@@ -563,6 +563,98 @@ fn what_cannot_be_taken_back_is_said_with_the_command() {
     run.says(" tells its id, csi -e ");
 }
 
+/// Of each RPC of one volume, the first call's place.
+fn order(driver: &ScriptedDriver, volume: &str, rpcs: &[&str]) -> Vec<usize> {
+    let requests = driver.requests();
+    let places = rpcs.iter().map(|rpc| {
+        let mut all = requests.iter();
+        all.position(|request| {
+            request.method().name == *rpc && request.json()["volumeId"] == volume
+        })
+    });
+    places.map(Option::unwrap).collect()
+}
+
+#[test]
+fn what_a_failed_cycle_has_made_is_taken_back_while_the_load_goes_on() {
+    let driver = super::lifecycle::thorough_driver();
+    driver.answer("CreateVolume", |request| {
+        created(&request.decode::<v1::CreateVolumeRequest>().name)
+    });
+    let failed = Arc::new(Mutex::new(None));
+    driver.answer("NodePublishVolume", {
+        let failed = Arc::clone(&failed);
+        move |request| {
+            let id = request.decode::<v1::NodePublishVolumeRequest>().volume_id;
+            match failed.lock().unwrap().get_or_insert(id.clone()) {
+                // It may be published all the same.
+                first if *first == id => Reply::error(Code::Internal, "on fire"),
+                _ => Reply::bytes(Vec::new()),
+            }
+        }
+    });
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("bench lifecycle --rate 20 --duration 1h --max-errors 1 -o json");
+    let end = std::time::Instant::now() + PATIENCE;
+    let first = loop {
+        assert!(std::time::Instant::now() < end, "{}", process.so_far());
+        std::thread::yield_now();
+        let first = failed.lock().unwrap().clone();
+        if let Some(first) = first.filter(|first| volumes(&driver).1.contains(first)) {
+            break first;
+        }
+    };
+    let steps = [
+        "NodePublishVolume",
+        "NodeUnpublishVolume",
+        "NodeUnstageVolume",
+        "ControllerUnpublishVolume",
+        "DeleteVolume",
+    ];
+    let places = order(&driver, &first, &steps);
+    assert!(places.is_sorted(), "{places:?}");
+    // The load goes on and counts one failure.
+    driver.wait_for_requests(driver.requests().len() + 20);
+    process.signal(Signal::INT);
+    let ended = process.wait(PATIENCE).unwrap();
+    let result: Json = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(row(&result, "NodePublishVolume")["failed"], 1, "{result}");
+    assert_eq!(row(&result, "cycle")["failed"], 1, "{result}");
+    let deleted = volumes(&driver).1;
+    let requests = driver.requests();
+    let created = requests
+        .iter()
+        .filter(|request| request.method().name == "CreateVolume");
+    for request in created {
+        let name = request.decode::<v1::CreateVolumeRequest>().name;
+        assert!(deleted.contains(&name), "{name}");
+    }
+    assert_eq!(entries(csi.home()), [""; 0], "staging folders");
+}
+
+#[test]
+fn a_driver_that_is_frozen_holds_the_clean_up_for_so_long_and_the_commands_are_said() {
+    let driver = driver();
+    driver.on("DeleteVolume", Reply::never());
+    let csi = Csi::at(driver.endpoint());
+    let run = csi.run("bench create-volume '{i}' --count 3 --cleanup-timeout 300ms");
+    let run = run
+        .exits(1)
+        .says("nothing could be taken back at unix://")
+        .says(" for 300ms\n")
+        .says("3 things that this run made could not be taken back");
+    driver.on("DeleteVolume", Reply::bytes(Vec::new()));
+    let commands = run.stderr.lines();
+    let commands = commands.filter_map(|line| line.strip_prefix("left: a volume: csi "));
+    let commands: Vec<_> = commands.collect();
+    assert_eq!(commands.len(), 3, "{run}");
+    for command in commands {
+        csi.run(command).succeeds();
+    }
+    let (created, deleted) = volumes(&driver);
+    assert_eq!(created, deleted);
+}
+
 #[test]
 fn a_second_signal_ends_at_once_and_says_what_stays() {
     let driver = driver();
