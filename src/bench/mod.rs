@@ -230,8 +230,8 @@ async fn sides(
             Prepared::Cycle(_) => abilities::ask(&node, &controller).await?,
         };
         let scenario = prepared.scenario(bench, abilities)?;
-        let seed = bench.flags.seed;
-        sides.push(Arc::new(Side::new(node, controller, scenario, &run, seed)));
+        let flags = &bench.flags;
+        sides.push(Arc::new(Side::new(node, controller, scenario, &run, flags)));
     }
     Ok(sides)
 }

@@ -4,6 +4,7 @@
 
 use super::cleanup;
 use super::client::{Client, Outcome};
+use super::flags::BenchFlags;
 use super::made::{Key, MAKERS, Made, contents, lessons};
 use super::pace::{Limits, Pace};
 use super::scenario::{Scenario, Step};
@@ -35,6 +36,8 @@ pub struct Side {
     pub run: String,
     /// The seed of `{random}`.
     pub seed: u64,
+    /// Whether what failed cycles have made stays.
+    keeps: bool,
     /// What is there because of this run.
     pub made: Mutex<Made>,
     /// Staging folders of this run.
@@ -54,14 +57,15 @@ impl Side {
         controller: Arc<Client>,
         scenario: Scenario,
         run: &str,
-        seed: u64,
+        flags: &BenchFlags,
     ) -> Self {
         Self {
             node,
             controller,
             scenario,
             run: run.to_owned(),
-            seed,
+            seed: flags.seed,
+            keeps: flags.keep,
             made: Mutex::default(),
             folders: Mutex::default(),
             knowledge: Mutex::default(),
@@ -182,7 +186,10 @@ impl Side {
             return Open::new();
         }
         lock(tally).cycle(due, succeeded);
-        open
+        match self.keeps {
+            true => Open::new(),
+            false => open,
+        }
     }
 
     async fn step(

@@ -320,6 +320,21 @@ fn a_driver_with_every_step_is_led_through_all_of_them() {
     }
     assert_eq!(entries(csi.home()), [""; 0], "staging folders");
 
+    // The folder to stage in is there, also when what fails is kept.
+    let driver = super::lifecycle::thorough_driver();
+    driver.answer("NodeStageVolume", |request| {
+        let request: v1::NodeStageVolumeRequest = request.decode();
+        match Path::new(&request.staging_target_path).is_dir() {
+            true => Reply::bytes(Vec::new()),
+            false => Reply::error(Code::FailedPrecondition, "no such folder"),
+        }
+    });
+    driver.on("NodePublishVolume", Reply::error(Code::Internal, "on fire"));
+    let csi = Csi::at(driver.endpoint());
+    csi.run("bench lifecycle --count 2 --keep").exits(64 + 13);
+    assert_eq!(calls(&driver, "NodePublishVolume"), 2);
+    assert_eq!(calls(&driver, "NodeUnpublishVolume"), 0);
+
     // Attached and staged once, and taken back in reverse.
     let driver = super::lifecycle::thorough_driver();
     let csi = Csi::at(driver.endpoint());
