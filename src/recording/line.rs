@@ -6,6 +6,7 @@ use crate::error::CODE_NAMES;
 use crate::grpc::framing::Message;
 use crate::grpc::status::Status;
 use crate::output::OutputError;
+use crate::output::figure::seconds;
 use crate::output::json;
 use crate::status_details;
 use csi_proto::guess::guess;
@@ -113,12 +114,6 @@ impl Serialize for Line<'_> {
         }
         out.end()
     }
-}
-
-/// Seconds with microseconds: more would be noise.
-#[allow(clippy::cast_precision_loss)]
-fn seconds(duration: std::time::Duration) -> f64 {
-    duration.as_micros() as f64 / 1e6
 }
 
 /// RFC 3339 in UTC.
