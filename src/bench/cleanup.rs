@@ -252,13 +252,15 @@ fn line(side: &Side, key: &Key, thing: &Thing, secrets_file: Option<&str>) -> St
             // A vector takes every byte, and the request was made here.
             let _ = json::line(&document, &mut text);
             let text = String::from_utf8_lossy(&text);
-            let begin = begin(side, maker.method, secrets_file);
-            format!(
-                "left: perhaps a {}: {begin} --request {} tells its id, {} ID deletes it",
-                maker.noun.0,
-                word(text.trim_end()),
-                self::begin(side, maker.undo, secrets_file),
-            )
+            let ask = begin(side, maker.method, secrets_file);
+            let ask = format!("{ask} --request {}", word(text.trim_end()));
+            let undo = begin(side, maker.undo, secrets_file);
+            let noun = maker.noun.0;
+            match maker.needs_ids() {
+                // The ids of what is in a group are in the reply alone.
+                true => format!("left: perhaps a {noun}: {ask} tells its ids, {undo} deletes it"),
+                false => format!("left: perhaps a {noun}: {undo} \"$({ask} -o name)\""),
+            }
         }
     }
 }

@@ -206,6 +206,11 @@ impl Maker {
         !self.told.is_empty()
     }
 
+    /// Whether the request that takes something back has more than one id of it.
+    pub fn needs_ids(&self) -> bool {
+        self.told.len() > 1
+    }
+
     /// The request that takes back what `request` made; `None` where the reply, which would tell, has no id.
     pub fn undoing(&self, request: &Bytes, reply: Option<&Bytes>) -> Option<Bytes> {
         let mut out = Vec::new();

@@ -3,11 +3,12 @@
 use super::{calls, created, driver, entries, row, volumes};
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
-use crate::support::program::Csi;
+use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use rustix::process::Signal;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tonic::Code;
 
@@ -205,9 +206,19 @@ fn what_cannot_be_taken_back_is_said_with_the_command() {
     // Of which not even the id is known.
     driver.on("CreateVolume", Reply::error(Code::Internal, "on fire"));
     let run = csi.run("bench create-volume x --count 1 -o json").exits(1);
-    let run = run.says("left: perhaps a volume: csi -e ");
-    let run = run.says("controller create-volume --request '{\"name\":\"csi-bench-");
-    run.says(" tells its id, csi -e ");
+    let left = run.stderr.lines();
+    let mut left = left.filter_map(|line| line.strip_prefix("left: perhaps a volume: "));
+    let (command, reason) = left.next().unwrap().rsplit_once("; ").unwrap();
+    assert_eq!(reason, "CreateVolume: INTERNAL: on fire");
+    // A shell takes the command as it is.
+    driver.on("CreateVolume", created("it's 2"));
+    let command = command.replace("csi -e ", &format!("{BINARY} -e "));
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .output();
+    assert!(ran.unwrap().status.success(), "{command}");
+    let deleted = volumes(&driver).1;
+    assert_eq!(deleted, BTreeSet::from(["it's 2".to_owned()]));
 }
 
 /// Of each RPC of one volume, the first call's place.
