@@ -24,7 +24,7 @@ use embedded::Driver;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use watched::LastError;
@@ -136,6 +136,18 @@ impl Endpoint {
         self.target == other.target
     }
 
+    /// The endpoint with its scheme, in the one spelling that notes and recordings have for it, however it was written.
+    pub fn spelled_out(&self) -> String {
+        match &self.target {
+            Target::Unix(path) => socket_spelled_out(path),
+            Target::Abstract(name) => format!("unix-abstract:{name}"),
+            Target::Tcp(address) if address.family == Family::Any => {
+                format!("tcp://{}", address.authority(None))
+            }
+            _ => self.text.clone(),
+        }
+    }
+
     /// What requests name as their `:authority`: the host with its port, or `localhost` where there is no host, because
     /// gRPC servers refuse the path of a socket there.
     pub fn authority(&self) -> String {
@@ -193,6 +205,12 @@ impl Address {
             false => format!("{host}:{}", self.port),
         }
     }
+}
+
+/// A socket's path as an endpoint: `unix:///PATH`, and `unix:PATH` where it is relative.
+pub fn socket_spelled_out(path: &Path) -> String {
+    let slashes = if path.is_absolute() { "//" } else { "" };
+    format!("unix:{slashes}{}", path.display())
 }
 
 fn target(text: &str) -> Result<Target, String> {
@@ -453,6 +471,27 @@ mod tests {
         for (text, part) in cases {
             let problem = problem(text);
             assert!(problem.contains(part), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_is_spelled_out_the_same() {
+        for (all, one) in [
+            (&["/p", "unix:/p", "UNIX:///p"][..], "unix:///p"),
+            (&["./p", "unix:./p"], "unix:./p"),
+            (&["@n", "unix-abstract:n"], "unix-abstract:n"),
+            (&["h:1", "tcp://h:1/"], "tcp://h:1"),
+            (&["[::1]:1", "tcp://[::1]:1"], "tcp://[::1]:1"),
+            (&["tcp4://h:1"], "tcp4://h:1"),
+            (&["https://h"], "https://h"),
+            (&["embedded:d"], "embedded:d"),
+        ] {
+            for text in all {
+                let endpoint = Endpoint::parse(text).expect(text);
+                assert_eq!(endpoint.spelled_out(), one);
+                let again = Endpoint::parse(one).expect(one);
+                assert!(endpoint.names_the_same(&again), "{text}");
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod interrupt;
 mod lifecycle;
 mod live_ids;
 mod output;
+mod parse;
 mod proxy;
 mod recording;
 mod replay;
@@ -46,7 +47,7 @@ pub fn main() -> ExitCode {
     if completion::answer(&arguments, name) {
         return ExitCode::SUCCESS;
     }
-    let matches = match cli::command(name).try_get_matches_from(&arguments) {
+    let matches = match parse::parse(cli::command(name), &arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };

@@ -465,7 +465,11 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         let mut signals = Signals::watch();
         let proxy = Proxy::start(flags, &driver, &connect_options(globals), show)
             .map_err(|error| proxy_error(&driver, error))?;
-        eprintln!("note: calls to {} go to {driver}", proxy.place);
+        eprintln!(
+            "note: calls to {} go to {}",
+            proxy.place,
+            driver.spelled_out()
+        );
         if proxy.is_public {
             eprintln!("note: everybody who reaches this port commands the driver");
         }

@@ -20,6 +20,7 @@ pub mod tables {
     include!("generated/tables.rs");
 }
 
+pub mod guess;
 pub mod json;
 pub mod path;
 pub mod schema;

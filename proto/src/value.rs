@@ -383,12 +383,20 @@ fn well_known<'a>(
 /// Nothing tells the type of an unknown field: text where it is text, base64 for other bytes.
 fn unknown_value(raw: Raw<'_>) -> Value<'_> {
     match raw {
-        Raw::Varint(number) | Raw::Fixed64(number) => Value::Int64(number.cast_signed()),
-        Raw::Fixed32(number) => Value::Int64(i64::from(number)),
         Raw::Bytes(bytes) => Value::Text(match std::str::from_utf8(bytes) {
             Ok(text) if !text.chars().any(char::is_control) => Cow::Borrowed(text),
             _ => Cow::Owned(base64::engine::general_purpose::STANDARD.encode(bytes)),
         }),
+        number => unknown_number(number),
+    }
+}
+
+/// The number of an unknown field, with the sign that most 64 bit fields have; nothing for bytes.
+pub(crate) fn unknown_number(raw: Raw<'_>) -> Value<'_> {
+    match raw {
+        Raw::Varint(number) | Raw::Fixed64(number) => Value::Int64(number.cast_signed()),
+        Raw::Fixed32(number) => Value::Int64(i64::from(number)),
+        Raw::Bytes(_) => Value::Absent,
     }
 }
 

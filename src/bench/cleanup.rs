@@ -1,9 +1,10 @@
-//! Takes back what a load has made: in an order in which nothing is taken from under something else, several at a time,
-//! again after what may pass; and says what stays, with the command lines that take it back.
+//! Takes back what a load has made: in an order in which nothing is taken from under something else, again after what may
+//! pass. At the end all of it, several at a time, until nothing goes any more; and says what stays, with the command lines
+//! that take it back. While the load goes on what failed cycles have left, one thing at a time behind each worker.
 
 use super::client::Outcome;
 use super::made::{Key, MAKERS, Maker, Thing, contents};
-use super::side::{Side, lock};
+use super::side::{Open, Side, lock};
 use crate::lifecycle::left::{csi, subject};
 use crate::output::json;
 use crate::output::shell_word::word;
@@ -11,10 +12,11 @@ use crate::output::text::escaped;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::Secrets;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tonic::Code;
 
@@ -35,50 +37,120 @@ pub const AT_A_TIME: usize = 8;
 /// Why something stays: the RPC that failed, its code and the driver's words.
 type Reason = String;
 
-/// Takes everything back; returns the lines that say what stays.
-pub async fn clean(side: &Arc<Side>, at_a_time: usize, secrets_file: Option<&str>) -> Vec<String> {
-    let stuck: Arc<Mutex<BTreeSet<Bytes>>> = Arc::default();
-    let reasons: Arc<Mutex<Vec<(Key, Reason)>>> = Arc::default();
-    for maker in 0..MAKERS.len() {
-        let waiting = Arc::new(Mutex::new(side.made().of(maker)));
-        let mut all = JoinSet::new();
-        for lane in 0..at_a_time {
-            let (side, waiting) = (Arc::clone(side), Arc::clone(&waiting));
-            let (stuck, reasons) = (Arc::clone(&stuck), Arc::clone(&reasons));
-            all.spawn(async move {
-                loop {
-                    let next = lock(&waiting).pop();
-                    let Some((key, thing)) = next else { return };
-                    match take_back(&side, lane, &key, &thing, &stuck).await {
-                        Ok(()) => side.gone(&key),
-                        Err(reason) => {
-                            lock(&stuck).extend(volumes(&MAKERS[key.0], &key.1));
-                            lock(&reasons).push((key, reason));
+type Reasons = Mutex<BTreeMap<Key, Reason>>;
+
+/// How everything is taken back.
+#[derive(Clone, Copy)]
+pub struct Cleaning<'a> {
+    /// How many things at a time.
+    pub at_a_time: usize,
+    /// It ends when nothing was taken back for this long; never without it.
+    pub give_up: Option<Duration>,
+    /// The file of the secrets, for the commands that take back what stays.
+    pub secrets_file: Option<&'a str>,
+}
+
+/// What stays after the clean-up.
+#[derive(Default)]
+pub struct Left {
+    /// The lines that say it.
+    pub lines: Vec<String>,
+    /// Whether the clean-up ended because nothing went any more.
+    pub gave_up: bool,
+}
+
+impl Cleaning<'_> {
+    /// Takes everything back; returns what stays.
+    pub async fn clean(self, side: &Arc<Side>) -> Left {
+        let reasons = Arc::default();
+        let last = Arc::new(Mutex::new(Instant::now()));
+        let gave_up = tokio::select! {
+            () = self.all(side, &reasons, &last) => false,
+            () = still_for(self.give_up, &last) => true,
+        };
+        let reasons = std::mem::take(&mut *lock(&reasons));
+        Left {
+            lines: left(side, &reasons, self.secrets_file),
+            gave_up,
+        }
+    }
+
+    async fn all(&self, side: &Arc<Side>, reasons: &Arc<Reasons>, last: &Arc<Mutex<Instant>>) {
+        let stuck: Arc<Mutex<BTreeSet<Bytes>>> = Arc::default();
+        for maker in 0..MAKERS.len() {
+            let waiting = Arc::new(Mutex::new(side.made().of(maker)));
+            let mut all = JoinSet::new();
+            for lane in 0..self.at_a_time {
+                let (side, waiting, last) =
+                    (Arc::clone(side), Arc::clone(&waiting), Arc::clone(last));
+                let (stuck, reasons) = (Arc::clone(&stuck), Arc::clone(reasons));
+                all.spawn(async move {
+                    loop {
+                        let next = lock(&waiting).pop();
+                        let Some((key, thing)) = next else { return };
+                        match take_back(&side, lane, &key, &thing, &stuck).await {
+                            Ok(()) => {
+                                side.gone(&key);
+                                *lock(&last) = Instant::now();
+                            }
+                            Err(reason) => {
+                                lock(&stuck).extend(volumes(&MAKERS[key.0], &key.1));
+                                lock(&reasons).insert(key, reason);
+                            }
                         }
                     }
-                }
-            });
+                });
+            }
+            while all.join_next().await.is_some() {}
         }
-        while all.join_next().await.is_some() {}
     }
-    let reasons = std::mem::take(&mut *lock(&reasons));
-    let lines = reasons.iter().map(|(key, reason)| {
-        let thing = side.made().of(key.0).into_iter().find(|(of, _)| of == key);
-        let thing = thing.map(|(_, thing)| thing).unwrap_or_default();
-        format!("{}{reason}", left(side, key, &thing, secrets_file))
-    });
-    lines.collect()
+}
+
+/// Returns when the last thing went so long ago.
+async fn still_for(limit: Option<Duration>, last: &Mutex<Instant>) {
+    let Some(limit) = limit else {
+        return std::future::pending().await;
+    };
+    loop {
+        let passed = lock(last).elapsed();
+        match limit.checked_sub(passed) {
+            None | Some(Duration::ZERO) => return,
+            Some(more) => tokio::time::sleep(more).await,
+        }
+    }
+}
+
+/// Takes back what failed cycles of a worker have left, as it comes to know of them. What does not go is for the end.
+pub async fn behind(side: Arc<Side>, worker: usize, mut failed: UnboundedReceiver<Open>) {
+    while let Some(mut keys) = failed.recv().await {
+        keys.sort_by_key(|(maker, _)| *maker);
+        for key in keys {
+            let thing = side.made().at_rest(&key);
+            let Some(thing) = thing else { continue };
+            match take_back(&side, worker, &key, &thing, &Mutex::default()).await {
+                Ok(()) => side.gone(&key),
+                // The next may be what this one uses.
+                Err(_) => break,
+            }
+        }
+    }
 }
 
 /// The lines that say what is there, without having tried to take it back.
 pub fn untouched(side: &Side, secrets_file: Option<&str>) -> Vec<String> {
+    left(side, &BTreeMap::new(), secrets_file)
+}
+
+/// The lines that say what is there, and why as far as that is known.
+fn left(side: &Side, reasons: &BTreeMap<Key, Reason>, secrets_file: Option<&str>) -> Vec<String> {
     let made = side.made();
     let all = (0..MAKERS.len()).flat_map(|maker| made.of(maker));
     let all: Vec<_> = all.collect();
     drop(made);
-    let lines = all
-        .iter()
-        .map(|(key, thing)| left(side, key, thing, secrets_file));
+    let lines = all.iter().map(|(key, thing)| {
+        let reason = reasons.get(key).map_or("", String::as_str);
+        format!("{}{reason}", line(side, key, thing, secrets_file))
+    });
     lines.collect()
 }
 
@@ -162,7 +234,7 @@ async fn patiently(side: &Side, lane: usize, method: &'static Method, message: &
 }
 
 /// What stays, with the command that takes it back.
-fn left(side: &Side, key: &Key, thing: &Thing, secrets_file: Option<&str>) -> String {
+fn line(side: &Side, key: &Key, thing: &Thing, secrets_file: Option<&str>) -> String {
     let maker = &MAKERS[key.0];
     match maker.undoing(&key.1, thing.reply.as_ref()) {
         Some(request) => format!(
@@ -180,13 +252,15 @@ fn left(side: &Side, key: &Key, thing: &Thing, secrets_file: Option<&str>) -> St
             // A vector takes every byte, and the request was made here.
             let _ = json::line(&document, &mut text);
             let text = String::from_utf8_lossy(&text);
-            let begin = begin(side, maker.method, secrets_file);
-            format!(
-                "left: perhaps a {}: {begin} --request {} tells its id, {} ID deletes it",
-                maker.noun.0,
-                word(text.trim_end()),
-                self::begin(side, maker.undo, secrets_file),
-            )
+            let ask = begin(side, maker.method, secrets_file);
+            let ask = format!("{ask} --request {}", word(text.trim_end()));
+            let undo = begin(side, maker.undo, secrets_file);
+            let noun = maker.noun.0;
+            match maker.needs_ids() {
+                // The ids of what is in a group are in the reply alone.
+                true => format!("left: perhaps a {noun}: {ask} tells its ids, {undo} deletes it"),
+                false => format!("left: perhaps a {noun}: {undo} \"$({ask} -o name)\""),
+            }
         }
     }
 }

@@ -16,6 +16,9 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// Workers at a fixed rate, where calls must be able to begin while others are not answered.
 const WORKERS_AT_RATE: usize = 64;
 
+/// How long a clean-up goes on in which nothing goes.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The flags of every load.
 #[derive(Args, Clone, Debug)]
 pub struct BenchFlags {
@@ -49,6 +52,10 @@ pub struct BenchFlags {
     /// Leave what the load makes
     #[arg(long, global = true, help_heading = LOAD)]
     pub(super) keep: bool,
+    /// End the clean-up when nothing could be taken back for this long, and say what stays; 0 for no limit [default: 1m, or
+    /// --timeout where that is longer]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "keep", help_heading = LOAD)]
+    cleanup_timeout: Option<Duration>,
     /// Allow calls that change or delete what this run did not make
     #[arg(long, global = true, help_heading = LOAD)]
     pub(super) yes: bool,
@@ -115,6 +122,15 @@ impl BenchFlags {
             None => 1,
         };
         self.concurrency.map_or(default, |number| number as usize)
+    }
+
+    /// For how long nothing has to be taken back until the clean-up ends; `timeout` is the deadline of a call.
+    pub(super) fn give_up(&self, timeout: Option<Duration>) -> Option<Duration> {
+        match self.cleanup_timeout {
+            Some(limit) => Some(limit).filter(|limit| !limit.is_zero()),
+            // A single call may take that long and be answered.
+            None => timeout.map(|timeout| timeout.max(CLEANUP_TIMEOUT)),
+        }
     }
 
     /// How many calls, how fast, how long.

@@ -159,6 +159,11 @@ impl Made {
         self.0.remove(key);
     }
 
+    /// The thing, if it is there and nobody asks for it at the moment.
+    pub fn at_rest(&self, key: &Key) -> Option<Thing> {
+        self.0.get(key).filter(|thing| thing.pending == 0).cloned()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -199,6 +204,11 @@ impl Maker {
     /// Whether only a reply tells what to take back.
     pub fn needs_reply(&self) -> bool {
         !self.told.is_empty()
+    }
+
+    /// Whether the request that takes something back has more than one id of it.
+    pub fn needs_ids(&self) -> bool {
+        self.told.len() > 1
     }
 
     /// The request that takes back what `request` made; `None` where the reply, which would tell, has no id.
@@ -349,8 +359,10 @@ mod tests {
         made.asked(key());
         made.answered(&key(), Code::InvalidArgument, &reply);
         assert_eq!(made.len(), 1);
+        assert!(made.at_rest(&key()).is_none());
         made.answered(&key(), Code::DeadlineExceeded, &reply);
         assert_eq!(made.len(), 1);
+        assert!(made.at_rest(&key()).is_some());
         // Refused later, which does not tell what became of the earlier one.
         made.asked(key());
         made.answered(&key(), Code::AlreadyExists, &reply);

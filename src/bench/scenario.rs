@@ -28,7 +28,7 @@ pub struct Step {
     pub makes: Option<usize>,
     /// What it takes back that an earlier step of the cycle made, likewise.
     pub undoes: Option<usize>,
-    /// Whether what it makes is this run's to take back.
+    /// Whether what it makes is noted, so that it can be taken back.
     pub undone: bool,
 }
 
@@ -417,9 +417,6 @@ impl CycleParts<'_> {
                 cycle.extend(down);
                 cycle.push(self.delete()?);
             }
-        }
-        for step in setup.iter_mut().chain(&mut cycle) {
-            step.undone = !self.load.keep;
         }
         Ok(Scenario { setup, cycle })
     }

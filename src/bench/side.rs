@@ -2,7 +2,9 @@
 //!
 //! Owns the loop of a worker. What a step is stands in `scenario.rs`, when one begins in `pace.rs`.
 
+use super::cleanup;
 use super::client::{Client, Outcome};
+use super::flags::BenchFlags;
 use super::made::{Key, MAKERS, Made, contents, lessons};
 use super::pace::{Limits, Pace};
 use super::scenario::{Scenario, Step};
@@ -18,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tonic::Code;
 
@@ -33,6 +36,8 @@ pub struct Side {
     pub run: String,
     /// The seed of `{random}`.
     pub seed: u64,
+    /// Whether what failed cycles have made stays.
+    keeps: bool,
     /// What is there because of this run.
     pub made: Mutex<Made>,
     /// Staging folders of this run.
@@ -43,7 +48,7 @@ pub struct Side {
 }
 
 /// What a cycle has made so far and not taken back.
-type Open = Vec<Key>;
+pub type Open = Vec<Key>;
 
 impl Side {
     /// A side that has done nothing yet.
@@ -52,14 +57,15 @@ impl Side {
         controller: Arc<Client>,
         scenario: Scenario,
         run: &str,
-        seed: u64,
+        flags: &BenchFlags,
     ) -> Self {
         Self {
             node,
             controller,
             scenario,
             run: run.to_owned(),
-            seed,
+            seed: flags.seed,
+            keeps: flags.keep,
             made: Mutex::default(),
             folders: Mutex::default(),
             knowledge: Mutex::default(),
@@ -118,16 +124,27 @@ impl Side {
         *lock(running) = Some(Arc::clone(&pace));
         lock(tally).start(pace.started());
         let mut all = JoinSet::new();
+        // When the workers have ended, whoever cleans up behind them stops: what is left is taken back at the end.
+        let mut behind = JoinSet::new();
         for worker in 0..workers {
             let (side, pace, tally) = (Arc::clone(self), Arc::clone(&pace), Arc::clone(tally));
-            all.spawn(async move { side.work(worker, &pace, &tally).await });
+            let (failed, left) = unbounded_channel();
+            behind.spawn(cleanup::behind(Arc::clone(self), worker, left));
+            all.spawn(async move { side.work(worker, &pace, &tally, &failed).await });
         }
         while all.join_next().await.is_some() {}
+        behind.shutdown().await;
         lock(tally).unsent = pace.overdue();
         Ok(())
     }
 
-    async fn work(&self, worker: usize, pace: &Pace, tally: &Mutex<Tally>) {
+    async fn work(
+        &self,
+        worker: usize,
+        pace: &Pace,
+        tally: &Mutex<Tally>,
+        failed: &UnboundedSender<Open>,
+    ) {
         let base = lock(&self.knowledge)
             .get(worker)
             .cloned()
@@ -135,10 +152,16 @@ impl Side {
         while let Some(due) = pace.next().await {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let mut known = base.clone();
-            self.cycle(worker, number, due, &mut known, tally).await;
+            let left = self.cycle(worker, number, due, &mut known, tally).await;
+            if !left.is_empty() {
+                // Nobody listens any more only when the load is being stopped.
+                let _ = failed.send(left);
+            }
         }
     }
 
+    /// One cycle; returns what a failed one of several steps has left. What a single RPC makes stays until the end: it is
+    /// what the load is for, and other calls may ask for the same.
     async fn cycle(
         &self,
         worker: usize,
@@ -146,7 +169,7 @@ impl Side {
         due: Instant,
         known: &mut Knowledge,
         tally: &Mutex<Tally>,
-    ) {
+    ) -> Open {
         let mut since = due;
         let mut open = Open::new();
         let mut succeeded = true;
@@ -159,8 +182,13 @@ impl Side {
             }
             since = Instant::now();
         }
-        if self.scenario.cycle.len() > 1 {
-            lock(tally).cycle(due, succeeded);
+        if self.scenario.cycle.len() < 2 {
+            return Open::new();
+        }
+        lock(tally).cycle(due, succeeded);
+        match self.keeps {
+            true => Open::new(),
+            false => open,
         }
     }
 

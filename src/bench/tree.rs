@@ -29,15 +29,16 @@ pub enum Load {
     Cycle(Cycle, CycleFlags),
 }
 
+// clap breaks the lines of a paragraph where the terminal ends.
 const AFTER_HELP: &str = "\
-The load is a cycle, or any RPC by the names and with the flags of its own command; node-publish is short for node publish.
-Texts of the request may hold {i} (the number of the call), {i%K} (its remainder by K), {worker}, {run}, {random}, and
+The load is a cycle, or any RPC by the names and with the flags of its own command; node-publish is short for node publish. \
+Texts of the request may hold {i} (the number of the call), {i%K} (its remainder by K), {worker}, {run}, {random}, and \
 {volume_id}, which stands for a volume that is created before, one for each worker; {{ and }} are braces.
 
-All that is created has a name that begins with csi-bench-RUN-, and is taken back at the end, also after errors and Ctrl-C,
-unless there is --keep. Calls that change or delete anything else need --yes. A second Ctrl-C ends at once, and says what stays.
+All that is created has a name that begins with csi-bench-RUN-, and is taken back at the end, that of a failed cycle sooner, also \
+after errors and Ctrl-C, unless there is --keep. Calls that change or delete anything else need --yes. A second Ctrl-C ends at once, and says what stays.
 
-Latencies are of all calls, failed ones too; with --rate they count from when the call was due. Exit codes: 0; 64 + the code
+Latencies are of all calls, failed ones too; with --rate they count from when the call was due. Exit codes: 0; 64 + the code \
 that was most frequent when more calls failed than --max-errors; 1 when something could not be taken back; 130 interrupted.
 
 Examples:

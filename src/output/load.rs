@@ -3,7 +3,7 @@
 //! Owns how it looks. What it says is measured elsewhere.
 
 use super::text::{escaped, width};
-use super::{OutputError, json};
+use super::{OutputError, figure, json};
 use serde_json::{Value as Json, json as object};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -121,8 +121,7 @@ impl Ratio {
 
 impl Row {
     fn per_second(&self, elapsed: Duration) -> f64 {
-        let rate = (self.calls - self.failed) as f64 / elapsed.as_secs_f64();
-        if rate.is_finite() { rate } else { 0.0 }
+        figure::ratio((self.calls - self.failed) as f64 / elapsed.as_secs_f64())
     }
 }
 
@@ -363,8 +362,8 @@ pub fn object(report: &Report, one_line: bool, out: &mut impl Write) -> Result<(
     if !report.ratios.is_empty() {
         let ratios = report.ratios.iter().map(|ratio| {
             object!({
-                "rpc": ratio.name, "measure": ratio.measure, "ratio": ratio.median, "lowest": ratio.lowest,
-                "highest": ratio.highest, "pairs": ratio.pairs, "secondIs": ratio.verdict(),
+                "rpc": ratio.name, "measure": ratio.measure, "ratio": figure::ratio(ratio.median),
+                "lowest": figure::ratio(ratio.lowest), "highest": figure::ratio(ratio.highest), "pairs": ratio.pairs, "secondIs": ratio.verdict(),
             })
         });
         all["ratios"] = ratios.collect();
@@ -383,11 +382,11 @@ fn side(side: &Side) -> Json {
         });
         if let Some(latency) = &row.latency {
             for ((_, name), latency) in LATENCIES.iter().zip(latency) {
-                all["latencySeconds"][*name] = object!(latency.as_secs_f64());
+                all["latencySeconds"][*name] = object!(figure::exact_seconds(*latency));
             }
             let bars = row.bars.iter();
             all["histogram"] = bars
-                .map(|(to, calls)| object!({"upToSeconds": to.as_secs_f64(), "calls": calls}))
+                .map(|(to, calls)| object!({"upToSeconds": figure::exact_seconds(*to), "calls": calls}))
                 .collect();
         }
         all
@@ -399,7 +398,7 @@ fn side(side: &Side) -> Json {
     });
     object!({
         "endpoint": side.endpoint,
-        "seconds": side.elapsed.as_secs_f64(),
+        "seconds": figure::seconds(side.elapsed),
         "unsent": side.unsent,
         "rpcs": rows.collect::<Vec<_>>(),
         "errors": errors.collect::<Vec<_>>(),

@@ -6,6 +6,7 @@
 pub mod cell;
 pub mod colour;
 pub mod csc;
+pub mod figure;
 pub mod json;
 pub mod lines;
 pub mod load;

@@ -1,8 +1,8 @@
 //! What came of the calls of a recording, one after the other: lines for people, one JSON object a call for scripts.
 
-use super::OutputError;
 use super::json as careful;
 use super::text::escaped;
+use super::{OutputError, figure};
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// When `out` cannot be written.
     pub fn call(&mut self, call: &Replayed<'_>) -> io::Result<()> {
-        let milliseconds = call.took.as_secs_f64() * 1000.0;
+        let milliseconds = figure::milliseconds(call.took);
         if self.json {
             let (outcome, reason) = match &call.verdict {
                 Verdict::Same => ("same", None),

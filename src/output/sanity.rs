@@ -2,8 +2,8 @@
 //!
 //! Everything that a driver said is escaped. JUnit XML is in `sanity/junit.rs`, for it goes to a file.
 
-use super::Format;
 use super::text::escaped;
+use super::{Format, figure};
 use crate::sanity::{Case, CaseResult, Failure, Kind, Observer, Outcome, Plan, Report};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -235,7 +235,7 @@ fn result_json(result: &CaseResult) -> Json {
         },
         "sentence": result.case.sentence,
         "section": result.case.section,
-        "milliseconds": result.took.as_secs_f64() * 1000.0,
+        "milliseconds": figure::milliseconds(result.took),
     });
     match &result.outcome {
         Outcome::Failed(failure) => out["failure"] = finding_json(failure),
@@ -260,7 +260,7 @@ fn summary_json(report: &Report) -> Json {
         "failed": counts.failed,
         "skipped": counts.skipped,
         "cutShort": report.cut_short,
-        "seconds": report.took.as_secs_f64(),
+        "seconds": figure::seconds(report.took),
     })
 }
 

@@ -1,5 +1,6 @@
 //! The steps of a longer task, printed as they happen: aligned lines for people, one JSON object a line for scripts.
 
+use super::figure;
 use super::text::escaped;
 use serde_json::json;
 use std::io::{self, Write};
@@ -42,7 +43,7 @@ impl<W: Write> Steps<W> {
         text: &str,
         took: Duration,
     ) -> io::Result<()> {
-        let milliseconds = took.as_secs_f64() * 1000.0;
+        let milliseconds = figure::milliseconds(took);
         if self.json {
             let outcome = match outcome {
                 Outcome::Done => "done",

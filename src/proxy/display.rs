@@ -8,7 +8,7 @@ use crate::output::colour::{Brush, Colour};
 use crate::output::json;
 use crate::output::text::escaped;
 use crate::recording::call::{Call, End};
-use crate::recording::{Line, code_text, message_value};
+use crate::recording::{Line, Unknown, code_text, message_value};
 use crate::status_details;
 use csi_proto::schema::{self, Cardinality, Kind, Method};
 use csi_proto::value::{Key, MASK, Value};
@@ -64,6 +64,8 @@ pub struct Display {
     pub json: bool,
     /// Whether metadata is shown to people; in JSON it always is.
     pub metadata: bool,
+    /// What becomes of messages of methods that CSI does not have.
+    pub unknown: Unknown,
     /// For people.
     pub brush: Brush,
 }
@@ -72,10 +74,9 @@ impl Display {
     /// Adds the text of `event` to `out`; `lost` events before it could not be shown.
     pub fn write(&self, event: &Event, lost: u64, out: &mut Vec<u8>) {
         if self.json {
-            if let Event::Ended(_, call) = event
-                && let Ok(line) = Line(call).bytes()
-            {
-                out.extend(line);
+            if let Event::Ended(_, call) = event {
+                let unknown = self.unknown;
+                out.extend(Line { call, unknown }.bytes().unwrap_or_default());
             }
             return;
         }
@@ -102,7 +103,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "->"),
-                    shown(message, of, &[])
+                    self.shown(message, of, &[])
                 );
                 self.metadata(metadata, text);
             }
@@ -116,7 +117,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "<-"),
-                    shown(message, of, secrets)
+                    self.shown(message, of, secrets)
                 );
             }
             Event::Ended(mark, call) => self.ended(mark, call, text),
@@ -183,13 +184,41 @@ impl Display {
         if !streams {
             for message in &call.replies {
                 let of = call.method.map(|method| method.response);
-                let _ = write!(text, " {}", shown(message, of, &secrets));
+                let _ = write!(text, " {}", self.shown(message, of, &secrets));
             }
         }
         text.push('\n');
         self.metadata(&call.metadata[1], text);
         for detail in status.map_or(Vec::new(), details) {
             let _ = writeln!(text, "    detail: {}", without(&secrets, &escaped(&detail)));
+        }
+    }
+
+    /// A message in JSON on one line: what is set, no secrets, and not without end.
+    fn shown(
+        &self,
+        message: &Message,
+        of: Option<&'static schema::Message>,
+        secrets: &[String],
+    ) -> String {
+        let value = match message_value(message, of, self.unknown) {
+            Ok(value) => value,
+            Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),
+        };
+        let mut line = Vec::new();
+        if let Err(error) = json::line(&Set(&value), &mut line) {
+            return format!("({error})");
+        }
+        let text = String::from_utf8_lossy(line.trim_ascii_end());
+        let text = without(secrets, &text);
+        let end = text.floor_char_boundary(SHOWN_MAX);
+        match end < text.len() {
+            true => format!(
+                "{}… ({} bytes in all; -o json shows them)",
+                &text[..end],
+                text.len()
+            ),
+            false => text,
         }
     }
 }
@@ -219,29 +248,6 @@ fn milliseconds(took: Duration) -> String {
 fn without(secrets: &[String], text: &str) -> String {
     let replace = |text: String, secret: &String| text.replace(escaped(secret).as_ref(), MASK);
     secrets.iter().fold(text.to_owned(), replace)
-}
-
-/// A message in JSON on one line: what is set, no secrets, and not without end.
-fn shown(message: &Message, of: Option<&'static schema::Message>, secrets: &[String]) -> String {
-    let value = match message_value(message, of) {
-        Ok(value) => value,
-        Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),
-    };
-    let mut line = Vec::new();
-    if let Err(error) = json::line(&Set(&value), &mut line) {
-        return format!("({error})");
-    }
-    let text = String::from_utf8_lossy(line.trim_ascii_end());
-    let text = without(secrets, &text);
-    let end = text.floor_char_boundary(SHOWN_MAX);
-    match end < text.len() {
-        true => format!(
-            "{}… ({} bytes in all; -o json shows them)",
-            &text[..end],
-            text.len()
-        ),
-        false => text,
-    }
 }
 
 /// A value without the fields that say nothing.

@@ -20,7 +20,7 @@ pub struct ProxyFlags {
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     pub take_over: Option<String>,
     /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["to", "record", "quiet", "delay", "fail", "drop", "drop_reply"])]
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["to", "record", "quiet", "show_unknown", "delay", "fail", "drop", "drop_reply"])]
     pub stdio: Option<String>,
     /// The driver; without the flag what --endpoint names
     #[arg(long, value_name = "ENDPOINT")]
@@ -40,6 +40,9 @@ pub struct ProxyFlags {
     /// Show no calls
     #[arg(short, long)]
     pub quiet: bool,
+    /// Show the messages of methods that CSI does not have: their fields by number, which may be secrets; nothing masks them
+    #[arg(long, conflicts_with = "quiet")]
+    pub show_unknown: bool,
     /// Hold calls back for a while
     #[arg(long, value_name = "[METHOD=]DURATION", value_parser = faults::delay, help_heading = FAULTS)]
     delay: Vec<Rule<Duration>>,

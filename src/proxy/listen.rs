@@ -3,7 +3,7 @@
 //! Owns files of sockets: none is removed that is not this process's own, and the driver gets its path back. Must not know
 //! what connections carry.
 
-use crate::endpoint::ByteStream;
+use crate::endpoint::{ByteStream, socket_spelled_out};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::Permissions;
@@ -142,7 +142,7 @@ impl Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Unix(path) => f.write_str(&socket_spelled_out(path)),
             Self::Abstract(name) => write!(f, "unix-abstract:{name}"),
             Self::Tcp(address) => write!(f, "tcp://{address}"),
         }
@@ -490,13 +490,16 @@ mod tests {
         for (text, place) in [
             ("unix:///run/x.sock", Place::Unix("/run/x.sock".into())),
             ("unix:x.sock", Place::Unix("x.sock".into())),
-            ("./x", Place::Unix("./x".into())),
+            ("unix:./x", Place::Unix("./x".into())),
             ("unix-abstract:n", Place::Abstract("n".to_owned())),
             ("tcp://127.0.0.1:0", Place::Tcp(([127, 0, 0, 1], 0).into())),
             ("tcp://localhost:1", Place::Tcp(([127, 0, 0, 1], 1).into())),
         ] {
             assert_eq!(Place::parse(text).expect(text), place);
+            assert_eq!(place.to_string(), text.replace("localhost", "127.0.0.1"));
         }
+        let path = Place::parse("./x").expect("a place");
+        assert_eq!(path, Place::Unix("./x".into()));
         let long = format!("unix:///{}", "x".repeat(107));
         for (text, part) in [
             ("", "it has no scheme"),

@@ -15,9 +15,9 @@ mod upstream;
 pub use flags::ProxyFlags;
 pub use listen::ListenError;
 
-use crate::endpoint::{ConnectOptions, Endpoint, EndpointError, EndpointKind};
+use crate::endpoint::{ConnectOptions, Endpoint, EndpointError, EndpointKind, socket_spelled_out};
 use crate::output::colour::{self, Brush};
-use crate::recording::{Header, RecordError, Recorder};
+use crate::recording::{Header, RecordError, Recorder, Unknown};
 use display::Display;
 use faults::Faults;
 use journal::Journal;
@@ -78,7 +78,7 @@ pub struct Proxy {
 /// When its path cannot be used.
 pub fn aside(socket: &str) -> Result<String, ListenError> {
     let taken = TakeOver::new(socket_path(socket)?.as_path())?;
-    Ok(format!("unix:{}", taken.aside().display()))
+    Ok(socket_spelled_out(taken.aside()))
 }
 
 fn socket_path(text: &str) -> Result<std::path::PathBuf, ListenError> {
@@ -120,6 +120,10 @@ impl Proxy {
         let display = Display {
             json: show.json,
             metadata: show.metadata,
+            unknown: match flags.show_unknown {
+                true => Unknown::Fields,
+                false => Unknown::Size,
+            },
             brush: Brush(!show.json && colour::is_wanted()),
         };
         let taken = match &flags.take_over {
@@ -135,7 +139,10 @@ impl Proxy {
         };
         let shown = match (&place, &flags.take_over) {
             (Some(place), _) => listener.place(place).to_string(),
-            (None, socket) => socket.clone().unwrap_or_default(),
+            (None, socket) => {
+                let path = socket.as_deref().map(socket_path).transpose()?;
+                socket_spelled_out(&path.unwrap_or_default())
+            }
         };
         let display = (!flags.quiet).then_some(display);
         let journal = Journal::new(display, recorder).map_err(ProxyError::Output)?;
@@ -160,7 +167,7 @@ impl Proxy {
 
 /// How an endpoint is named where others read it: the arguments of a command may hold credentials.
 fn without_credentials(endpoint: &Endpoint) -> String {
-    let text = endpoint.to_string();
+    let text = endpoint.spelled_out();
     match endpoint.kind() {
         EndpointKind::Exec => {
             let program = text.split_whitespace().next().unwrap_or_default();

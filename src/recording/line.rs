@@ -6,16 +6,36 @@ use crate::error::CODE_NAMES;
 use crate::grpc::framing::Message;
 use crate::grpc::status::Status;
 use crate::output::OutputError;
+use crate::output::figure::seconds;
 use crate::output::json;
 use crate::status_details;
+use csi_proto::guess::guess;
 use csi_proto::schema;
 use csi_proto::value::{MASK, Secrets, TimestampText, Value, decode};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 use std::borrow::Cow;
 
+/// The largest message of an unknown method that is shown: its fields take many times its bytes.
+const GUESSED_MAX: usize = 1 << 20;
+
 /// A call, to be written as a line.
-pub struct Line<'a>(pub &'a Call);
+pub struct Line<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// What becomes of its messages when nobody knows its method.
+    pub unknown: Unknown,
+}
+
+/// What becomes of messages of methods that CSI does not have. They may hold secrets that nobody knows, so they are shown
+/// only to who asks for it, and never recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// Their size is shown.
+    Size,
+    /// Their fields are shown by number, secrets and all.
+    Fields,
+}
 
 impl Line<'_> {
     /// The line, with its end.
@@ -24,7 +44,7 @@ impl Line<'_> {
     /// Never by what the call holds: what is not a message is said to be none.
     pub fn bytes(&self) -> Result<Vec<u8>, OutputError> {
         let mut line = Vec::with_capacity(512);
-        let secrets = self.0.secrets();
+        let secrets = self.call.secrets();
         if secrets.is_empty() {
             json::line(self, &mut line)?;
             return Ok(line);
@@ -59,7 +79,7 @@ fn mask(json: &mut Json, secrets: &[String]) {
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let call = self.0;
+        let call = self.call;
         let mut out = serializer.serialize_map(None)?;
         out.serialize_entry("call", &call.number)?;
         out.serialize_entry("time", &time(call.began))?;
@@ -71,10 +91,12 @@ impl Serialize for Line<'_> {
         let requests = Shown {
             messages: &call.requests,
             of: method.map(|method| method.request),
+            unknown: self.unknown,
         };
         let replies = Shown {
             messages: &call.replies,
             of: method.map(|method| method.response),
+            unknown: self.unknown,
         };
         let streams = method.is_none_or(|method| method.server_streaming);
         requests.entry(&mut out, ["request", "requests"], method.is_none())?;
@@ -92,12 +114,6 @@ impl Serialize for Line<'_> {
         }
         out.end()
     }
-}
-
-/// Seconds with microseconds: more would be noise.
-#[allow(clippy::cast_precision_loss)]
-fn seconds(duration: std::time::Duration) -> f64 {
-    duration.as_micros() as f64 / 1e6
 }
 
 /// RFC 3339 in UTC.
@@ -123,6 +139,7 @@ impl Serialize for Entries<'_> {
 struct Shown<'a> {
     messages: &'a [Message],
     of: Option<&'static schema::Message>,
+    unknown: Unknown,
 }
 
 impl Shown<'_> {
@@ -133,25 +150,23 @@ impl Shown<'_> {
         [one, many]: [&'static str; 2],
         streams: bool,
     ) -> Result<(), M::Error> {
+        let shown = |message| ShownMessage(message, self.of, self.unknown);
         match self.messages {
-            [message] if !streams => out.serialize_entry(one, &ShownMessage(message, self.of)),
+            [message] if !streams => out.serialize_entry(one, &shown(message)),
             [] if !streams => Ok(()),
             messages => {
-                let all: Vec<_> = messages
-                    .iter()
-                    .map(|message| ShownMessage(message, self.of))
-                    .collect();
+                let all: Vec<_> = messages.iter().map(shown).collect();
                 out.serialize_entry(many, &all)
             }
         }
     }
 }
 
-struct ShownMessage<'a>(&'a Message, Option<&'static schema::Message>);
+struct ShownMessage<'a>(&'a Message, Option<&'static schema::Message>, Unknown);
 
 impl Serialize for ShownMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match message_value(self.0, self.1) {
+        match message_value(self.0, self.1, self.2) {
             Ok(value) => value.serialize(serializer),
             Err(hidden) => {
                 let mut out = serializer.serialize_map(Some(2))?;
@@ -171,27 +186,33 @@ pub struct Hidden {
     pub bytes: usize,
 }
 
-/// The value of a message with its secrets masked, or why it is not shown. Messages of methods that nobody knows may hold
-/// secrets that nobody knows, so they are not.
+/// The value of a message with its secrets masked, or why it is not shown; `of` is nothing for methods that CSI does not
+/// have.
 ///
 /// # Errors
 /// The reason and the size.
 pub fn message_value<'a>(
     message: &'a Message,
     of: Option<&'static schema::Message>,
+    unknown: Unknown,
 ) -> Result<Value<'a>, Hidden> {
     let hidden = |why: &'static str, bytes| Hidden {
         why: why.into(),
         bytes,
     };
+    let not_valid = |error: &dyn std::fmt::Display, bytes| Hidden {
+        why: format!("not valid: {error}").into(),
+        bytes,
+    };
     match (message, of) {
         (Message::Plain(bytes), Some(of)) => {
-            decode(of, bytes, Secrets::Mask).map_err(|error| Hidden {
-                why: format!("not valid: {error}").into(),
-                bytes: bytes.len(),
-            })
+            decode(of, bytes, Secrets::Mask).map_err(|error| not_valid(&error, bytes.len()))
         }
-        (Message::Plain(bytes), None) => Err(hidden("unknown method", bytes.len())),
+        (Message::Plain(bytes), None) => match unknown {
+            Unknown::Size => Err(hidden("unknown method", bytes.len())),
+            Unknown::Fields if bytes.len() > GUESSED_MAX => Err(hidden("too large", bytes.len())),
+            Unknown::Fields => guess(bytes).map_err(|error| not_valid(&error, bytes.len())),
+        },
         (Message::Compressed(bytes), _) => Err(hidden("compressed", *bytes)),
         (Message::Omitted(bytes), _) => Err(hidden("too large", *bytes)),
     }
@@ -283,8 +304,11 @@ mod tests {
             injected: None,
             sent: true,
         };
-        let line: Json =
-            serde_json::from_slice(&Line(&call).bytes().expect("a line")).expect("JSON");
+        let line = Line {
+            call: &call,
+            unknown: Unknown::Size,
+        };
+        let line: Json = serde_json::from_slice(&line.bytes().expect("a line")).expect("JSON");
         assert_eq!(line["status"]["code"], "UNAVAILABLE");
         assert_eq!(line["status"]["message"], format!("bad {MASK}"));
         assert_eq!(line["request"]["name"], "status of call 1");

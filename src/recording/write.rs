@@ -1,7 +1,7 @@
 //! Writing a recording: whole lines only, and never a failure of the calls.
 
 use super::line::time;
-use super::{Line, VERSION};
+use super::{Line, Unknown, VERSION};
 use crate::output::text::escaped;
 use crate::recording::call::Call;
 use serde_json::json;
@@ -98,7 +98,11 @@ impl Recorder {
 
     /// Adds a call. One that cannot be written is missing, and said so once.
     pub fn add(&mut self, call: &Call) {
-        let written = Line(call)
+        let line = Line {
+            call,
+            unknown: Unknown::Size,
+        };
+        let written = line
             .bytes()
             .map_err(io::Error::other)
             .and_then(|line| self.append(line));

@@ -14,6 +14,7 @@ use crate::cli::{self, Globals, Task};
 use crate::error::{Error, Kind, Style};
 use crate::live_ids::IdKind;
 use crate::output::{self, Reply, terminal};
+use crate::parse::parse;
 use crate::rpc::{Group, Rpc};
 use crate::run;
 use clap::{ArgMatches, FromArgMatches};
@@ -232,7 +233,7 @@ impl Shell {
             run::print(builtins::overview().as_bytes())?;
             return Ok(Flow::Continue);
         }
-        let matches = match builtins::tree().try_get_matches_from(words) {
+        let matches = match parse(builtins::tree(), words) {
             Ok(matches) => matches,
             Err(error) if error.use_stderr() => {
                 return Err(Error::unparsed(&error.render().to_string()));

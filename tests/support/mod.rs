@@ -14,5 +14,6 @@ pub mod scripted;
 pub mod storm;
 pub mod terminal;
 
-/// How long a test waits for what must happen at once, before it fails. Long, because it only matters on failure.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+/// How long a test waits for what must happen at once, before it fails. Longer than the default of `--timeout`, so that a
+/// program that hangs says so itself, and for machines that are many times slower; it only matters on failure.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);

@@ -19,7 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 /// Longer than anything here may take; a test that waits that long has failed.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(90);
 
 /// A folder and a mount namespace.
 pub struct Rig {

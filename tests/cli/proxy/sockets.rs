@@ -69,7 +69,10 @@ fn aside(socket: &Path) -> PathBuf {
 
 fn take_over(csi: &Csi, socket: &Path) -> Process {
     let process = csi.spawn(&format!("proxy --take-over {}", socket.display()));
-    process.wait_for_error_output("note: calls to");
+    let socket = socket.display();
+    process.wait_for_error_output(&format!(
+        "note: calls to unix://{socket} go to unix://{socket}.driver\n"
+    ));
     process
 }
 

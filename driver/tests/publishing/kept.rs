@@ -1,0 +1,140 @@
+//! What is remembered and what is not: records on the share, the work folder, and what others have mounted.
+
+use crate::rig::{Client, Rig, publish_request, run};
+use crate::{code, stats};
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{
+    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+    ListVolumesRequest, ListVolumesResponse,
+};
+use tonic::{Code, Status};
+
+/// What an orchestrator does with a volume, from nothing to nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_created_volume_is_published_and_deleted() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let mut publish = publish_request("", &target, Mode::SingleNodeWriter);
+    let volume = create(&client, "pvc/1").await;
+    publish.volume_id = volume.volume_id.clone();
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    std::fs::write(rig.inside("target/file"), "x").unwrap();
+    assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    let delete = DeleteVolumeRequest {
+        volume_id: volume.volume_id,
+        ..Default::default()
+    };
+    let _: DeleteVolumeResponse = client
+        .call("Controller/DeleteVolume", delete)
+        .await
+        .unwrap();
+    let list: ListVolumesResponse = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await
+        .unwrap();
+    assert!(list.entries.is_empty());
+}
+
+async fn create(client: &Client, name: &str) -> csi_proto::v1::Volume {
+    try_create(client, name).await.unwrap()
+}
+
+async fn try_create(client: &Client, name: &str) -> Result<csi_proto::v1::Volume, Status> {
+    let publish = publish_request("", std::path::Path::new("/"), Mode::SingleNodeWriter);
+    let create = CreateVolumeRequest {
+        name: name.to_owned(),
+        volume_capabilities: publish.volume_capability.into_iter().collect(),
+        parameters: [
+            ("server".to_owned(), "server".to_owned()),
+            ("share".to_owned(), "/".to_owned()),
+        ]
+        .into(),
+        ..Default::default()
+    };
+    let created: CreateVolumeResponse = client.call("Controller/CreateVolume", create).await?;
+    Ok(created.volume.unwrap())
+}
+
+/// The disk that the share is on is not mounted when the driver starts: an empty folder is in its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_share_whose_uuid_is_told_is_never_made_anew() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let uuid = volume.volume_id.split(['#', '.']).nth(1).unwrap();
+    driver.kill();
+    std::fs::rename(rig.path("export"), rig.path("disk")).unwrap();
+    std::fs::create_dir(rig.path("export")).unwrap();
+    let share = format!("home=server:/,uuid={uuid}");
+    let _driver = rig.driver_with(&["--share", &share]);
+    let client = Client::connect(&rig).await;
+    let error = try_create(&client, "pvc-2").await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    assert!(error.message().contains(uuid), "{error}");
+    let list: Result<ListVolumesResponse, _> = client
+        .call("Controller/ListVolumes", ListVolumesRequest::default())
+        .await;
+    assert_eq!(list.unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(std::fs::read_dir(rig.path("export")).unwrap().count(), 0);
+    std::fs::remove_dir(rig.path("export")).unwrap();
+    std::fs::rename(rig.path("disk"), rig.path("export")).unwrap();
+    assert_eq!(create(&client, "pvc-1").await, volume);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_lost_work_folder_does_not_keep_a_volume_published() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let target = rig.path("target");
+    let mut publish = publish_request(&volume.volume_id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    driver.kill();
+    std::fs::remove_dir_all(rig.path("work")).unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    assert_eq!(
+        stats(&client, "other", &target).await.unwrap_err().code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        code(client.unpublish("other", &target).await),
+        Code::FailedPrecondition
+    );
+    assert_eq!(rig.mounts("target").len(), 1);
+    assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty() && !target.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn mounts_and_folders_of_others_are_left_alone() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("other")).unwrap();
+    std::fs::create_dir(rig.path("empty")).unwrap();
+    // The share's own disk, and a folder beside the share on the same disk.
+    for (from, at) in [("export", "export"), ("other", "other")] {
+        let mut command = rig.command("mount");
+        command.arg("--bind").arg(rig.path(from)).arg(rig.path(at));
+        assert!(run(&mut command).0.success());
+    }
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await.volume_id;
+    for id in ["a", volume.as_str()] {
+        for place in ["export", "other"] {
+            let refused = code(client.unpublish(id, &rig.path(place)).await);
+            assert_eq!(refused, Code::FailedPrecondition, "{id} at {place}");
+            assert_eq!(rig.mounts(place).len(), 1);
+        }
+        client.unpublish(id, &rig.path("empty")).await.unwrap();
+        assert!(rig.path("empty").exists());
+    }
+}

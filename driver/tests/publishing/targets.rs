@@ -1,0 +1,207 @@
+//! What is at a target after each call, and what its mount allows.
+
+use crate::rig::{Client, Rig, publish_request, run};
+use crate::{code, flags_of, make_volume, stats};
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use tonic::Code;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_volume_comes_and_goes() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let request = publish_request("a", &target, Mode::SingleNodeWriter);
+    client.publish(request.clone()).await.unwrap();
+    assert_eq!(
+        std::fs::read_to_string(rig.inside("target/file")).unwrap(),
+        "a"
+    );
+    std::fs::write(rig.inside("target/new"), "x").unwrap();
+    assert!(rig.path("export/a/new").exists());
+    client.publish(request).await.unwrap();
+    assert_eq!(rig.mounts("target").len(), 1);
+
+    let reply = stats(&client, "a", &target).await.unwrap();
+    let condition = reply.volume_condition.unwrap();
+    assert!(!condition.abnormal && !condition.message.is_empty());
+    assert!(
+        reply
+            .usage
+            .iter()
+            .all(|usage| usage.total >= usage.used && usage.total > 0)
+    );
+    assert_eq!(
+        stats(&client, "b", &target).await.unwrap_err().code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        stats(&client, "a", &rig.path("other"))
+            .await
+            .unwrap_err()
+            .code(),
+        Code::NotFound
+    );
+
+    client.unpublish("a", &target).await.unwrap();
+    client.unpublish("a", &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty());
+    assert!(!target.exists());
+    assert_eq!(
+        stats(&client, "a", &target).await.unwrap_err().code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        std::fs::read_dir(rig.path("work/publishes"))
+            .unwrap()
+            .filter(|entry| { entry.as_ref().unwrap().path().extension().is_some() })
+            .count(),
+        0
+    );
+    assert!(rig.path("export/a/new").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn programs_and_devices_have_no_power_unless_asked_for() {
+    let rig = Rig::new();
+    // A disk of the share's own, which forbids nothing itself.
+    let mut command = rig.command("mount");
+    command
+        .args(["-t", "tmpfs", "none"])
+        .arg(rig.path("export"));
+    assert!(run(&mut command).0.success());
+    std::fs::create_dir(rig.inside("export/a")).unwrap();
+    let _driver = rig.driver_with(&["--deny-mount-option", "noatime"]);
+    let client = Client::connect(&rig).await;
+    let mode = Mode::MultiNodeMultiWriter;
+    for (number, (options, nosuid, nodev)) in [
+        ("", true, true),
+        ("suid", false, true),
+        ("dev", true, false),
+        ("suid,dev", false, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("t{number}");
+        let mut request = publish_request("a", &rig.path(&target), mode);
+        let context = &mut request.volume_context;
+        context.insert("mountOptions".into(), options.into());
+        for _ in 0..2 {
+            client.publish(request.clone()).await.unwrap();
+            let flags = flags_of(&rig, &target);
+            let has = |name: &str| flags.split(',').any(|flag| flag == name);
+            assert_eq!((has("nosuid"), has("nodev")), (nosuid, nodev), "{flags:?}");
+        }
+    }
+    let mut request = publish_request("a", &rig.path("refused"), mode);
+    let context = &mut request.volume_context;
+    context.insert("mountOptions".into(), "noatime".into());
+    let refused = client.publish(request).await;
+    assert_eq!(code(refused), Code::InvalidArgument);
+}
+
+/// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_unfinished_bind_is_finished_by_a_repeat() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let mut request = publish_request("a", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    request.readonly = true;
+    client.publish(request.clone()).await.unwrap();
+    driver.kill();
+    for entry in std::fs::read_dir(rig.path("work/publishes")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(
+                &path,
+                text.replace("\"unfinished\":false", "\"unfinished\":true"),
+            )
+            .unwrap();
+        }
+    }
+    let remount = format!("bind,remount,rw {}", rig.path("target").display());
+    let mut command = rig.command("mount");
+    assert!(run(command.arg("-o").args(remount.split(' '))).0.success());
+    std::fs::write(rig.inside("target/new"), "x").unwrap();
+    let _driver = rig.driver();
+    Client::connect(&rig).await.publish(request).await.unwrap();
+    assert!(std::fs::write(rig.inside("target/new"), "y").is_err());
+    assert_eq!(rig.mounts("target").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publish_that_cannot_be_leaves_nothing() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    std::os::unix::fs::symlink("/", rig.path("export/evil")).unwrap();
+    std::fs::create_dir(rig.path("full")).unwrap();
+    std::fs::write(rig.path("full/file"), "").unwrap();
+    std::fs::write(rig.path("file"), "").unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let mode = Mode::MultiNodeMultiWriter;
+    for (volume, target, expected) in [
+        ("missing", "t", Code::NotFound),
+        ("evil", "t", Code::FailedPrecondition),
+        ("evil/etc", "t", Code::FailedPrecondition),
+        ("a", "no/parent", Code::FailedPrecondition),
+        ("a", "file/below", Code::FailedPrecondition),
+        ("a", "file/far/below", Code::FailedPrecondition),
+        ("a", "full", Code::FailedPrecondition),
+        ("a", "file", Code::FailedPrecondition),
+    ] {
+        let error = client
+            .publish(publish_request(volume, &rig.path(target), mode))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), expected, "{volume} at {target}: {error}");
+        assert!(!rig.path("t").exists());
+    }
+    assert_eq!(
+        code(client.unpublish("a", &rig.path("full")).await),
+        Code::FailedPrecondition
+    );
+    assert!(rig.path("full/file").exists());
+    assert_eq!(
+        code(client.unpublish("a", std::path::Path::new("/proc")).await),
+        Code::FailedPrecondition
+    );
+    for nowhere in ["no/parent", "file/below"] {
+        assert_eq!(
+            code(client.unpublish("a", &rig.path(nowhere)).await),
+            Code::Ok
+        );
+    }
+    let mut inline = publish_request("a", &rig.path("t"), mode);
+    let key = "csi.storage.k8s.io/ephemeral".to_owned();
+    inline.volume_context.insert(key, "true".to_owned());
+    assert_eq!(code(client.publish(inline).await), Code::FailedPrecondition);
+    let long = std::path::PathBuf::from("/abc".repeat(1500));
+    assert_eq!(
+        code(client.unpublish("a", &long).await),
+        Code::InvalidArgument
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_busy_volume_stays_until_its_user_is_gone() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    client
+        .publish(publish_request("a", &target, Mode::SingleNodeWriter))
+        .await
+        .unwrap();
+    let open = std::fs::File::open(rig.inside("target/file")).unwrap();
+    let error = client.unpublish("a", &target).await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    drop(open);
+    client.unpublish("a", &target).await.unwrap();
+}

@@ -1,0 +1,55 @@
+//! Times and rates as JSON numbers: rounded to what was measured, so that they read as people write decimals.
+//!
+//! A number that is made from an integer by one division is the nearest to its decimal, and is written as short as that.
+//! `as_secs_f64() * 1000.0` rounds three times, and is written as 1.2000000000000002.
+
+use std::time::Duration;
+
+/// Milliseconds, in steps of a microsecond.
+pub fn milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
+
+/// Seconds, in steps of a microsecond: how long calls and runs take.
+pub fn seconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e6
+}
+
+/// Seconds, in steps of a nanosecond: latencies, of which many are shorter than a microsecond's steps can tell apart.
+pub fn exact_seconds(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e9
+}
+
+/// A rate or ratio, in steps of a millionth; 0 for what is no number.
+pub fn ratio(value: f64) -> f64 {
+    let rounded = (value * 1e6).round() / 1e6;
+    if rounded.is_finite() { rounded } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_written_as_decimals() {
+        let written = |number: f64| serde_json::Value::from(number).to_string();
+        for microseconds in [0, 200, 1_200, 1_100_000, 4_100_001, 86_400_999_999] {
+            let time = Duration::from_micros(microseconds);
+            let decimal = |digits: usize, number: String| {
+                let (whole, part) = number.split_at(number.len() - digits);
+                let part = part.trim_end_matches('0');
+                format!("{whole}.{}", if part.is_empty() { "0" } else { part })
+            };
+            let six = format!("{microseconds:07}");
+            let three = format!("{microseconds:04}");
+            assert_eq!(written(seconds(time)), decimal(6, six));
+            assert_eq!(written(milliseconds(time)), decimal(3, three));
+        }
+        assert_eq!(
+            written(exact_seconds(Duration::from_nanos(4_100_000_001))),
+            "4.100000001"
+        );
+        assert_eq!(written(ratio(0.1 + 0.2)), "0.3");
+        assert_eq!(written(ratio(f64::NAN)), "0.0");
+    }
+}
