@@ -98,7 +98,14 @@ impl Volumes {
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
         };
-        if record.is_none() && !ownership::is_publish_of(volume, mount, &mounts, &self.config) {
+        // Without a record the mount has to tell, and of one share it may be another volume's.
+        let is_the_volume = || {
+            let whole = request.arguments.export()?;
+            let shows = ownership::shows_folder(&whole, mount, &mounts, &self.config);
+            let ours = || ownership::is_publish_of(volume, mount, &mounts, &self.config);
+            Ok::<_, NodeError>(shows && ours())
+        };
+        if record.is_none() && !is_the_volume()? {
             let source = mount.source.to_string_lossy();
             return Err(not_staged(format!(": it is a mount of {source}")));
         }
