@@ -1,7 +1,7 @@
 //! Staging over NFS: one mount a volume and node, bind mounts for pods, also when the server forgets the volume or is gone.
 
-use crate::relay::Relay;
 use crate::scene::{Scene, Version, Volume};
+use crate::server::{Away, Server};
 use crate::support::program::Output;
 use std::fs;
 use std::path::Path;
@@ -216,19 +216,19 @@ fn a_staging_path_is_no_target() {
 #[test]
 fn a_staged_volume_goes_when_its_server_is_gone() {
     let scene = scene("staged-dead", Version::V4_2);
-    let relay = Relay::new();
+    let mut server = Server::new("staged-dead");
     let volume = Volume {
         id: "by-hand".to_owned(),
         context: vec![
-            "server=127.0.0.1".to_owned(),
-            format!("share={}", scene.share.path()),
-            format!("\"mountOptions=vers=4.2,{}\"", relay.option()),
+            format!("server={}", server.address()),
+            "share=/".to_owned(),
+            "mountOptions=vers=4.2".to_owned(),
         ],
     };
     let staging = stage(&scene, &volume);
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
-    relay.fall_silent();
+    server.leave(Away::CutOff);
     let started = Instant::now();
     scene.try_unpublish(&volume, "target").succeeds();
     unstage(&scene, &volume, &staging).succeeds();
@@ -236,4 +236,6 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     assert!(took < Duration::from_secs(15), "{took:?}");
     scene.has_no_mounts();
     assert!(!scene.driver.target("target").exists());
+    // So that the kernel can finish, and the server end.
+    server.come_back(Away::CutOff);
 }
