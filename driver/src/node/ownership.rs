@@ -4,17 +4,73 @@
 use crate::config::Config;
 use crate::export::Export;
 use crate::mount::mountinfo::{self, Mount};
+use crate::node::error::NodeError;
+use crate::node::target;
+use crate::node::volumes::Volumes;
 #[cfg(feature = "migration")]
 use crate::peer_id::PeerVolumeId;
 use crate::volume_id::{Location, VolumeId};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Volumes {
+    /// [`is_publish_of`], which may look at a local share's folder.
+    ///
+    /// # Errors
+    /// When that does not answer.
+    pub(super) async fn is_publish_of(
+        &self,
+        volume_id: &str,
+        mount: &Mount,
+        mounts: &[Mount],
+    ) -> Result<bool, NodeError> {
+        let (id, config) = (volume_id.to_owned(), Arc::clone(&self.config));
+        let (mount, mounts) = (mount.clone(), mounts.to_vec());
+        let asking = move || Ok(is_publish_of(&id, &mount, &mounts, &config));
+        target::off_thread("looking at the local shares".to_owned(), asking).await
+    }
+
+    /// The same of [`shows_folder`].
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) async fn shows_folder(
+        &self,
+        whole: &Export,
+        mount: &Mount,
+        mounts: &[Mount],
+    ) -> Result<bool, NodeError> {
+        let (whole, config) = (whole.clone(), Arc::clone(&self.config));
+        let (mount, mounts) = (mount.clone(), mounts.to_vec());
+        let asking = move || Ok(shows_folder(&whole, &mount, &mounts, &config));
+        target::off_thread("looking at the local shares".to_owned(), asking).await
+    }
+
+    /// A mount at `target` that is not proved to be a publish of `volume_id`.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) async fn foreign<'a>(
+        &self,
+        volume_id: &str,
+        target: &Path,
+        mounts: &'a [Mount],
+    ) -> Result<Option<&'a Mount>, NodeError> {
+        for mount in mountinfo::at(mounts, target) {
+            if !self.is_publish_of(volume_id, mount, mounts).await? {
+                return Ok(Some(mount));
+            }
+        }
+        Ok(None)
+    }
+}
 
 /// Whether `mount`, one of `mounts`, can only be a publish of `volume_id`.
 ///
 /// It is one when the id's share is what is mounted, or when the kubelet has chosen the target: that folder is for CSI
 /// volumes alone, and it is the only proof for volumes whose ids somebody else has made up.
-pub fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
+fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
     let share = share_of(volume_id, config);
     let kubelets = is_kubelet_target(&mount.target);
     if mount.is_nfs() {
@@ -31,7 +87,7 @@ pub fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &
 }
 
 /// Whether `mount`, one of `mounts`, shows the folder `whole`, and not another one of its share.
-pub fn shows_folder(whole: &Export, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
+fn shows_folder(whole: &Export, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
     if mount.is_nfs() {
         return mount.source.to_string_lossy() == whole.to_string();
     }

@@ -173,7 +173,7 @@ impl Volumes {
         // A failed publish leaves what it has found, and the first error is the one to tell. What was published before, or is
         // taken for staged by the orchestrator, has its record and its folder: the next call mounts it, or takes them away.
         if made_folder {
-            let _ = target::remove_folder(target);
+            let _ = target::remove_folder(target).await;
         }
         self.put_back(request, target, before.as_deref());
         Err(error)
@@ -247,11 +247,11 @@ impl Volumes {
         let records = self.records_for(request);
         let is_stage = request.purpose == Purpose::Stage;
         if !is_stage {
-            self.check_other_targets(request, target)?;
+            self.check_other_targets(request, target).await?;
         }
         let source = match staging {
             None => self.source(request)?,
-            Some(staging) => match self.staged(request, staging)? {
+            Some(staging) => match self.staged(request, staging).await? {
                 Staged::Mounted(mount) => Source::Staged(mount),
                 Staged::OnPaper => self.source(request)?,
             },
@@ -260,7 +260,7 @@ impl Volumes {
         let mounted = target::mounted(target)?;
         let bare = match mounted {
             Some(_) => Bare::Nothing,
-            None => target::look(target)?,
+            None => target::look(target).await?,
         };
         let on_paper = is_stage
             && mounted.is_none()
@@ -359,7 +359,7 @@ impl Volumes {
         }
         // First the record: only a folder that a record names is removed again.
         records.put(&new).map_err(Self::record_error)?;
-        if made_folder && let Err(error) = target::make_folder(target) {
+        if made_folder && let Err(error) = target::make_folder(target).await {
             self.put_back(request, target, record.as_ref());
             return Err(error);
         }
@@ -371,7 +371,7 @@ impl Volumes {
     }
 
     /// The columns T1≠T2 of the specification's table: some modes allow one target on a node.
-    fn check_other_targets(
+    async fn check_other_targets(
         &self,
         request: &PublishRequest,
         target: &Path,
@@ -389,7 +389,7 @@ impl Volumes {
             let Some(strict) = strict else { continue };
             let mounted = mounts.iter().any(|mount| mount.target == other.target);
             let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target), Ok(Bare::Symlink(_)));
+                && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
             if mounted || linked || self.operations.is_running(&other.target) {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
@@ -483,14 +483,14 @@ impl Volumes {
                 if self.config.symlink_fallback
                     && error.kind() == Some(FailureKind::NotPermitted) =>
             {
-                self.link(request, &root.join(below), target)
+                self.link(request, &root.join(below), target).await
             }
             Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
         }
     }
 
     /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.
-    fn link(
+    async fn link(
         &self,
         request: &PublishRequest,
         folder: &Path,
@@ -514,10 +514,8 @@ impl Volumes {
             // The folder is the caller's; what is published from it is a symlink too.
             return Ok(Some(symlink_note(folder)));
         }
-        target::remove_folder(target)?;
-        std::os::unix::fs::symlink(folder, target).map_err(|error| {
-            NodeError::io(format!("making the symlink {}", target.display()), error)
-        })?;
+        target::remove_folder(target).await?;
+        target::make_symlink(folder, target).await?;
         let note = symlink_note(folder);
         let fields = [
             ("target", target.display().to_string().into()),
