@@ -455,3 +455,56 @@ fn version_3_cut_off_before_each_call_of_a_node() {
     });
     assert!(driver.mounts().is_empty());
 }
+
+/// Its record says nothing while the server that its folder is on is silent, and the driver does not wait for that.
+#[test]
+fn a_driver_starts_though_a_target_of_its_records_hangs() {
+    let share = Share::new("inner", Version::V3);
+    let relay = Relay::new();
+    let mut driver = Driver::with_args(&BOUNDS);
+    let outer = driver.target("outer");
+    let inner = outer.join("target");
+    for folder in ["outer", "inner"] {
+        fs::create_dir(share.folder().join(folder)).unwrap();
+    }
+    let context = |folder: &str, options: &str| {
+        let mut context = share.parameters();
+        context.insert("subDir".to_owned(), folder.to_owned());
+        context.insert("mountOptions".to_owned(), format!("vers=3{options}"));
+        context
+    };
+    let runtime = calls::runtime();
+    runtime.block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        // Without a cache every look is a question to the server.
+        let cut = context("outer", &format!(",actimeo=0,{}", relay.option()));
+        calls.publish("outer", &cut, &outer).await.unwrap();
+        let plain = context("inner", "");
+        calls.publish("inner", &plain, &inner).await.unwrap();
+    });
+    driver.kill();
+    rustix::mount::unmount(&inner, rustix::mount::UnmountFlags::DETACH).unwrap();
+    relay.fall_silent();
+    driver.restart();
+    runtime.block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let probe = || async {
+            let calls = calls.within(Some(Duration::from_secs(5)));
+            let request = csi_proto::v1::ProbeRequest {};
+            calls.call("Identity/Probe", request).await
+        };
+        let answer: Result<csi_proto::v1::ProbeResponse, _> = probe().await;
+        assert!(answer.is_ok(), "{answer:?}");
+        // Calls about it wait, and others do not.
+        let waiting = calls.unpublish("inner", &inner);
+        let (waited, answer): (_, Result<csi_proto::v1::ProbeResponse, _>) =
+            tokio::join!(waiting, probe());
+        assert!(answer.is_ok(), "{answer:?}");
+        assert!(is_calm("unpublish", &waited), "{waited:?}");
+        relay.come_back();
+        repeated(|| calls.unpublish("inner", &inner)).await.unwrap();
+        calls.unpublish("outer", &outer).await.unwrap();
+    });
+    assert!(!share.folder().join("outer/target").exists());
+    assert!(driver.mounts().is_empty());
+}
