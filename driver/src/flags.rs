@@ -174,10 +174,11 @@ pub struct Flags {
     migrate_from: Option<PeerFlag>,
 
     /// What becomes of that driver's volumes whose ids do not say: what its --default-ondelete-policy was
+    /// [default: delete]
     #[cfg(feature = "migration")]
-    #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY", default_value = "delete",
+    #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY",
           value_parser = config::parse_on_delete, help_heading = "Migration")]
-    migrate_on_delete: OnDelete,
+    migrate_on_delete: Option<OnDelete>,
 
     /// How long a mount may take
     #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
@@ -256,20 +257,40 @@ impl Flags {
     /// The values, with defaults that come from this machine.
     ///
     /// # Errors
-    /// When a share is none, or the host's name is needed and is no node id.
+    /// When a share is none, a flag has no effect beside the others, or the host's name is needed and is no node id.
     pub fn resolve(self) -> Result<(Serving, Config, Log), ConfigError> {
         let node_id = match self.node_id {
             Some(id) => id,
             None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
         };
         #[cfg(feature = "migration")]
-        let migration = self
-            .migrate_from
-            .map(|PeerFlag::CsiDriverNfs| config::Migration {
-                on_delete: self.migrate_on_delete,
-            });
+        let migration = match (self.migrate_from, self.migrate_on_delete) {
+            (Some(PeerFlag::CsiDriverNfs), policy) => Some(config::Migration {
+                on_delete: policy.unwrap_or_default(),
+            }),
+            (None, None) => None,
+            (None, Some(_)) => {
+                return Err(ConfigError::NoEffect(
+                    "--migrate-on-delete",
+                    "without --migrate-from csi-driver-nfs: give both, or leave it out; volumes of this driver have the parameter onDelete",
+                ));
+            }
+        };
         #[cfg(not(feature = "migration"))]
         let migration = None;
+        // A controller keeps its hands off these folders when it deletes volumes that have no records.
+        let is_bare_controller = matches!(self.mode, ModeFlag::Controller) && migration.is_none();
+        let inline = [
+            ("--inline-share", &self.inline_shares),
+            ("--inline-mount-option", &self.inline_mount_options),
+        ];
+        let mut inline = inline.iter().filter(|(_, words)| !words.is_empty());
+        if is_bare_controller && let Some((flag, _)) = inline.next() {
+            return Err(ConfigError::NoEffect(
+                flag,
+                "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here",
+            ));
+        }
         let serving = Serving {
             endpoint: self.endpoint,
             socket_mode: self.socket_mode,
@@ -292,17 +313,26 @@ impl Flags {
             )?,
             work_dir: self.work_dir,
             policy: Policy {
-                servers: allowed("--allow-server", self.allow_servers)?,
-                allowed_options: option_names(allowed(
+                servers: listed("--allow-server", ALLOW_ALL, self.allow_servers)?,
+                allowed_options: option_names(listed(
                     "--allow-mount-option",
+                    ALLOW_ALL,
                     self.allow_mount_options,
                 )?)?,
-                denied_options: option_names(named(self.deny_mount_options))?,
-                inline_shares: named(self.inline_shares)
+                denied_options: option_names(listed(
+                    "--deny-mount-option",
+                    "deny nothing",
+                    self.deny_mount_options,
+                )?)?,
+                inline_shares: listed("--inline-share", ALLOW_NOTHING, self.inline_shares)?
                     .iter()
                     .map(|word| config::parse_export(word))
                     .collect::<Result<_, _>>()?,
-                inline_options: option_names(named(self.inline_mount_options))?,
+                inline_options: option_names(listed(
+                    "--inline-mount-option",
+                    ALLOW_NOTHING,
+                    self.inline_mount_options,
+                )?)?,
                 peer_mounts: migration.is_some(),
             },
             bounds: Bounds {
@@ -329,12 +359,21 @@ fn named(words: Vec<String>) -> Vec<String> {
     trimmed.filter(|word| !word.is_empty()).collect()
 }
 
-/// The entries of a list of what is allowed. No entry would mean that all is, which nobody says with an empty list.
-fn allowed(flag: &'static str, words: Vec<String>) -> Result<Vec<String>, ConfigError> {
+/// What lists without an entry would do.
+const ALLOW_ALL: &str = "allow everything";
+const ALLOW_NOTHING: &str = "allow nothing";
+
+/// The entries of a list of what is allowed or denied. What no entry `would` do, nobody says with an empty list: it is a
+/// variable that was not set.
+fn listed(
+    flag: &'static str,
+    would: &'static str,
+    words: Vec<String>,
+) -> Result<Vec<String>, ConfigError> {
     let given = !words.is_empty();
     let words = named(words);
     if given && words.is_empty() {
-        return Err(ConfigError::EmptyList(flag));
+        return Err(ConfigError::EmptyList(flag, would));
     }
     Ok(words)
 }
@@ -391,12 +430,19 @@ mod tests {
         ] {
             assert!(matches!(error(flag, twice), ConfigError::Twice(..)));
         }
-        // A list that is empty by mistake must not allow everything.
-        for flag in ["--allow-server", "--allow-mount-option"] {
+        // A list that is empty by mistake must not allow everything, or quietly nothing.
+        for (flag, would) in [
+            ("--allow-server", ALLOW_ALL),
+            ("--allow-mount-option", ALLOW_ALL),
+            ("--deny-mount-option", "deny nothing"),
+            ("--inline-mount-option", ALLOW_NOTHING),
+        ] {
             for empty in [" ,", "", ","] {
-                assert_eq!(error(flag, empty), ConfigError::EmptyList(flag));
+                assert_eq!(error(flag, empty), ConfigError::EmptyList(flag, would));
             }
         }
+        let empty = ConfigError::EmptyList("--inline-share", ALLOW_NOTHING);
+        assert_eq!(error("--inline-share", "\n"), empty);
         assert!(matches!(
             error("--inline-share", "nas"),
             ConfigError::Folder(_)
@@ -407,6 +453,50 @@ mod tests {
             "--inline-mount-option",
         ] {
             assert!(matches!(error(flag, "vers=3"), ConfigError::OptionName(_)));
+        }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_refused() {
+        let resolve = |words: &str| {
+            let line = ["x", "--endpoint", "/x"];
+            let line = line.into_iter().chain(words.split(' '));
+            Flags::try_parse_from(line)
+                .unwrap()
+                .resolve()
+                .map(|(_, config, _)| config)
+        };
+        let is_without_effect = |words: &str, flag: &str| match resolve(words) {
+            Err(error @ ConfigError::NoEffect(named, _)) => {
+                assert_eq!(named, flag);
+                assert!(error.to_string().contains("leave it out"), "{error}");
+            }
+            other => panic!("{words}: {other:?}"),
+        };
+        is_without_effect(
+            "--mode controller --inline-share nas:/srv",
+            "--inline-share",
+        );
+        is_without_effect(
+            "--mode controller --inline-mount-option vers",
+            "--inline-mount-option",
+        );
+        for mode in ["node", "all"] {
+            let config = resolve(&format!("--mode {mode} --inline-share nas:/srv")).unwrap();
+            assert_eq!(config.policy.inline_shares.len(), 1);
+        }
+        #[cfg(feature = "migration")]
+        {
+            is_without_effect("--migrate-on-delete retain", "--migrate-on-delete");
+            is_without_effect("--migrate-on-delete delete", "--migrate-on-delete");
+            let peer = "--migrate-from csi-driver-nfs";
+            let policy = |words: String| resolve(&words).unwrap().migration.unwrap().on_delete;
+            assert_eq!(policy(peer.to_owned()), OnDelete::Delete);
+            let retain = format!("{peer} --migrate-on-delete retain");
+            assert_eq!(policy(retain), OnDelete::Retain);
+            // What that controller must not delete.
+            let words = format!("--mode controller {peer} --inline-share nas:/srv");
+            assert_eq!(resolve(&words).unwrap().policy.inline_shares.len(), 1);
         }
     }
 

@@ -49,23 +49,12 @@ impl IdentityService {
             }
             Err(error) => return Some(error.to_string()),
         }
-        for share in &self.config.local_shares {
-            if !share.path.is_dir() {
-                let folder = share.path.display();
-                return Some(format!(
-                    "{folder}, the folder of {}, does not exist",
-                    share.export
-                ));
-            }
-            if self.config.mode.controller()
-                && let Err(error) = access(&share.path, Access::WRITE_OK)
-            {
-                let folder = share.path.display();
-                return Some(format!(
-                    "{folder}, the folder of {}, cannot be written, so no volumes can be made: {error}",
-                    share.export
-                ));
-            }
+        let config = Arc::clone(&self.config);
+        let looked = tokio::task::spawn_blocking(move || local_obstacle(&config));
+        match looked.await {
+            Ok(None) => {}
+            Ok(obstacle) => return obstacle,
+            Err(error) => return Some(error.to_string()),
         }
         if self.config.symlink_fallback {
             return None;
@@ -85,6 +74,24 @@ impl IdentityService {
             Err(error) => Some(error.to_string()),
         }
     }
+}
+
+/// Why a local share cannot be used.
+fn local_obstacle(config: &Config) -> Option<String> {
+    for share in &config.local_shares {
+        let (folder, export) = (share.path.display(), &share.export);
+        if !share.path.is_dir() {
+            return Some(format!("{folder}, the folder of {export}, does not exist"));
+        }
+        if config.mode.controller()
+            && let Err(error) = access(&share.path, Access::WRITE_OK)
+        {
+            return Some(format!(
+                "{folder}, the folder of {export}, cannot be written, so no volumes can be made: {error}"
+            ));
+        }
+    }
+    None
 }
 
 /// Whether a file can be made in `folder`; it is gone afterwards.

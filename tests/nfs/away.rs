@@ -1,7 +1,8 @@
 //! A server that is stopped, or cut off without a word, before and during each call: the answer comes in time, what was
 //! begun is finished when the server is back, and other volumes go on.
 
-use crate::scene::Share;
+use crate::relay::Relay;
+use crate::scene::{Share, Version};
 use crate::server::{Away, Server};
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
@@ -380,4 +381,128 @@ fn unpublish_leaves_others_alone_when_the_server_is_stopped() {
 #[test]
 fn unpublish_leaves_others_alone_when_the_server_is_cut_off() {
     others_go_on("others-cut-off", Away::CutOff);
+}
+
+/// Version 3 has no session and no lease that would notice, and no server of its own in these tests.
+#[test]
+fn version_3_cut_off_before_each_call_of_a_node() {
+    let share = Share::new("silent", Version::V3);
+    let relay = Relay::new();
+    let driver = Driver::with_args(&BOUNDS);
+    let [silent, beside, new] = ["silent", "beside", "new"].map(|name| driver.target(name));
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let mut context = share.parameters();
+        for folder in ["beside", "silent"] {
+            fs::create_dir(share.folder().join(folder)).unwrap();
+            fs::write(share.folder().join(folder).join("file"), folder).unwrap();
+            context.insert("subDir".to_owned(), folder.to_owned());
+            if folder == "silent" {
+                let options = format!("vers=3,{}", relay.option());
+                context.insert("mountOptions".to_owned(), options);
+            }
+            let target = driver.target(folder);
+            calls.publish(folder, &context, &target).await.unwrap();
+            let mounted = fs::read_to_string(target.join("file")).unwrap();
+            assert_eq!(mounted, folder);
+        }
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let line = mounts.lines().find(|line| line.contains(&relay.option()));
+        assert!(line.unwrap().contains("vers=3"), "{mounts}");
+        let before = calls.stats("silent", &silent).await.unwrap();
+
+        relay.fall_silent();
+        let in_time = |begun: Instant, what: &str| {
+            let took = begun.elapsed();
+            assert!(took < BOUND + MARGIN, "{what} took {took:?}");
+        };
+        let begun = Instant::now();
+        let stats = calls.stats("silent", &silent).await.unwrap();
+        in_time(begun, "stats");
+        assert_eq!(stats.usage, before.usage);
+        let condition = stats.volume_condition.unwrap();
+        assert!(condition.abnormal, "{condition:?}");
+        // A repeat finds what is there.
+        let begun = Instant::now();
+        calls.publish("silent", &context, &silent).await.unwrap();
+        in_time(begun, "publishing again");
+        let begun = Instant::now();
+        let answer = calls.publish("silent", &context, &new).await;
+        in_time(begun, "publishing");
+        assert!(answer.is_err() && is_calm("publish", &answer), "{answer:?}");
+        let others = calls.stats("beside", &beside).await.unwrap();
+        assert!(!others.volume_condition.unwrap().abnormal);
+        for target in [&new, &silent] {
+            let begun = Instant::now();
+            repeated(|| calls.unpublish("silent", target))
+                .await
+                .unwrap();
+            in_time(begun, "unpublish");
+            assert!(!target.exists());
+        }
+        assert_eq!(driver.mounts(), [beside.as_path()]);
+        fs::write(beside.join("file"), "goes on").unwrap();
+
+        relay.come_back();
+        repeated(|| calls.publish("silent", &context, &new))
+            .await
+            .unwrap();
+        assert_eq!(fs::read_to_string(new.join("file")).unwrap(), "silent");
+        calls.unpublish("silent", &new).await.unwrap();
+        calls.unpublish("beside", &beside).await.unwrap();
+    });
+    assert!(driver.mounts().is_empty());
+}
+
+/// Its record says nothing while the server that its folder is on is silent, and the driver does not wait for that.
+#[test]
+fn a_driver_starts_though_a_target_of_its_records_hangs() {
+    let share = Share::new("inner", Version::V3);
+    let relay = Relay::new();
+    let mut driver = Driver::with_args(&BOUNDS);
+    let outer = driver.target("outer");
+    let inner = outer.join("target");
+    for folder in ["outer", "inner"] {
+        fs::create_dir(share.folder().join(folder)).unwrap();
+    }
+    let context = |folder: &str, options: &str| {
+        let mut context = share.parameters();
+        context.insert("subDir".to_owned(), folder.to_owned());
+        context.insert("mountOptions".to_owned(), format!("vers=3{options}"));
+        context
+    };
+    let runtime = calls::runtime();
+    runtime.block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        // Without a cache every look is a question to the server.
+        let cut = context("outer", &format!(",actimeo=0,{}", relay.option()));
+        calls.publish("outer", &cut, &outer).await.unwrap();
+        let plain = context("inner", "");
+        calls.publish("inner", &plain, &inner).await.unwrap();
+    });
+    driver.kill();
+    rustix::mount::unmount(&inner, rustix::mount::UnmountFlags::DETACH).unwrap();
+    relay.fall_silent();
+    driver.restart();
+    runtime.block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let probe = || async {
+            let calls = calls.within(Some(Duration::from_secs(5)));
+            let request = csi_proto::v1::ProbeRequest {};
+            calls.call("Identity/Probe", request).await
+        };
+        let answer: Result<csi_proto::v1::ProbeResponse, _> = probe().await;
+        assert!(answer.is_ok(), "{answer:?}");
+        // Calls about it wait, and others do not.
+        let waiting = calls.unpublish("inner", &inner);
+        let (waited, answer): (_, Result<csi_proto::v1::ProbeResponse, _>) =
+            tokio::join!(waiting, probe());
+        assert!(answer.is_ok(), "{answer:?}");
+        assert!(is_calm("unpublish", &waited), "{waited:?}");
+        relay.come_back();
+        repeated(|| calls.unpublish("inner", &inner)).await.unwrap();
+        calls.unpublish("outer", &outer).await.unwrap();
+    });
+    assert!(!share.folder().join("outer/target").exists());
+    assert!(driver.mounts().is_empty());
 }

@@ -1,11 +1,10 @@
 //! Staging over NFS: one mount a volume and node, bind mounts for pods, also when the server forgets the volume or is gone.
 
-use crate::relay::Relay;
 use crate::scene::{Scene, Version, Volume};
+use crate::server::{Away, Server};
 use crate::support::program::Output;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 fn scene(name: &str, version: Version) -> Scene {
     Scene::with_driver(name, version, &["--stage", "--unmount-timeout", "6s"])
@@ -132,25 +131,108 @@ fn a_stale_staged_volume_is_mounted_anew() {
     }
 }
 
+/// The folder is away for longer than one publish: the orchestrator will not stage again, so each publish tries.
+#[test]
+fn a_staged_volume_whose_folder_is_away_comes_back_with_it() {
+    let scene = scene("away", Version::V4_2);
+    let volume = scene.create("pvc-1");
+    let staging = stage(&scene, &volume);
+    let from = ["--staging-target-path", staging.as_str()];
+    scene.try_publish(&volume, "old", &from).succeeds();
+    let folder = scene.share.folder().join(&scene.share.entries()[0]);
+    fs::remove_dir(&folder).unwrap();
+    let new = scene.driver.target("new");
+    for _ in 0..3 {
+        let refused = scene.try_publish(&volume, "new", &from).exits(64 + 5);
+        refused.says("has no folder pvc-1");
+        assert!(!new.exists());
+    }
+    // Also by a driver that has started since.
+    let mut scene = scene;
+    scene.driver.kill();
+    scene.driver.restart();
+    scene.try_publish(&volume, "new", &from).exits(64 + 5);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("back.txt"), "back").unwrap();
+    for target in ["new", "old"] {
+        scene.try_publish(&volume, target, &from).succeeds();
+        let back = scene.driver.target(target).join("back.txt");
+        assert_eq!(fs::read_to_string(back).unwrap(), "back");
+    }
+    for target in ["old", "new"] {
+        scene.try_unpublish(&volume, target).succeeds();
+    }
+    unstage(&scene, &volume, &staging).succeeds();
+    scene.has_no_mounts();
+}
+
+/// The work folder is lost, and with it what was staged where.
+#[test]
+fn without_a_record_only_the_volumes_own_mount_is_published_from() {
+    let mut scene = scene("lost", Version::V4_2);
+    let (volume, other) = (scene.create("pvc-1"), scene.create("pvc-2"));
+    let staging = stage(&scene, &volume);
+    let from = ["--staging-target-path", staging.as_str()];
+    scene.driver.kill();
+    let work = scene.driver.plan().with_file_name("work");
+    fs::remove_dir_all(work.join("stages")).unwrap();
+    scene.driver.restart();
+    let refused = scene.try_publish(&other, "other", &from).exits(64 + 9);
+    refused.says("pvc-1");
+    assert!(!scene.driver.target("other").exists());
+    scene.try_publish(&volume, "own", &from).succeeds();
+    scene.try_unpublish(&volume, "own").succeeds();
+    unstage(&scene, &volume, &staging).succeeds();
+    scene.has_no_mounts();
+}
+
+#[test]
+fn a_staging_path_is_no_target() {
+    let scene = scene("itself", Version::V4_2);
+    let volume = scene.create("pvc-1");
+    let staging = stage(&scene, &volume);
+    let other = scene.driver.target("other-staging");
+    fs::create_dir(&other).unwrap();
+    // Named as its own source, and as that of another publish.
+    for from in [staging.as_str(), other.to_str().unwrap()] {
+        let from = ["--staging-target-path", from];
+        let refused = scene.try_publish(&volume, "staging", &from).exits(64 + 9);
+        refused.says("staged there");
+    }
+    assert_eq!(scene.driver.mounts(), [Path::new(&staging)]);
+    // Also when the mount is lost, which every publish makes anew before it looks at the rest.
+    rustix::mount::unmount(&staging, rustix::mount::UnmountFlags::DETACH).unwrap();
+    let from = ["--staging-target-path", staging.as_str()];
+    let refused = scene.try_publish(&volume, "staging", &from).exits(64 + 9);
+    refused.says("staged there");
+    scene.try_publish(&volume, "target", &from).succeeds();
+    assert_eq!(scene.driver.mounts().len(), 2);
+    scene.try_unpublish(&volume, "target").succeeds();
+    unstage(&scene, &volume, &staging).succeeds();
+    scene.has_no_mounts();
+}
+
 #[test]
 fn a_staged_volume_goes_when_its_server_is_gone() {
     let scene = scene("staged-dead", Version::V4_2);
-    let relay = Relay::new();
+    let mut server = Server::new("staged-dead");
     let volume = Volume {
         id: "by-hand".to_owned(),
         context: vec![
-            "server=127.0.0.1".to_owned(),
-            format!("share={}", scene.share.path()),
-            format!("\"mountOptions=vers=4.2,{}\"", relay.option()),
+            format!("server={}", server.address()),
+            "share=/".to_owned(),
+            "mountOptions=vers=4.2".to_owned(),
         ],
     };
     let staging = stage(&scene, &volume);
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
-    relay.fall_silent();
+    server.leave(Away::CutOff);
     // An unmount that waits for the server never ends: the deadline of the call would.
     scene.try_unpublish(&volume, "target").succeeds();
     unstage(&scene, &volume, &staging).succeeds();
     scene.has_no_mounts();
     assert!(!scene.driver.target("target").exists());
+    // So that the kernel can finish, and the server end.
+    server.come_back(Away::CutOff);
 }

@@ -123,3 +123,34 @@ fn all_mounts_of_an_export_that_was_made_anew_are_replaced() {
         }
     });
 }
+
+/// The volume's folder is away when its stale mount is to be replaced.
+#[test]
+fn a_publish_that_cannot_replace_a_stale_mount_forgets_nothing() {
+    let server = Server::new("unreplaced");
+    let share = server.share();
+    let driver = Driver::with_args(&[]);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        for folder in ["back", "given-up"] {
+            let context = publish(&calls, &share, &driver, folder).await;
+            let target = driver.target(folder);
+            fs::remove_dir(share.folder().join(folder)).unwrap();
+            for _ in 0..2 {
+                let answer = calls.publish(folder, &context, &target).await.unwrap_err();
+                assert_eq!(answer.code(), tonic::Code::NotFound, "{answer:?}");
+                assert!(answer.message().contains(folder), "{answer:?}");
+            }
+            assert!(driver.mounts().is_empty());
+            if folder == "back" {
+                fs::create_dir(share.folder().join(folder)).unwrap();
+                calls.publish(folder, &context, &target).await.unwrap();
+                assert_eq!(driver.mounts(), [target.as_path()]);
+            }
+            // The target was made by the first publish.
+            calls.unpublish(folder, &target).await.unwrap();
+            assert!(!target.exists(), "{target:?}");
+        }
+    });
+    assert!(driver.mounts().is_empty());
+}

@@ -42,6 +42,9 @@ pub enum ConfigError {
         "the share {0}: uuid= takes the 26 characters that stand as \"uuid\" in .csi-nfs/share.json on the share, and between '#' and the first '.' behind it in the ids of its volumes"
     )]
     ShareUuid(String),
+    /// A named share has two UUIDs.
+    #[error("the share {0}: uuid= is given twice: a share has one, give it once")]
+    ShareUuidTwice(String),
     /// Not a local share.
     #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
     LocalShare(String),
@@ -54,11 +57,12 @@ pub enum ConfigError {
     /// An entry of a list of mount options that is no name.
     #[error("{0:?} is no name of a mount option: give the name alone, such as vers, and no value")]
     OptionName(String),
-    /// A list that would allow everything because it has no entry.
-    #[error(
-        "{0} is given and has no entry, which would allow everything: leave it out, or name what is allowed"
-    )]
-    EmptyList(&'static str),
+    /// A list without an entry, and what it would mean.
+    #[error("{0} is given and has no entry, which would {1}: leave it out, or give it an entry")]
+    EmptyList(&'static str, &'static str),
+    /// A flag that has no effect beside the others, and what to do.
+    #[error("{0} has no effect {1}")]
+    NoEffect(&'static str, &'static str),
     /// Two entries where one is meant.
     #[error("{0} is given twice for {1}: give it once")]
     Twice(&'static str, String),
@@ -138,7 +142,10 @@ impl FromStr for NamedShare {
         for option in options.split(',').map(str::trim) {
             if let Some(text) = option.strip_prefix("uuid=") {
                 let parsed = text.parse::<ShareUuid>();
-                uuid = Some(parsed.map_err(|_| ConfigError::ShareUuid(name.to_owned()))?);
+                let parsed = parsed.map_err(|_| ConfigError::ShareUuid(name.to_owned()))?;
+                if uuid.replace(parsed).is_some() {
+                    return Err(ConfigError::ShareUuidTwice(name.to_owned()));
+                }
             } else if !option.is_empty() {
                 mount_options.push(option.to_owned());
             }
@@ -369,6 +376,8 @@ mod tests {
         assert_eq!(share.mount_options, ["hard"]);
         let wrong = "home=nas:/srv,uuid=4g2v0".parse::<NamedShare>();
         assert_eq!(wrong, Err(ConfigError::ShareUuid("home".into())));
+        let twice = format!("home=nas:/srv,uuid={uuid},hard,uuid={uuid}").parse::<NamedShare>();
+        assert_eq!(twice, Err(ConfigError::ShareUuidTwice("home".into())));
         let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
         assert!(wrong.unwrap_err().to_string().contains("addr"));
         let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();

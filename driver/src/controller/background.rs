@@ -31,6 +31,8 @@ pub(super) struct Background {
     /// How many wait for the background now: nothing there waits for better times then.
     hurry: watch::Sender<usize>,
     stopping: AtomicBool,
+    /// What the purges of all shares have in common.
+    helpers: Arc<trash::Helpers>,
 }
 
 impl Default for Background {
@@ -39,6 +41,7 @@ impl Default for Background {
             tasks: Mutex::default(),
             hurry: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
+            helpers: Arc::default(),
         }
     }
 }
@@ -239,10 +242,11 @@ impl Shares {
                     share.purge_asked = false;
                 }
                 let expect = shares.expect_or(&export, Expect::Initialised);
+                let helpers = Arc::clone(&shares.background.helpers);
                 let purged = shares
                     .with_root(&export, &[], move |root| match Share::open(root, expect) {
                         Err(ShareError::NotInitialised) => Ok(0),
-                        share => trash::purge(&share?),
+                        share => trash::purge(&share?, &helpers),
                     })
                     .await;
                 match (purged, wait) {

@@ -38,6 +38,8 @@ pub struct ControllerConfig {
     pub named_shares: Vec<NamedShare>,
     /// Other shares to list and recover from the start, such as those of `--local-share`.
     pub other_exports: Vec<Export>,
+    /// Folders that inline volumes may be, or lie in.
+    pub inline_shares: Vec<Export>,
     /// Whether a server that was not named at the start may be used.
     pub allow_server: ServerCheck,
     /// Which mount options volumes may have.
@@ -61,6 +63,7 @@ impl ControllerConfig {
             roots,
             named_shares: Vec::new(),
             other_exports: Vec::new(),
+            inline_shares: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),
             migration: None,

@@ -278,6 +278,12 @@ pub(super) async fn delete_volume(
             id.path, id.export
         )));
     }
+    if let Some(inline) = shares.inline_near(&id.export, &id.path) {
+        return Err(ControllerError::Invalid(format!(
+            "the folder {} on {} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag",
+            id.path, id.export
+        )));
+    }
     let operation = Operation {
         rpc: "DeleteVolume",
         arguments: id.text.clone().into_bytes(),

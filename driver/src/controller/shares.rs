@@ -199,6 +199,17 @@ impl Shares {
             .cloned()
     }
 
+    /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
+    /// use it at any time.
+    pub(super) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
+        let folder = Path::new(export.path()).join(path.to_path());
+        self.config.inline_shares.iter().find(|inline| {
+            let other = Path::new(inline.path());
+            inline.server().eq_ignore_ascii_case(export.server())
+                && (other.starts_with(&folder) || folder.starts_with(other))
+        })
+    }
+
     /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
     /// looked at, nothing is known of its volumes.
     pub(super) async fn refuse_volume_as_share(

@@ -457,19 +457,26 @@ pub(super) async fn available(
         .map_err(ControllerError::MountOption)?;
     let mut total: i64 = 0;
     for export in exports {
-        let ask = |root: Root| {
-            rustix::fs::fstatvfs(&root).map_err(|source| ShareError::Io {
+        let ask = |root: &Root| {
+            rustix::fs::fstatvfs(root).map_err(|source| ShareError::Io {
                 doing: "asking for the room on the share".to_owned(),
                 source: source.into(),
             })
         };
         let options = &parameters.mount_options;
-        let room = match shares.with_root(&export, options, ask).await {
-            // The mount of a folder that is gone has been let go of.
-            Err(ControllerError::Share { source, .. }) if source.is_stale() => {
-                shares.with_root(&export, options, ask).await?
+        let once = || shares.with_root(&export, options, move |root| ask(&root));
+        let room = match shares.expect_or(&export, Expect::Any) {
+            // The room of another share, or of the folder on which its disk is not mounted, says nothing.
+            known @ Expect::Known(_) => {
+                let asked = shares.with_share(&export, options, known, move |it| ask(it.root()));
+                asked.await?
             }
-            room => room?,
+            // It may have no records yet, and gets none by a question.
+            _ => match once().await {
+                // The mount of a folder that is gone has been let go of.
+                Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await?,
+                room => room?,
+            },
         };
         // What an ordinary user of the share can have.
         let bytes = room.f_bavail.saturating_mul(room.f_frsize);

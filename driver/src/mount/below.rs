@@ -3,6 +3,7 @@
 
 use crate::mount::kernel::{open_target, target_failure};
 use crate::mount::task::{Failure, FailureKind};
+use crate::share::beneath;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
@@ -14,7 +15,16 @@ use std::path::Path;
 pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<OwnedFd, Failure> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(top, below, how, Mode::empty(), beneath).map_err(|errno| {
+    let open = |path: &Path| rustix::fs::openat2(top, path, how, Mode::empty(), beneath);
+    let opened = match open(below) {
+        // As an earlier look has left it in the NFS client, which may believe that for half a minute.
+        Err(Errno::NOENT) => {
+            refresh_down_to(top, below, open);
+            open(below)
+        }
+        opened => opened,
+    };
+    opened.map_err(|errno| {
         let shown = below.display();
         match errno {
             Errno::NOENT | Errno::NOTDIR => {
@@ -33,6 +43,23 @@ pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<Own
             }
         }
     })
+}
+
+/// Asks the server about the folders on the way from `top` to `below`, so that a name which has come there since is found.
+fn refresh_down_to(
+    top: &OwnedFd,
+    below: &Path,
+    open: impl Fn(&Path) -> rustix::io::Result<OwnedFd>,
+) {
+    // What goes wrong is met again by whoever opens the folder.
+    let _ = beneath::refresh(top);
+    let mut above: Vec<&Path> = below.ancestors().skip(1).collect();
+    above.reverse();
+    // The first of them is the empty path of `top`.
+    for path in above.into_iter().skip(1) {
+        let Ok(folder) = open(path) else { return };
+        let _ = beneath::refresh(&folder);
+    }
 }
 
 /// Attaches the folder `below` of the detached `mount` at `target`, and nothing else of it. `name` is the mount in errors.

@@ -4,7 +4,7 @@
 use crate::config::{Bounds, Config};
 use crate::export::Export;
 use crate::log::{Level, Log};
-use crate::mount::helper::{HelperError, Helpers};
+use crate::mount::helper::{HelperError, Helpers, drop_aside};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::share::beneath;
@@ -123,7 +123,7 @@ impl ControlMounts {
                 &[("export", export.to_string().into())],
             );
             // The last close unmounts, which may wait for the server.
-            std::thread::spawn(move || drop(root));
+            drop_aside(root);
             Arc::strong_count(slot) > 1
         });
     }
@@ -188,7 +188,7 @@ impl ControlMounts {
             .run(&task, bound)
             .await
             .map_err(|error| root_error(export, error))?;
-        let root = root.ok_or_else(|| RootError::Io {
+        let root = root.take().ok_or_else(|| RootError::Io {
             export: export.clone(),
             source: io::Error::other("the helper process sent no folder"),
         })?;
@@ -223,7 +223,7 @@ impl ShareRoots for ControlMounts {
             .get(&key)
             .map(Arc::clone);
         if let Some(root) = slot.and_then(|slot| slot.take()) {
-            std::thread::spawn(move || drop(root));
+            drop_aside(root);
         }
     }
 }

@@ -89,6 +89,32 @@ fn stuck_words(stuck: Option<u32>) -> String {
     })
 }
 
+/// What a helper has opened, if anything. A caller that has given up meanwhile does not wait for its end.
+#[derive(Debug)]
+pub struct Opened(Option<OwnedFd>);
+
+impl Opened {
+    /// The file itself, whose end is now the caller's to see to.
+    pub fn take(mut self) -> Option<OwnedFd> {
+        self.0.take()
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take() {
+            drop_aside(file);
+        }
+    }
+}
+
+/// Drops, in a thread of its own, what may be the last that holds a detached mount: the kernel unmounts it then, which may wait
+/// for the server.
+pub(super) fn drop_aside(file: impl Send + 'static) {
+    // Without a thread it is dropped here.
+    let _ = std::thread::Builder::new().spawn(move || drop(file));
+}
+
 /// Starts helpers and remembers those that could not be ended.
 #[derive(Clone, Debug)]
 pub struct Helpers {
@@ -119,11 +145,7 @@ impl Helpers {
     ///
     /// # Errors
     /// When the task fails or does not end in time.
-    pub async fn run(
-        &self,
-        task: &Task,
-        bound: Duration,
-    ) -> Result<(Done, Option<OwnedFd>), HelperError> {
+    pub async fn run(&self, task: &Task, bound: Duration) -> Result<(Done, Opened), HelperError> {
         self.run_holding(task, bound, ()).await
     }
 
@@ -136,7 +158,7 @@ impl Helpers {
         task: &Task,
         bound: Duration,
         guard: impl Send + 'static,
-    ) -> Result<(Done, Option<OwnedFd>), HelperError> {
+    ) -> Result<(Done, Opened), HelperError> {
         let deadline = Instant::now() + bound;
         let mut step = "starting".to_owned();
         let too_late = |step: &str| HelperError::Deadline {
@@ -310,7 +332,7 @@ async fn converse(
     task: &Task,
     step: &mut String,
     log: Log,
-) -> io::Result<Result<(Done, Option<OwnedFd>), Failure>> {
+) -> io::Result<Result<(Done, Opened), Failure>> {
     socket.set_nonblocking(true)?;
     let mut socket = tokio::net::UnixStream::from_std(socket)?;
     socket.write_all(&line(task)?).await?;
@@ -330,7 +352,7 @@ async fn converse(
                 log.event(Level::Detail, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
-            Report::Done(done) => return Ok(Ok((done, inbox.descriptor))),
+            Report::Done(done) => return Ok(Ok((done, Opened(inbox.descriptor)))),
             Report::Failed(failure) => return Ok(Err(failure)),
         }
     }
@@ -401,5 +423,33 @@ impl Inbox {
         let report = serde_json::from_slice(&self.bytes[..end])?;
         self.bytes.drain(..=end);
         Ok(Some(report))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    /// A socket whose close waits for a peer that does not read, as a mount's waits for its server.
+    fn slow_to_close() -> (OwnedFd, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 1 << 16]).is_ok() {}
+        ours.set_nonblocking(false).unwrap();
+        let linger = Some(Duration::from_secs(3));
+        rustix::net::sockopt::set_socket_linger(&ours, linger).unwrap();
+        (ours.into(), peer)
+    }
+
+    #[test]
+    fn nobody_waits_for_the_end_of_what_nobody_took() {
+        let (file, _peer) = slow_to_close();
+        let begun = Instant::now();
+        drop(Opened(Some(file)));
+        assert!(begun.elapsed() < Duration::from_secs(2));
     }
 }

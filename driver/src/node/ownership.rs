@@ -4,17 +4,73 @@
 use crate::config::Config;
 use crate::export::Export;
 use crate::mount::mountinfo::{self, Mount};
+use crate::node::error::NodeError;
+use crate::node::target;
+use crate::node::volumes::Volumes;
 #[cfg(feature = "migration")]
 use crate::peer_id::PeerVolumeId;
 use crate::volume_id::{Location, VolumeId};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Volumes {
+    /// [`is_publish_of`], which may look at a local share's folder.
+    ///
+    /// # Errors
+    /// When that does not answer.
+    pub(super) async fn is_publish_of(
+        &self,
+        volume_id: &str,
+        mount: &Mount,
+        mounts: &[Mount],
+    ) -> Result<bool, NodeError> {
+        let (id, config) = (volume_id.to_owned(), Arc::clone(&self.config));
+        let (mount, mounts) = (mount.clone(), mounts.to_vec());
+        let asking = move || Ok(is_publish_of(&id, &mount, &mounts, &config));
+        target::off_thread("looking at the local shares".to_owned(), asking).await
+    }
+
+    /// The same of [`shows_folder`].
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) async fn shows_folder(
+        &self,
+        whole: &Export,
+        mount: &Mount,
+        mounts: &[Mount],
+    ) -> Result<bool, NodeError> {
+        let (whole, config) = (whole.clone(), Arc::clone(&self.config));
+        let (mount, mounts) = (mount.clone(), mounts.to_vec());
+        let asking = move || Ok(shows_folder(&whole, &mount, &mounts, &config));
+        target::off_thread("looking at the local shares".to_owned(), asking).await
+    }
+
+    /// A mount at `target` that is not proved to be a publish of `volume_id`.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) async fn foreign<'a>(
+        &self,
+        volume_id: &str,
+        target: &Path,
+        mounts: &'a [Mount],
+    ) -> Result<Option<&'a Mount>, NodeError> {
+        for mount in mountinfo::at(mounts, target) {
+            if !self.is_publish_of(volume_id, mount, mounts).await? {
+                return Ok(Some(mount));
+            }
+        }
+        Ok(None)
+    }
+}
 
 /// Whether `mount`, one of `mounts`, can only be a publish of `volume_id`.
 ///
 /// It is one when the id's share is what is mounted, or when the kubelet has chosen the target: that folder is for CSI
 /// volumes alone, and it is the only proof for volumes whose ids somebody else has made up.
-pub fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
+fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
     let share = share_of(volume_id, config);
     let kubelets = is_kubelet_target(&mount.target);
     if mount.is_nfs() {
@@ -27,7 +83,18 @@ pub fn is_publish_of(volume_id: &str, mount: &Mount, mounts: &[Mount], config: &
     let any = config.local_shares.iter().filter(|_| kubelets);
     any.map(|local| local.path.clone())
         .chain(own)
-        .any(|folder| is_bind_from(mount, mounts, &folder))
+        .any(|folder| bound_from(mount, mounts, &folder).is_some())
+}
+
+/// Whether `mount`, one of `mounts`, shows the folder `whole`, and not another one of its share.
+fn shows_folder(whole: &Export, mount: &Mount, mounts: &[Mount], config: &Config) -> bool {
+    if mount.is_nfs() {
+        return mount.source.to_string_lossy() == whole.to_string();
+    }
+    config.local_share(whole).is_some_and(|(local, below)| {
+        let bound = bound_from(mount, mounts, &local.path.join(below));
+        bound.is_some_and(|within| within.as_os_str().is_empty())
+    })
 }
 
 /// Whether a symlink of `volume_id` at `target` that leads to `to` can only be a publish.
@@ -67,23 +134,20 @@ fn comes_from(mount: &Mount, share: &Export) -> bool {
         .is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
-/// Whether a mount shows `folder` or what is in it at another place.
-fn is_bind_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> bool {
+/// What a mount shows at another place of `folder`: the path in it, which is empty for the folder itself.
+fn bound_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> Option<PathBuf> {
     let folder = folder
         .canonicalize()
         .unwrap_or_else(|_| folder.to_path_buf());
     // The disk that the share is on is no volume of the share.
     if folder.starts_with(&mount.target) {
-        return false;
+        return None;
     }
-    let Some(disk) = mountinfo::covering(mounts, &folder) else {
-        return false;
-    };
-    let Ok(below) = folder.strip_prefix(&disk.target) else {
-        return false;
-    };
+    let disk = mountinfo::covering(mounts, &folder)?;
+    let below = folder.strip_prefix(&disk.target).ok()?;
     let root: PathBuf = disk.root.join(below).components().collect();
-    mount.device == disk.device && mount.root.starts_with(root)
+    let within = mount.root.strip_prefix(root).ok()?;
+    (mount.device == disk.device).then(|| within.to_owned())
 }
 
 /// Whether the kubelet chooses such targets: `…/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount`, and for staging
@@ -165,6 +229,31 @@ mod tests {
             "nas:/srv"
         ));
         assert!(!is("v", "/mnt/kubernetes.io~csi/x/mount", "nas:/srv"));
+    }
+
+    #[test]
+    fn folders_of_one_share_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().canonicalize().unwrap();
+        let shown = disk.display().to_string();
+        std::fs::create_dir_all(disk.join("share/a/b")).unwrap();
+        let mut config = config();
+        config.local_shares = vec![format!("nas:/x={shown}/share").parse().unwrap()];
+        let is = |path: &str, fs_type: &str, root: &str, source: &str| {
+            let disk = mount(&shown, "/", "ext4", "/dev/sda1");
+            let shows = mount("/t", root, fs_type, source);
+            let whole = Export::parse("nas", path).unwrap();
+            shows_folder(&whole, &shows, &[disk, shows.clone()], &config)
+        };
+        assert!(is("/srv/a", "nfs4", "/", "nas:/srv/a"));
+        for other in ["nas:/srv", "nas:/srv/a/b", "nas:/srv/ab", "nas2:/srv/a"] {
+            assert!(!is("/srv/a", "nfs4", "/", other), "{other}");
+        }
+        assert!(is("/x/a", "ext4", "/share/a", "/dev/sda1"));
+        for other in ["/share", "/share/a/b", "/share/ab", "/a"] {
+            assert!(!is("/x/a", "ext4", other, "/dev/sda1"), "{other}");
+        }
+        assert!(!is("/y/a", "ext4", "/share/a", "/dev/sda1"));
     }
 
     #[test]

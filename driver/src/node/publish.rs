@@ -43,10 +43,13 @@ enum Found {
     Mounted {
         mount: Box<Mount>,
         source: Source,
+        record: Box<PublishRecord>,
     },
     Nothing {
         made_folder: bool,
         source: Source,
+        /// The record that the new one has replaced.
+        before: Option<Box<PublishRecord>>,
     },
 }
 
@@ -120,14 +123,17 @@ impl Volumes {
             let what = format!("volume {} is staged there", stage.volume_id);
             return Err(taken(target, &what));
         }
-        let mut is_replaced = false;
-        let (made_folder, source) = match self.compare_and_record(request, &staging, target).await?
-        {
+        let found = self.compare_and_record(request, &staging, target).await?;
+        let (made_folder, source, before) = match found {
             Found::Published(note) => {
                 self.give_ownership(request, target).await?;
                 return Ok(note);
             }
-            Found::Mounted { mount, source } => {
+            Found::Mounted {
+                mount,
+                source,
+                record,
+            } => {
                 if !self.is_stale(&mount).await {
                     self.give_ownership(request, target).await?;
                     return Ok(None);
@@ -138,13 +144,13 @@ impl Volumes {
                 // Nothing can be written back through it.
                 let bound = self.config.bounds.unmount;
                 self.take_away(target, true, bound).await?;
-                is_replaced = true;
-                (false, source)
+                (false, source, Some(record))
             }
             Found::Nothing {
                 made_folder,
                 source,
-            } => (made_folder, source),
+                before,
+            } => (made_folder, source, before),
         };
         let error = match self.mount(request, &source, target).await {
             Ok(note) => {
@@ -164,14 +170,12 @@ impl Volumes {
             let whole = ended == Ended::Killed && !needs_second_step(request, &source);
             return if whole { Ok(None) } else { Err(error) };
         }
-        // A failed publish leaves nothing, and the first error is the one to tell.
+        // A failed publish leaves what it has found, and the first error is the one to tell. What was published before, or is
+        // taken for staged by the orchestrator, has its record and its folder: the next call mounts it, or takes them away.
         if made_folder {
-            let _ = target::remove_folder(target);
+            let _ = target::remove_folder(target).await;
         }
-        // The orchestrator takes the volume for staged: the next publish tries again to mount it.
-        if !(is_replaced && request.purpose == Purpose::Stage) {
-            let _ = self.records_for(request).remove(target);
-        }
+        self.put_back(request, target, before.as_deref());
         Err(error)
     }
 
@@ -181,6 +185,15 @@ impl Volumes {
             Purpose::Publish { .. } | Purpose::Inline => &self.records,
             Purpose::Stage => &self.stages,
         }
+    }
+
+    /// Leaves the record that was there before a publish which has failed, as far as that can be.
+    fn put_back(&self, request: &PublishRequest, target: &Path, before: Option<&PublishRecord>) {
+        let records = self.records_for(request);
+        let _ = match before {
+            Some(before) => records.put(before),
+            None => records.remove(target),
+        };
     }
 
     /// Whether the server does not know the folder of a mount any more. While it does not answer, that cannot be told, and
@@ -234,11 +247,11 @@ impl Volumes {
         let records = self.records_for(request);
         let is_stage = request.purpose == Purpose::Stage;
         if !is_stage {
-            self.check_other_targets(request, target)?;
+            self.check_other_targets(request, target).await?;
         }
         let source = match staging {
             None => self.source(request)?,
-            Some(staging) => match self.staged(request, staging)? {
+            Some(staging) => match self.staged(request, staging).await? {
                 Staged::Mounted(mount) => Source::Staged(mount),
                 Staged::OnPaper => self.source(request)?,
             },
@@ -247,7 +260,7 @@ impl Volumes {
         let mounted = target::mounted(target)?;
         let bare = match mounted {
             Some(_) => Bare::Nothing,
-            None => target::look(target)?,
+            None => target::look(target).await?,
         };
         let on_paper = is_stage
             && mounted.is_none()
@@ -299,6 +312,7 @@ impl Volumes {
                     Found::Mounted {
                         mount: Box::new(mount),
                         source,
+                        record: Box::new(finished),
                     }
                 } else {
                     Found::Published(None)
@@ -345,18 +359,19 @@ impl Volumes {
         }
         // First the record: only a folder that a record names is removed again.
         records.put(&new).map_err(Self::record_error)?;
-        if made_folder && let Err(error) = target::make_folder(target) {
-            let _ = records.remove(target);
+        if made_folder && let Err(error) = target::make_folder(target).await {
+            self.put_back(request, target, record.as_ref());
             return Err(error);
         }
         Ok(Found::Nothing {
             made_folder,
             source,
+            before: record.map(Box::new),
         })
     }
 
     /// The columns T1≠T2 of the specification's table: some modes allow one target on a node.
-    fn check_other_targets(
+    async fn check_other_targets(
         &self,
         request: &PublishRequest,
         target: &Path,
@@ -374,7 +389,7 @@ impl Volumes {
             let Some(strict) = strict else { continue };
             let mounted = mounts.iter().any(|mount| mount.target == other.target);
             let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target), Ok(Bare::Symlink(_)));
+                && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
             if mounted || linked || self.operations.is_running(&other.target) {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
@@ -468,14 +483,14 @@ impl Volumes {
                 if self.config.symlink_fallback
                     && error.kind() == Some(FailureKind::NotPermitted) =>
             {
-                self.link(request, &root.join(below), target)
+                self.link(request, &root.join(below), target).await
             }
             Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
         }
     }
 
     /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.
-    fn link(
+    async fn link(
         &self,
         request: &PublishRequest,
         folder: &Path,
@@ -499,10 +514,8 @@ impl Volumes {
             // The folder is the caller's; what is published from it is a symlink too.
             return Ok(Some(symlink_note(folder)));
         }
-        target::remove_folder(target)?;
-        std::os::unix::fs::symlink(folder, target).map_err(|error| {
-            NodeError::io(format!("making the symlink {}", target.display()), error)
-        })?;
+        target::remove_folder(target).await?;
+        target::make_symlink(folder, target).await?;
         let note = symlink_note(folder);
         let fields = [
             ("target", target.display().to_string().into()),

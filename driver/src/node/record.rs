@@ -2,7 +2,7 @@
 //! a second publish hold after a restart. mountinfo says what is mounted; a record says what was asked for.
 
 use crate::log::{Level, Log};
-use crate::mount::mountinfo;
+use crate::mount::mountinfo::{self, Mount};
 use crate::node::request::Arguments;
 use crate::share::sub_path::encode_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -141,8 +141,9 @@ impl PublishRecords {
         let mounts = mountinfo::read()?;
         for record in self.all()? {
             let target = &record.target;
-            // Only what is no mount may be looked at.
+            // Only what is no mount may be looked at, and lies in none whose server may not answer.
             let gone = mountinfo::at(&mounts, target).is_empty()
+                && !mountinfo::covering(&mounts, target).is_some_and(Mount::is_nfs)
                 && target
                     .symlink_metadata()
                     .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);

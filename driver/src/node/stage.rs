@@ -62,7 +62,7 @@ impl Volumes {
     ///
     /// # Errors
     /// FAILED_PRECONDITION when the volume is not staged there, ALREADY_EXISTS when it is in another way.
-    pub(super) fn staged(
+    pub(super) async fn staged(
         &self,
         request: &PublishRequest,
         staging: &Path,
@@ -98,7 +98,15 @@ impl Volumes {
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
         };
-        if record.is_none() && !ownership::is_publish_of(volume, mount, &mounts, &self.config) {
+        // Without a record the mount has to tell, and of one share it may be another volume's.
+        let is_the_volume = async || {
+            let whole = request.arguments.export()?;
+            Ok::<_, NodeError>(
+                self.shows_folder(&whole, mount, &mounts).await?
+                    && self.is_publish_of(volume, mount, &mounts).await?,
+            )
+        };
+        if record.is_none() && !is_the_volume().await? {
             let source = mount.source.to_string_lossy();
             return Err(not_staged(format!(": it is a mount of {source}")));
         }
@@ -240,16 +248,13 @@ impl Volumes {
                 });
             }
             None => {
-                let foreign = here.iter().find(|mount| {
-                    !ownership::is_publish_of(volume_id, mount, &mounts, &self.config)
-                });
-                if let Some(mount) = foreign {
+                if let Some(mount) = self.foreign(volume_id, staging, &mounts).await? {
                     return Err(taken(staging, &foreign_mount(mount)));
                 }
             }
             Some(_) => {}
         }
-        if let Some(target) = self.published_from(staging, &mounts)? {
+        if let Some(target) = self.published_from(staging, &mounts).await? {
             return Err(NodeError::StillPublished {
                 volume: volume_id.to_owned(),
                 target,
@@ -266,7 +271,7 @@ impl Volumes {
     }
 
     /// A target that shows what is staged at `staging`.
-    fn published_from(
+    async fn published_from(
         &self,
         staging: &Path,
         mounts: &[Mount],
@@ -278,7 +283,7 @@ impl Volumes {
             let there = !mountinfo::at(mounts, &target).is_empty()
                 || self.operations.is_running(&target)
                 || (record.symlink.is_some()
-                    && matches!(target::look(&target), Ok(Bare::Symlink(_))));
+                    && matches!(target::look(&target).await, Ok(Bare::Symlink(_))));
             if record.staging.as_deref() == Some(staging) && there {
                 return Ok(Some(target));
             }

@@ -4,7 +4,6 @@
 use crate::mount::mountinfo;
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
-use crate::node::ownership;
 use crate::node::questions::NoAnswer;
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
@@ -51,9 +50,8 @@ impl Volumes {
         }
         let mounts = target::mounts()?;
         match mountinfo::at(&mounts, &path).last() {
-            Some(mount)
-                if record.is_some()
-                    || ownership::is_publish_of(volume_id, mount, &mounts, &self.config) => {}
+            Some(_) if record.is_some() => {}
+            Some(mount) if self.is_publish_of(volume_id, mount, &mounts).await? => {}
             Some(mount) => {
                 return Err(not_published(&format!(
                     ": it is a mount of {} ({}) that is not known to be this volume",
@@ -63,7 +61,7 @@ impl Volumes {
             }
             None => {
                 let linked = record.is_some_and(|record| record.symlink.is_some());
-                if !linked || !matches!(target::look(&path)?, Bare::Symlink(_)) {
+                if !linked || !matches!(target::look(&path).await?, Bare::Symlink(_)) {
                     return Err(not_published(": nothing is mounted there"));
                 }
             }

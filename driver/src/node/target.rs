@@ -36,21 +36,31 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
         return Ok(None);
     };
     let parent = parent.to_owned();
-    let shown = parent.display().to_string();
-    let looking = tokio::task::spawn_blocking(move || {
-        let parent = parent.canonicalize()?;
-        let is_dir = parent.metadata()?.is_dir();
-        Ok((parent, is_dir))
-    });
-    let failed = |error| NodeError::io(format!("looking up {shown}"), error);
-    match tokio::time::timeout(LOOKUP_BOUND, looking).await {
-        Ok(Ok(Ok((parent, true)))) => Ok(Some(parent.join(name))),
-        Ok(Ok(Ok((_, false)))) => Ok(None),
-        Ok(Ok(Err(error))) if is_nothing(&error) => Ok(None),
-        Ok(Ok(Err(error))) => Err(failed(error)),
-        Ok(Err(error)) => Err(failed(io::Error::other(error))),
-        Err(_) => Err(failed(io::ErrorKind::TimedOut.into())),
-    }
+    let doing = format!("looking up {}", parent.display());
+    let looking = move || match parent.canonicalize() {
+        Ok(parent) => Ok(parent.metadata()?.is_dir().then_some(parent)),
+        Err(error) if is_nothing(&error) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let parent = off_thread(doing, looking).await?;
+    Ok(parent.map(|parent| parent.join(name)))
+}
+
+/// Does what touches a path, which may hang, in a thread of its own: all calls are served by one, and must not wait for it.
+///
+/// # Errors
+/// Those of `work`, and when it does not end in time; then it goes on.
+pub(super) async fn off_thread<T: Send + 'static>(
+    doing: String,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, NodeError> {
+    let working = tokio::task::spawn_blocking(work);
+    let done = match tokio::time::timeout(LOOKUP_BOUND, working).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => Err(io::Error::other(error)),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    };
+    done.map_err(|error| NodeError::io(doing, error))
 }
 
 fn is_nothing(error: &io::Error) -> bool {
@@ -83,60 +93,75 @@ pub fn mounted(target: &Path) -> Result<Option<Mount>, NodeError> {
 ///
 /// # Errors
 /// When it cannot be looked at.
-pub fn look(target: &Path) -> Result<Bare, NodeError> {
-    let failed = |error| NodeError::io(format!("looking at {}", target.display()), error);
-    let there = match target.symlink_metadata() {
-        Ok(there) => there.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bare::Nothing),
-        Err(error) => return Err(failed(error)),
+pub async fn look(target: &Path) -> Result<Bare, NodeError> {
+    let doing = format!("looking at {}", target.display());
+    let target = target.to_owned();
+    let looking = move || {
+        let there = match target.symlink_metadata() {
+            Ok(there) => there.file_type(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bare::Nothing),
+            Err(error) => return Err(error),
+        };
+        Ok(if there.is_symlink() {
+            Bare::Symlink(target.read_link()?)
+        } else if !there.is_dir() {
+            Bare::Other
+        } else if target.read_dir()?.next().is_none() {
+            Bare::EmptyFolder
+        } else {
+            Bare::FullFolder
+        })
     };
-    Ok(if there.is_symlink() {
-        Bare::Symlink(target.read_link().map_err(failed)?)
-    } else if !there.is_dir() {
-        Bare::Other
-    } else if target.read_dir().map_err(failed)?.next().is_none() {
-        Bare::EmptyFolder
-    } else {
-        Bare::FullFolder
-    })
+    off_thread(doing, looking).await
 }
 
 /// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
 ///
 /// # Errors
 /// When it cannot be made.
-pub fn make_folder(target: &Path) -> Result<(), NodeError> {
-    std::fs::DirBuilder::new()
-        .mode(0o750)
-        .create(target)
-        .map_err(|error| NodeError::io(format!("making the folder {}", target.display()), error))
+pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
+    let doing = format!("making the folder {}", target.display());
+    let target = target.to_owned();
+    let mut folder = std::fs::DirBuilder::new();
+    folder.mode(0o750);
+    off_thread(doing, move || folder.create(target)).await
 }
 
 /// Removes the empty folder of a target; one that is gone already is fine.
 ///
 /// # Errors
 /// When it cannot be removed.
-pub fn remove_folder(target: &Path) -> Result<(), NodeError> {
-    match std::fs::remove_dir(target) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io(
-            format!("removing the folder {}", target.display()),
-            error,
-        )),
-        _ => Ok(()),
-    }
+pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
+    let doing = format!("removing the folder {}", target.display());
+    let target = target.to_owned();
+    off_thread(doing, move || gone(std::fs::remove_dir(target))).await
 }
 
 /// Removes the symlink at a target; one that is gone already is fine.
 ///
 /// # Errors
 /// When it cannot be removed.
-pub fn remove_symlink(target: &Path) -> Result<(), NodeError> {
-    match std::fs::remove_file(target) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NodeError::io(
-            format!("removing the symlink {}", target.display()),
-            error,
-        )),
-        _ => Ok(()),
+pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
+    let doing = format!("removing the symlink {}", target.display());
+    let target = target.to_owned();
+    off_thread(doing, move || gone(std::fs::remove_file(target))).await
+}
+
+/// Makes the target a symlink to `folder`.
+///
+/// # Errors
+/// When it cannot be made.
+pub async fn make_symlink(folder: &Path, target: &Path) -> Result<(), NodeError> {
+    let doing = format!("making the symlink {}", target.display());
+    let (folder, target) = (folder.to_owned(), target.to_owned());
+    let making = move || std::os::unix::fs::symlink(folder, target);
+    off_thread(doing, making).await
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -178,22 +203,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_stands_at_a_target() {
+    #[tokio::test]
+    async fn what_stands_at_a_target() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("t");
-        assert_eq!(look(&target).unwrap(), Bare::Nothing);
-        make_folder(&target).unwrap();
-        assert_eq!(look(&target).unwrap(), Bare::EmptyFolder);
-        assert_eq!(look(dir.path()).unwrap(), Bare::FullFolder);
-        assert!(remove_folder(dir.path()).is_err());
-        remove_folder(&target).unwrap();
-        remove_folder(&target).unwrap();
+        assert_eq!(look(&target).await.unwrap(), Bare::Nothing);
+        make_folder(&target).await.unwrap();
+        assert_eq!(look(&target).await.unwrap(), Bare::EmptyFolder);
+        assert_eq!(look(dir.path()).await.unwrap(), Bare::FullFolder);
+        assert!(remove_folder(dir.path()).await.is_err());
+        remove_folder(&target).await.unwrap();
+        remove_folder(&target).await.unwrap();
         std::os::unix::fs::symlink("/x", &target).unwrap();
-        assert_eq!(look(&target).unwrap(), Bare::Symlink("/x".into()));
-        remove_symlink(&target).unwrap();
-        remove_symlink(&target).unwrap();
+        assert_eq!(look(&target).await.unwrap(), Bare::Symlink("/x".into()));
+        remove_symlink(&target).await.unwrap();
+        remove_symlink(&target).await.unwrap();
         std::fs::write(&target, "").unwrap();
-        assert_eq!(look(&target).unwrap(), Bare::Other);
+        assert_eq!(look(&target).await.unwrap(), Bare::Other);
     }
 }

@@ -67,23 +67,22 @@ impl Volumes {
                 detail: format!("; volume {} is", other.volume_id),
             });
         }
-        let foreign = |mount: &&&Mount| {
-            record.is_none() && !ownership::is_publish_of(volume_id, mount, &mounts, &self.config)
-        };
-        if let Some(mount) = here.iter().find(foreign) {
+        if record.is_none()
+            && let Some(mount) = self.foreign(volume_id, target, &mounts).await?
+        {
             return Err(taken(target, &foreign_mount(mount)));
         }
         let ours = record.is_some() || !here.is_empty();
         if !here.is_empty() {
             self.take_all_away(target).await?;
         }
-        match target::look(target)? {
+        match target::look(target).await? {
             Bare::Nothing => {}
-            Bare::EmptyFolder if ours => target::remove_folder(target)?,
+            Bare::EmptyFolder if ours => target::remove_folder(target).await?,
             // Somebody else's: the volume is not published there.
             Bare::EmptyFolder => {}
             Bare::Symlink(to) if self.made(volume_id, target, &to, record.as_ref()) => {
-                target::remove_symlink(target)?;
+                target::remove_symlink(target).await?;
             }
             Bare::Symlink(to) => {
                 return Err(taken(

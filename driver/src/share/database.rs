@@ -119,6 +119,11 @@ impl Share {
         })
     }
 
+    /// The share's root folder.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
     /// The share's UUID.
     pub fn uuid(&self) -> ShareUuid {
         self.uuid

@@ -62,8 +62,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     let path = &record.wanted.sub_dir;
     step("the record says deleting")?;
     // First, so that none can become the prepared folder after that is set aside.
-    store::discard_copies(share, &found.folder, record.nonce, None)
-        .map_err(ShareError::unfinished)?;
+    store::discard_copies(share, &found.folder, record.nonce).map_err(ShareError::unfinished)?;
     if !set_aside(found).map_err(ShareError::unfinished)? {
         match record.on_delete() {
             OnDelete::Retain => bring_back(share, record).map_err(ShareError::unfinished)?,

@@ -120,7 +120,7 @@ pub(super) fn fill<R: Fill>(
         Claimed::Won => found.with(next)?,
     };
     step("the copy is claimed")?;
-    store::discard_copies(share, &claimed.folder, claimed.record.nonce(), None)?;
+    store::discard_copies(share, &claimed.folder, claimed.record.nonce())?;
     step("other attempts are discarded")?;
     if beneath::exists(&claimed.folder, PREPARED).doing(|| "looking for the copy".to_owned())? {
         return Ok(());
@@ -137,12 +137,17 @@ pub(super) fn fill<R: Fill>(
         },
     );
     if !store::is_crash(&result) {
-        // After success only the folder of links is left, and nothing of either when it was moved away.
-        let discarded = store::discard_copies(share, &claimed.folder, claimed.record.nonce(), None);
+        // After success only the folder of links is left, and nothing of either when it was moved away. What others have
+        // begun since is theirs.
+        let nonce = claimed.record.nonce();
+        let discarded = [&links, &data]
+            .map(|name| trash::discard(share, &claimed.folder, name, nonce).map(drop));
         if result.is_ok() {
-            match discarded {
-                Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
-                other => other?,
+            for discarded in discarded {
+                match discarded {
+                    Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
+                    other => other?,
+                }
             }
         }
     }
@@ -225,7 +230,7 @@ fn copy_beating<R: Fill>(
         changed: Condvar::new(),
     };
     let (copied, beaten) = std::thread::scope(|scope| {
-        let beating = scope.spawn(|| heart.beat(share, claimed, copying, progress));
+        let beating = scope.spawn(|| heart.beat(share, claimed, &copying, progress));
         let copied = from.copy(&target, &links, progress);
         heart.stop();
         let beaten = beating
@@ -238,8 +243,33 @@ fn copy_beating<R: Fill>(
         (Ok(report), Some(current)) => Ok(Some((current, report))),
         // The trash folder that it was moved to is being purged.
         (Err(_), None) => Ok(None),
-        (Err(error), Some(_)) => Err(error.into()),
+        (Err(error), Some(current)) => {
+            let error = error.into();
+            if ShareError::is_crash(&error) || is_ours(share, &current, copying, data)? {
+                return Err(error);
+            }
+            Ok(None)
+        }
     }
+}
+
+/// Whether the claim on a copy that has failed is still this attempt's. Who takes it over moves the copy away, which fails then
+/// before the heart has noticed; and the record is another's, which such a failure must not withdraw.
+fn is_ours<R: Fill>(
+    share: &Share,
+    current: &Found<R>,
+    copying: Copying,
+    data: &str,
+) -> Result<bool, ShareError> {
+    match beneath::exists(&current.folder, data) {
+        Ok(true) => {}
+        Ok(false) => return Ok(false),
+        Err(error) if beneath::is_gone(&error) => return Ok(false),
+        Err(error) => return Err(error).doing(|| "looking for the copy".to_owned()),
+    }
+    let renewed = store::update(share, current, &current.record.with_copying(Some(copying)));
+    // A full share: what the copy has met says more.
+    Ok(!matches!(renewed, Ok(Claimed::Lost)))
 }
 
 struct Heart {
@@ -258,7 +288,7 @@ impl Heart {
         &self,
         share: &Share,
         claimed: &Found<R>,
-        copying: Copying,
+        copying: &Copying,
         progress: &Progress,
     ) -> Result<Option<Found<R>>, ShareError> {
         let mut current = claimed.with(claimed.record.clone())?;

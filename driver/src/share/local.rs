@@ -6,9 +6,11 @@ use crate::export::Export;
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 type Opening<'a> = Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
 
@@ -40,19 +42,22 @@ impl LocalRoots {
 impl ShareRoots for LocalRoots {
     fn open<'a>(&'a self, export: &'a Export, _mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
-            let Some(folder) = self.folders.get(export) else {
+            let Some(folder) = self.folders.get(export).cloned() else {
                 return Err(RootError::NotExported {
                     export: export.clone(),
                 });
             };
             // The folder that the administrator named may well be reached by a symlink.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            fs::open(folder, flags, Mode::empty())
-                .map(Arc::new)
-                .map_err(|source| RootError::Io {
-                    export: export.clone(),
-                    source: source.into(),
-                })
+            let opening = spawn_blocking(move || fs::open(folder, flags, Mode::empty()));
+            let opened = match opening.await {
+                Ok(opened) => opened.map_err(io::Error::from),
+                Err(error) => Err(io::Error::other(error)),
+            };
+            opened.map(Arc::new).map_err(|source| RootError::Io {
+                export: export.clone(),
+                source,
+            })
         })
     }
 }

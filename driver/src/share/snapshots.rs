@@ -182,7 +182,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<()
     let nonce = found.record.nonce;
     step("the snapshot's record says deleting")?;
     // Unfinished copies first, so that none can become the data after these are gone.
-    store::discard_copies(share, &found.folder, nonce, None).map_err(ShareError::unfinished)?;
+    store::discard_copies(share, &found.folder, nonce).map_err(ShareError::unfinished)?;
     trash::discard(share, &found.folder, PREPARED, nonce).map_err(ShareError::unfinished)?;
     step("the snapshot's data are in the trash")?;
     store::remove(share, found).map_err(ShareError::unfinished)

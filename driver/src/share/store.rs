@@ -397,7 +397,7 @@ pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
 pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
     let doing = || "removing the record".to_owned();
     let nonce = found.record.nonce();
-    match discard_copies(share, &found.folder, nonce, None) {
+    match discard_copies(share, &found.folder, nonce) {
         Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
         other => other?,
     }
@@ -461,22 +461,22 @@ pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<()
     Ok(())
 }
 
-/// Moves what unfinished copies have left beside a record to the trash, but for those of the attempt `but`.
+/// Moves what unfinished copies have left beside a record to the trash, whoever makes them: they fail then.
 pub(super) fn discard_copies(
     share: &Share,
     folder: &OwnedFd,
     nonce: Nonce,
-    but: Option<Nonce>,
 ) -> Result<(), ShareError> {
     let names = beneath::folder(folder, ".")
         .and_then(beneath::names)
         .doing(|| "looking for unfinished copies".to_owned())?;
     for name in names {
         let Ok(name) = name.to_str() else { continue };
-        let attempt = COPYING
-            .into_iter()
-            .find_map(|kind| name.strip_prefix(kind)?.strip_prefix('.'));
-        if attempt.is_some_and(|attempt| but.is_none_or(|but| but.to_string() != attempt)) {
+        let is_attempt = |kind| {
+            let rest = name.strip_prefix(kind);
+            rest.is_some_and(|rest: &str| rest.starts_with('.'))
+        };
+        if COPYING.into_iter().any(is_attempt) {
             trash::discard(share, folder, name, nonce)?;
         }
     }

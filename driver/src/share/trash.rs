@@ -4,7 +4,7 @@
 //! An entry `<nonce>-<random>.purge` is to be purged. `<nonce>.waiting` is a volume's folder of which `lifecycle` must
 //! first make sure that it is the deleted one.
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
-//! no stack grows, and the work is spread over the threads.
+//! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
 use super::beneath;
 use super::crash::step;
@@ -18,17 +18,47 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 const PURGE: &str = ".purge";
 const WAITING: &str = ".waiting";
-const THREADS: usize = 8;
+/// Threads that help to purge, on all shares together, beside the one that each purge begins with: so a share whose server does
+/// not answer keeps no other one from being purged.
+const HELPERS: usize = 7;
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
 /// Pieces of work kept in memory; what is above that is done where it is found.
 const QUEUE: usize = 64;
+
+/// Who may help to purge. The purges of one process share them.
+#[derive(Debug)]
+pub struct Helpers(AtomicUsize);
+
+impl Default for Helpers {
+    fn default() -> Self {
+        Self(AtomicUsize::new(HELPERS))
+    }
+}
+
+/// One who helps, until this is dropped.
+struct Helper<'a>(&'a Helpers);
+
+impl Helpers {
+    fn hire(&self) -> Option<Helper<'_>> {
+        let one_less = |free: usize| free.checked_sub(1);
+        let hired = self.0.try_update(SeqCst, SeqCst, one_less);
+        hired.ok().map(|_| Helper(self))
+    }
+}
+
+impl Drop for Helper<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, SeqCst);
+    }
+}
 
 /// Where a volume's folder waits.
 pub(super) fn waiting_name(nonce: Nonce) -> String {
@@ -94,12 +124,13 @@ pub(super) fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
         .doing(|| "listing the trash".to_owned())
 }
 
-/// Purges what is in the trash until nothing is left or nothing can be done. Returns how many entries stay, because a
-/// file in them is held open or this process may not remove it.
+/// Purges what is in the trash until nothing is left or nothing can be done, in this thread and with the `helpers` that are
+/// free when there is work for them. Returns how many entries stay, because a file in them is held open or this process may
+/// not remove it.
 ///
 /// # Errors
 /// When the trash cannot be listed.
-pub fn purge(share: &Share) -> Result<usize, ShareError> {
+pub fn purge(share: &Share, helpers: &Helpers) -> Result<usize, ShareError> {
     let mut stuck = 0;
     loop {
         let round: VecDeque<Work> = entries(share)?
@@ -109,8 +140,10 @@ pub fn purge(share: &Share) -> Result<usize, ShareError> {
             .collect();
         let purger = Purger {
             trash: &share.trash,
+            helpers,
             queue: Mutex::new(Queue {
                 work: round,
+                idle: 0,
                 busy: 0,
                 removed: 0,
                 left: 0,
@@ -118,9 +151,8 @@ pub fn purge(share: &Share) -> Result<usize, ShareError> {
             changed: Condvar::new(),
         };
         std::thread::scope(|scope| {
-            for _ in 0..THREADS.min(purger.lock().work.len()) {
-                scope.spawn(|| purger.run());
-            }
+            let purger = &purger;
+            Worker { purger, scope }.run(None);
         });
         let queue = purger.lock();
         if queue.left == 0 {
@@ -144,6 +176,8 @@ enum Work {
 
 struct Queue {
     work: VecDeque<Work>,
+    /// Threads that wait for work, and those that do some.
+    idle: usize,
     busy: usize,
     removed: usize,
     left: usize,
@@ -151,40 +185,77 @@ struct Queue {
 
 struct Purger<'a> {
     trash: &'a OwnedFd,
+    helpers: &'a Helpers,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
 impl Purger<'_> {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn run(&self) {
-        let mut queue = self.lock();
+/// A thread of a purge.
+#[derive(Clone, Copy)]
+struct Worker<'scope, 'env> {
+    purger: &'scope Purger<'env>,
+    scope: &'scope Scope<'scope, 'env>,
+}
+
+impl<'scope> Worker<'scope, '_> {
+    /// Works until nothing is left. `helper` is who does it, but for the thread that the purge has begun with.
+    fn run(self, mut helper: Option<Helper<'scope>>) {
+        let is_first = helper.is_none();
+        let mut queue = self.purger.lock();
         loop {
-            if let Some(work) = queue.work.pop_front() {
-                queue.busy += 1;
-                drop(queue);
-                let (removed, left) = self.perform(work);
-                queue = self.lock();
-                queue.busy -= 1;
-                queue.removed += removed;
-                queue.left += left;
-                self.changed.notify_all();
-            } else if queue.busy == 0 {
-                return;
-            } else {
-                queue = self
-                    .changed
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+            if queue.work.is_empty() {
+                if queue.busy == 0 {
+                    return;
+                }
+                // One that waits is free for other shares.
+                helper = None;
+                queue.idle += 1;
+                let changed = self.purger.changed.wait(queue);
+                queue = changed.unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+                continue;
             }
+            if !is_first && helper.is_none() {
+                helper = self.purger.helpers.hire();
+                if helper.is_none() {
+                    return;
+                }
+            }
+            let Some(work) = queue.work.pop_front() else {
+                continue;
+            };
+            queue.busy += 1;
+            self.find_help(&queue);
+            drop(queue);
+            let (removed, left) = self.perform(work);
+            queue = self.purger.lock();
+            queue.busy -= 1;
+            queue.removed += removed;
+            queue.left += left;
+            self.purger.changed.notify_all();
+        }
+    }
+
+    /// One more thread, if there is work for it.
+    fn find_help(self, queue: &Queue) {
+        self.purger.changed.notify_one();
+        if queue.work.len() > queue.idle
+            && let Some(helper) = self.purger.helpers.hire()
+        {
+            let helps = move || self.run(Some(helper));
+            // Where no thread can be had, there is one helper less.
+            let _ = Builder::new().spawn_scoped(self.scope, helps);
         }
     }
 
     /// Returns how many names went and how many entries stayed.
-    fn perform(&self, work: Work) -> (usize, usize) {
+    fn perform(self, work: Work) -> (usize, usize) {
         match work {
             Work::Names(folder, names) => (self.remove_all(&folder, &names), 0),
             Work::Entry(name) => {
@@ -197,8 +268,8 @@ impl Purger<'_> {
         }
     }
 
-    fn remove_entry(&self, name: &CStr, removed: &mut usize) -> io::Result<()> {
-        match fs::unlinkat(self.trash, name, AtFlags::empty()) {
+    fn remove_entry(self, name: &CStr, removed: &mut usize) -> io::Result<()> {
+        match fs::unlinkat(self.purger.trash, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
@@ -221,7 +292,7 @@ impl Purger<'_> {
             }
         }
         *removed += self.remove_all(&folder, &batch);
-        match fs::unlinkat(self.trash, name, AtFlags::REMOVEDIR) {
+        match fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // Others still unlink their batches, or somebody holds a file open (`.nfs…`): the next round.
             Err(error) => Err(error.into()),
@@ -229,9 +300,9 @@ impl Purger<'_> {
     }
 
     /// Opens an entry; nothing when it is gone. A mode that keeps its owner out is changed: nobody else uses it.
-    fn open(&self, name: &CStr) -> io::Result<Option<OwnedFd>> {
+    fn open(self, name: &CStr) -> io::Result<Option<OwnedFd>> {
         let path = || OsStr::from_bytes(name.to_bytes());
-        match beneath::folder(self.trash, path()) {
+        match beneath::folder(self.purger.trash, path()) {
             Ok(folder) => {
                 let mode = fs::fstat(&folder)?.st_mode;
                 if mode & 0o300 != 0o300 {
@@ -241,20 +312,20 @@ impl Purger<'_> {
             }
             Err(error) if beneath::is_gone(&error) => Ok(None),
             Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => {
-                beneath::change_mode(self.trash, path(), Mode::RWXU)?;
-                beneath::folder(self.trash, path()).map(Some)
+                beneath::change_mode(self.purger.trash, path(), Mode::RWXU)?;
+                beneath::folder(self.purger.trash, path()).map(Some)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn hand_on(&self, folder: &Arc<OwnedFd>, names: Vec<CString>) -> usize {
-        let mut queue = self.lock();
+    fn hand_on(self, folder: &Arc<OwnedFd>, names: Vec<CString>) -> usize {
+        let mut queue = self.purger.lock();
         if queue.work.len() < QUEUE {
             queue
                 .work
                 .push_front(Work::Names(Arc::clone(folder), names));
-            self.changed.notify_one();
+            self.find_help(&queue);
             return 0;
         }
         drop(queue);
@@ -262,14 +333,14 @@ impl Purger<'_> {
     }
 
     /// Returns how many names went.
-    fn remove_all(&self, folder: &OwnedFd, names: &[CString]) -> usize {
+    fn remove_all(self, folder: &OwnedFd, names: &[CString]) -> usize {
         names
             .iter()
             .filter(|name| self.remove_name(folder, name))
             .count()
     }
 
-    fn remove_name(&self, folder: &OwnedFd, name: &CStr) -> bool {
+    fn remove_name(self, folder: &OwnedFd, name: &CStr) -> bool {
         match fs::unlinkat(folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => true,
             Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).is_ok(),
@@ -278,26 +349,26 @@ impl Purger<'_> {
     }
 
     /// Makes a folder within an entry an entry of its own. A mount point refuses (EBUSY, EXDEV) and stays as it is.
-    fn raise(&self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
         // Most folders are the last of their branch or empty.
         match fs::unlinkat(folder, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(_) => {}
         }
         let entry = CString::new(format!("{}{PURGE}", Nonce::random()?))?;
-        match fs::renameat(folder, name, self.trash, &*entry) {
+        match fs::renameat(folder, name, self.purger.trash, &*entry) {
             // An ordinary user may move a folder to another one only with the right to write in it.
             Err(Errno::ACCESS) => {
                 beneath::change_mode(folder, OsStr::from_bytes(name.to_bytes()), Mode::RWXU)?;
-                fs::renameat(folder, name, self.trash, &*entry)?;
+                fs::renameat(folder, name, self.purger.trash, &*entry)?;
             }
             other => other?,
         }
-        let mut queue = self.lock();
+        let mut queue = self.purger.lock();
         queue.removed += 1;
         if queue.work.len() < QUEUE {
             queue.work.push_back(Work::Entry(entry));
-            self.changed.notify_one();
+            self.find_help(&queue);
         } else {
             // The next round finds it.
             queue.left += 1;
@@ -351,4 +422,72 @@ pub(super) fn server_now(share: &Share) -> Result<i64, ShareError> {
     let stat = fs::statat(&share.drafts, &*probe, AtFlags::SYMLINK_NOFOLLOW);
     let _ = fs::unlinkat(&share.drafts, &*probe, AtFlags::empty());
     Ok(stat.doing(doing)?.st_mtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::Expect;
+    use super::*;
+    use std::fs::{File, create_dir_all, read_dir, write};
+    use std::sync::atomic::AtomicBool;
+
+    /// A share with one entry in its trash, of `folders` folders with 50 files in each.
+    fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in 0..folders {
+            let folder = dir.path().join(format!("volume/{}/{folder}", folder % 7));
+            create_dir_all(&folder).unwrap();
+            for file in 0..50 {
+                write(folder.join(file.to_string()), "").unwrap();
+            }
+        }
+        let root: std::sync::Arc<OwnedFd> = Arc::new(File::open(dir.path()).unwrap().into());
+        let share = Share::open(Arc::clone(&root), Expect::Any).unwrap();
+        assert!(discard(&share, &*root, "volume", Nonce::random().unwrap()).unwrap());
+        (dir, share)
+    }
+
+    fn is_purged(dir: &tempfile::TempDir) -> bool {
+        let trash = dir.path().join(".csi-nfs/trash");
+        read_dir(trash).unwrap().next().is_none()
+    }
+
+    #[test]
+    fn several_purges_share_their_helpers() {
+        let helpers = Helpers::default();
+        let shares: Vec<_> = (0..4).map(|_| with_entry(40)).collect();
+        let (over, fewest) = (AtomicBool::new(false), AtomicUsize::new(HELPERS));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(SeqCst) {
+                    fewest.fetch_min(helpers.0.load(SeqCst), SeqCst);
+                    std::thread::yield_now();
+                }
+            });
+            let purges: Vec<_> = shares
+                .iter()
+                .map(|(_, share)| scope.spawn(|| purge(share, &helpers)))
+                .collect();
+            for purge in purges {
+                assert_eq!(purge.join().unwrap().unwrap(), 0);
+            }
+            over.store(true, SeqCst);
+        });
+        assert!(shares.iter().all(|(dir, _)| is_purged(dir)));
+        // Each had one entry, for which one thread would do, and a tree with work for more.
+        assert!(fewest.into_inner() < HELPERS);
+        assert_eq!(helpers.0.into_inner(), HELPERS);
+    }
+
+    #[test]
+    fn a_purge_goes_on_when_others_have_all_helpers() {
+        let helpers = Helpers(AtomicUsize::new(1));
+        let busy = helpers.hire().unwrap();
+        assert!(helpers.hire().is_none());
+        let (dir, share) = with_entry(20);
+        assert_eq!(purge(&share, &helpers).unwrap(), 0);
+        assert!(is_purged(&dir));
+        drop(busy);
+        assert!(helpers.hire().is_some());
+    }
 }

@@ -316,6 +316,35 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
     c.settle().await;
 }
 
+/// They have no records, so nothing on the share tells them from a volume.
+#[tokio::test]
+async fn folders_for_inline_volumes_are_not_deleted() {
+    let host = Host::new();
+    for folder in ["public/inner", "team/public", "publican"] {
+        made(&host, folder);
+    }
+    let mut config = host.config();
+    config.migration = Some(Migration {
+        on_delete: OnDelete::Delete,
+    });
+    let inline = |path: &str| Export::parse("10.0.0.4", path).unwrap();
+    config.inline_shares = vec![inline("/nfs_share/public"), inline("nfs_share/team/public")];
+    let c = &Controller::new(config);
+    for policy in ["", "delete", "archive"] {
+        for path in ["public", "public/inner", "team", "team/public/in"] {
+            let id = format!("10.0.0.4#nfs_share#{path}##{policy}");
+            let answer = delete(c, &id).await;
+            refused(answer, Code::InvalidArgument, &["--inline-share", path]);
+        }
+    }
+    // What merely begins like one.
+    delete(c, "10.0.0.4#nfs_share#publican##").await.unwrap();
+    c.settle().await;
+    let left = ["public", "team"].map(str::to_owned);
+    assert_eq!(names(&host), BTreeSet::from(left));
+    assert!(host.at("public/inner/in/file").exists() && host.at("team/public/in/file").exists());
+}
+
 #[tokio::test]
 async fn a_share_whose_disk_is_away_is_no_share_without_volumes() {
     let host = Host::new();

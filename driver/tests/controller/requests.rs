@@ -1,7 +1,7 @@
 //! What requests are refused for, and what is answered without touching a volume.
 
 use crate::calls::*;
-use csi_driver_nfs::controller::Controller;
+use csi_driver_nfs::controller::{Controller, NamedShare};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
@@ -324,4 +324,55 @@ async fn the_room_is_that_of_the_share() {
     );
     // Asking changes nothing.
     assert_eq!(std::fs::read_dir(host.folder.path()).unwrap().count(), 0);
+}
+
+/// As when the disk of the export is not mounted, or another one is.
+#[tokio::test]
+async fn the_room_of_another_share_is_not_told() {
+    let (host, other) = (Host::new(), Host::new());
+    let room = async |controller: &Controller, parameters: BTreeMap<String, String>| {
+        let request = GetCapacityRequest {
+            parameters,
+            ..Default::default()
+        };
+        let answer = controller.get_capacity(Request::new(request)).await?;
+        Ok::<i64, Status>(answer.into_inner().available_capacity)
+    };
+    let share = || map(&[("server", "10.0.0.4"), ("share", "/nfs_share")]);
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    let uuid = volume.volume_id.split(['#', '.']).nth(4).unwrap();
+    let told = |host: &Host| {
+        let mut config = host.config();
+        config.named_shares = vec![NamedShare {
+            name: "home".to_owned(),
+            export: config.other_exports.remove(0),
+            mount_options: Vec::new(),
+            uuid: Some(uuid.parse().unwrap()),
+        }];
+        Controller::new(config)
+    };
+    for parameters in [map(&[]), map(&[("share", "home")]), share()] {
+        assert!(room(&told(&host), parameters.clone()).await.unwrap() > 0);
+        // Without records, and with those of another share.
+        let answer = room(&told(&other), parameters).await;
+        refused(answer, Code::FailedPrecondition, &["missing"]);
+    }
+    assert_eq!(std::fs::read_dir(other.folder.path()).unwrap().count(), 0);
+    create(&other.controller(), request("v")).await.unwrap();
+    refused(
+        room(&told(&other), share()).await,
+        Code::FailedPrecondition,
+        &[uuid],
+    );
+    // What this process has seen counts as what it was told.
+    let seen = host.controller();
+    assert_eq!(list(&seen).await.len(), 1);
+    assert!(room(&seen, share()).await.unwrap() > 0);
+    std::fs::rename(host.at(".csi-nfs"), host.at("away")).unwrap();
+    refused(
+        room(&seen, share()).await,
+        Code::FailedPrecondition,
+        &[uuid],
+    );
+    seen.settle().await;
 }

@@ -13,6 +13,7 @@ use crate::share::beneath;
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -31,10 +32,15 @@ const MAX_COMPONENT: usize = 255;
 /// The extended attributes of a folder and those above it, which wait until all that is in them is done, in bytes.
 const MAX_HELD: usize = 8 << 20;
 
+/// The paths of devices that are kept in memory, in bytes, each with what it costs beside. A link to a device beyond that is
+/// refused as one to nothing.
+pub(super) const MAX_DEVICES: usize = 4 << 20;
+pub(super) const PATH_COST: usize = 64;
+
 /// Unpacks `archive`, a tar file with gzip or without, into the empty folder `target`, and returns when it is on disk.
 ///
 /// Kept are owner and group by number, modes, times, `user.*` attributes, hard links, symbolic links and FIFOs. Devices are
-/// left out.
+/// left out, under each of their names.
 ///
 /// # Errors
 /// [`CopyError::Archive`] for one that is damaged, cut short or would write elsewhere; else as for copying. The target then
@@ -59,6 +65,8 @@ pub fn unpack(
         omissions: &omissions,
         parent: None,
         open: Vec::new(),
+        devices: BTreeSet::new(),
+        devices_held: 0,
         buffer: vec![0; BUFFER],
     };
     unpacking.run()?;
@@ -82,6 +90,9 @@ struct Unpacking<'a> {
     parent: Option<(Vec<u8>, OwnedFd)>,
     /// The folders from the root to where the archive is now, each with what it gets when all that is in it is done.
     open: Vec<(Place, Basics, Vec<Attribute>)>,
+    /// Where devices were left out: a hard link to one is another name of it.
+    devices: BTreeSet<Vec<u8>>,
+    devices_held: usize,
     buffer: Vec<u8>,
 }
 
@@ -242,7 +253,7 @@ impl Unpacking<'_> {
             ));
         }
         if entry.kind == Kind::Device {
-            self.omissions.add(LeftOut::Special, || place.shown());
+            self.leave_out(&place);
             return Ok(());
         }
         let (above, name) = place.split();
@@ -255,6 +266,15 @@ impl Unpacking<'_> {
         }
         self.progress.count(entry.size);
         Ok(())
+    }
+
+    /// Leaves out a device, or another name of one.
+    fn leave_out(&mut self, place: &Place) {
+        self.omissions.add(LeftOut::Special, || place.shown());
+        let cost = place.0.len() + PATH_COST;
+        if self.devices_held + cost <= MAX_DEVICES && self.devices.insert(place.0.clone()) {
+            self.devices_held += cost;
+        }
     }
 
     /// The attributes that an archive can give: those of users. The others are the system's, and not an archive's to say.
@@ -404,31 +424,38 @@ impl Unpacking<'_> {
     }
 
     fn hard_link(&mut self, entry: &Entry, place: &Place, name: &CString) -> Result<(), Trouble> {
-        let refused =
-            |problem: &str| Trouble::Refused(format!("its hard link leads astray: {problem}"));
-        let first = Place::parse(&entry.link).map_err(refused)?;
+        let first = Place::parse(&entry.link).map_err(astray)?;
         if first == *place {
-            return Err(refused("it is a link to itself"));
+            return Err(astray("it is a link to itself"));
         }
         let (above, first_name) = first.split();
         let from = match beneath::folder(self.target, as_path(above)) {
             Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => {
-                return Err(refused("nothing of that name came before it"));
+                return self.link_to_nothing(&first, place);
             }
             other => other.map_err(in_the_way)?,
         };
         let first_name = terminated(first_name)?;
         match fs::statat(&from, &first_name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                return Err(refused("it names a folder"));
+                return Err(astray("it names a folder"));
             }
             Ok(_) => {}
-            Err(Errno::NOENT) => return Err(refused("nothing of that name came before it")),
+            Err(Errno::NOENT) => return self.link_to_nothing(&first, place),
             Err(error) => return Err(because("looking at the first name of")(error)),
         }
         self.make(name, |folder| {
             fs::linkat(&from, &first_name, folder, name, AtFlags::empty())
         })
+    }
+
+    /// A hard link to what is not there, which is well only of a device.
+    fn link_to_nothing(&mut self, first: &Place, place: &Place) -> Result<(), Trouble> {
+        if !self.devices.contains(&first.0) {
+            return Err(astray("nothing of that name came before it"));
+        }
+        self.leave_out(place);
+        Ok(())
     }
 
     /// A symlink, whose text is nobody's business as long as nothing follows it, or a FIFO.
@@ -495,6 +522,10 @@ impl Unpacking<'_> {
         }
         Ok(())
     }
+}
+
+fn astray(problem: &str) -> Trouble {
+    Trouble::Refused(format!("its hard link leads astray: {problem}"))
 }
 
 fn terminated(name: &[u8]) -> Result<CString, Trouble> {

@@ -1,12 +1,13 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
-use super::super::fill::{Copying, Fill};
+use super::super::fill::{self, Copying, Fill};
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
 use super::super::source::{Origin, Source};
-use super::super::store::Keep;
+use super::super::store::{Found, Keep};
 use super::super::token::Nonce;
 use super::*;
+use std::os::fd::OwnedFd;
 
 fn origin(record: &Record) -> Origin {
     Origin {
@@ -271,6 +272,86 @@ fn begun_elsewhere(trial: &Trial, volume: &Record) -> Copying {
         std::fs::write(left.join("half"), "half").unwrap();
     }
     copying
+}
+
+/// What a process of another machine does that takes the claim on a copy over: its own attempt is begun, and no other's is left.
+fn taken_over(trial: &Trial, found: &Found<Snapshot>) -> PathBuf {
+    let share = trial.share();
+    let copying = Copying {
+        attempt: Nonce::random().unwrap(),
+        process: "another-machine/1/1/1".to_owned(),
+        files: 1,
+        bytes: 1,
+    };
+    let next = found.record.with_copying(Some(copying.clone()));
+    let taken = store::update(&share, found, &next).unwrap();
+    assert!(matches!(taken, Claimed::Won));
+    store::discard_copies(&share, &found.folder, found.record.nonce).unwrap();
+    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", found.record.key()));
+    let data = folder.join(format!("data.{}", copying.attempt));
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("begun"), "begun").unwrap();
+    data
+}
+
+#[test]
+fn a_copy_that_was_taken_over_leaves_the_other_one_alone() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    begun_elsewhere(&trial, &volume);
+    let share = trial.share();
+    let find = || store::find::<Snapshot>(&share, NameKey::of("s")).unwrap();
+    let unclaimed = find().unwrap().record.with_copying(None);
+    store::update(&share, &find().unwrap(), &unclaimed).unwrap();
+    let mut theirs = None;
+    let source = Source::Volume(origin(&volume));
+    let progress = Progress::default();
+    // Between the end of the copy and its move to its place.
+    let late = |_: &OwnedFd| {
+        theirs = Some(taken_over(&trial, &find().unwrap()));
+        Ok(())
+    };
+    fill::fill(&share, &find().unwrap(), &source, &progress, late).unwrap();
+    assert!(theirs.unwrap().join("begun").exists());
+    assert_eq!(find().unwrap().record.state, State::Creating);
+}
+
+/// Whose copy is moved away under his hands learns that from the copy, before the claim is due to be renewed.
+#[test]
+fn a_copy_that_fails_because_it_was_taken_over_withdraws_nothing() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    for file in 0..3000 {
+        std::fs::write(trial.at("v").join(file.to_string()), "").unwrap();
+    }
+    let key = NameKey::of("s");
+    let theirs = std::thread::scope(|scope| {
+        let copying = scope.spawn(|| trial.snapshot("s", &volume));
+        let share = trial.share();
+        let found = loop {
+            let found = store::find::<Snapshot>(&share, key).unwrap();
+            let has_begun = |found: &Found<Snapshot>| {
+                let attempt = found.record.copying.as_ref().map(|it| it.attempt);
+                attempt.is_some_and(|attempt| {
+                    let data = format!(".csi-nfs/snapshots/{key}/data.{attempt}/folder");
+                    trial.at(&data).exists()
+                })
+            };
+            if let Some(found) = found.filter(has_begun) {
+                break found;
+            }
+            std::thread::yield_now();
+        };
+        let theirs = taken_over(&trial, &found);
+        trash::purge(&share, &trash::Helpers::default()).unwrap();
+        let answer = copying.join().unwrap();
+        assert!(
+            matches!(answer, Err(ShareError::CopiedElsewhere { .. })),
+            "{answer:?}"
+        );
+        theirs
+    });
+    assert!(theirs.join("begun").exists());
 }
 
 #[test]

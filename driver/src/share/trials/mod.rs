@@ -115,7 +115,10 @@ impl Trial {
             expected.insert((path, format!("@{}.{}", record.key(), record.nonce)));
         }
         assert_eq!(claims, expected);
-        assert_eq!(trash::purge(&self.share()).unwrap(), 0);
+        assert_eq!(
+            trash::purge(&self.share(), &trash::Helpers::default()).unwrap(),
+            0
+        );
         assert_eq!(self.files(".csi-nfs/trash"), BTreeSet::new());
     }
 }

@@ -160,7 +160,10 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
             trial.at(&format!(".csi-nfs/trash/{}.waiting", old.nonce)),
         )
         .unwrap();
-        assert_eq!(trash::purge(&trial.share()).unwrap(), 0);
+        assert_eq!(
+            trash::purge(&trial.share(), &trash::Helpers::default()).unwrap(),
+            0
+        );
         if recover {
             trial.recover();
         } else {
@@ -221,7 +224,10 @@ fn a_foreign_folder_in_the_trash_is_kept_and_told() {
         matches!(recovered.failures.as_slice(), [ShareError::Astray { .. }]),
         "{recovered:?}"
     );
-    assert_eq!(trash::purge(&trial.share()).unwrap(), 0);
+    assert_eq!(
+        trash::purge(&trial.share(), &trash::Helpers::default()).unwrap(),
+        0
+    );
     assert_eq!(std::fs::read(waiting.join("file")).unwrap(), b"foreign");
 }
 
@@ -236,7 +242,7 @@ fn two_purges_at_once_are_fine() {
     trial.delete(&record).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| trash::purge(&trial.share()).unwrap());
+            scope.spawn(|| trash::purge(&trial.share(), &trash::Helpers::default()).unwrap());
         }
     });
     trial.check();

@@ -186,6 +186,54 @@ fn devices_are_left_out_and_the_rest_goes_on() {
 }
 
 #[test]
+fn hard_links_to_devices_are_left_out_with_them() {
+    let trial = Trial::new();
+    let archive = Maker::default()
+        .entry(b"dev/null", b'3', b"", b"")
+        .hard_link("same", "./dev/null")
+        .hard_link("again", "same")
+        .file("file", "x")
+        .hard_link("link", "file")
+        .end();
+    let report = trial.unpack(&archive).unwrap();
+    let told = report.omissions().unwrap();
+    assert!(told.contains("3 times"), "{told}");
+    for gone in ["dev/null", "same", "again"] {
+        assert!(!trial.target(gone).exists(), "{gone}");
+    }
+    assert_eq!(std::fs::read(trial.target("link")).unwrap(), b"x");
+    // What takes a device's place can be linked to; what was never there cannot.
+    let archive = Maker::default()
+        .entry(b"place", b'3', b"", b"")
+        .file("place", "y")
+        .hard_link("other", "place")
+        .end();
+    trial.unpack(&archive).unwrap();
+    assert_eq!(std::fs::read(trial.target("other")).unwrap(), b"y");
+    for missing in ["dev/zero", "dev/nul", "null", "nowhere/null"] {
+        let archive = Maker::default()
+            .entry(b"dev/null", b'3', b"", b"")
+            .hard_link("x", missing);
+        trial.refused(&archive.end(), "nothing of that name");
+    }
+}
+
+/// An archive cannot make the driver remember as many devices as it names.
+#[test]
+fn the_memory_for_devices_is_bounded() {
+    let trial = Trial::new();
+    let name = |number: usize| format!("{number:0>90}");
+    let many = MAX_DEVICES / (90 + PATH_COST) + 1;
+    let devices = (0..many).fold(Maker::default(), |made, number| {
+        made.entry(name(number).as_bytes(), b'4', b"", b"")
+    });
+    let kept = devices.clone().hard_link("x", &name(many - 2));
+    trial.unpack(&kept.end()).unwrap();
+    let beyond = devices.hard_link("x", &name(many - 1));
+    trial.refused(&beyond.end(), "nothing of that name");
+}
+
+#[test]
 fn set_id_bits_need_their_owner() {
     let mine = rustix::process::geteuid().as_raw();
     let with = |uid: u64| {
