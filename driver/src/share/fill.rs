@@ -129,7 +129,7 @@ pub(super) fn fill<R: Fill>(
     let result = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {
             let Some((current, report)) = copied else {
-                return Ok(());
+                return Ok(false);
             };
             step("the copy is made")?;
             source.still_there(share)?;
@@ -150,23 +150,27 @@ pub(super) fn fill<R: Fill>(
                 }
             }
         }
+        if !matches!(result, Ok(true)) {
+            // It may have been deleted meanwhile, and then this attempt has kept the folder.
+            store::remove_folder::<R>(share, claimed.record.key());
+        }
     }
-    result
+    result.map(drop)
 }
 
-/// Moves the finished copy to its place.
+/// Moves the finished copy to its place. Says whether there was one.
 fn finish<R: Fill>(
     share: &Share,
     current: &Found<R>,
     [data, links]: [&str; 2],
     left_out: Option<String>,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<(), ShareError> {
+) -> Result<bool, ShareError> {
     let doing = || "finishing the copy".to_owned();
     let folder = match beneath::folder(&current.folder, data) {
         Ok(folder) => folder,
         // Taken over.
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
+        Err(error) if beneath::is_gone(&error) => return Ok(false),
         Err(error) => return Err(error).doing(doing),
     };
     dress(&folder)?;
@@ -175,12 +179,12 @@ fn finish<R: Fill>(
     match beneath::rename(&current.folder, data, &current.folder, PREPARED) {
         Ok(()) => {}
         // Taken over, or finished by another.
-        Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::STALE) => return Ok(()),
+        Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::STALE) => return Ok(false),
         Err(error) => return Err(error).doing(doing),
     }
     step("the copy is in its place")?;
     beneath::sync(&current.folder).doing(doing)?;
-    put_on_record(share, current, left_out)
+    put_on_record(share, current, left_out).map(|()| true)
 }
 
 fn put_on_record<R: Fill>(

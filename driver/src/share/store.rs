@@ -20,6 +20,7 @@ use super::token::{NameKey, Nonce};
 use super::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -360,6 +361,9 @@ pub(super) fn update<R: Keep>(
     let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
     match linked {
         Ok(()) => {
+            if is_revived(share, found, next)? {
+                return Ok(Claimed::Lost);
+            }
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
             let _ = beneath::sync(&found.folder);
             prune(found, next.generation());
@@ -374,6 +378,27 @@ pub(super) fn update<R: Keep>(
             }
             _ => Ok(Claimed::Lost),
         },
+    }
+}
+
+/// Whether the record was removed before `next` came, and its folder stayed because somebody who came late had put something
+/// into it. Then `next` would be a volume or snapshot again that is deleted: it is taken away.
+fn is_revived<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> Result<bool, ShareError> {
+    // The last but one is there as long as there is a record, unless later ones have come.
+    match beneath::exists(&found.folder, &found.record.file_name()) {
+        Ok(true) => return Ok(false),
+        Ok(false) => {}
+        Err(error) if beneath::is_gone(&error) => return Ok(true),
+        Err(error) => return Err(error).doing(|| "updating the record".to_owned()),
+    }
+    match look::<R>(share, next.key())? {
+        Kept::Found(now) if now.record == *next => {
+            let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
+            remove_folder::<R>(share, next.key());
+            Ok(true)
+        }
+        Kept::Found(now) => Ok(now.record.nonce() != next.nonce()),
+        Kept::Nothing | Kept::Unreadable(_) => Ok(true),
     }
 }
 
@@ -423,13 +448,26 @@ pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), Sha
         }
         step("a generation is removed")?;
     }
-    // Only an empty folder goes: a newer volume's stays.
-    let _ = fs::unlinkat(
-        R::shelf(share),
-        found.record.key().to_string(),
-        AtFlags::REMOVEDIR,
-    );
+    remove_folder::<R>(share, found.record.key());
     beneath::sync(R::shelf(share)).doing(doing)
+}
+
+/// Removes a record's folder if it is empty: a newer volume's stays. A file that a thread of this process still reads is there
+/// under another name over NFS, until that is done.
+pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey) {
+    let name = key.to_string();
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let removed = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
+        if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
+            return;
+        }
+        let left = beneath::folder(R::shelf(share), &name).and_then(beneath::names);
+        let is_read = |name: &CString| name.to_bytes().starts_with(b".nfs");
+        if !left.is_ok_and(|names| names.iter().all(is_read)) {
+            return;
+        }
+    }
 }
 
 /// Clears a folder without a record, where somebody who came late has left something, or nothing.
@@ -457,7 +495,7 @@ pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<()
     for name in names {
         trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
     }
-    let _ = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
+    remove_folder::<R>(share, key);
     Ok(())
 }
 
