@@ -288,7 +288,7 @@ async fn take_down_leftovers(
     endpoints: [&str; 2],
     observer: &mut dyn Observer,
 ) {
-    let wrecker = Wrecker::new(node, controller, &settings.secrets);
+    let wrecker = Wrecker::new(node, controller, settings);
     for left in journal::left_below(&settings.mount_folder(), endpoints) {
         let count = left.made.len();
         let made: Vec<((), Made)> = left.made.iter().map(|made| ((), made.clone())).collect();
