@@ -540,6 +540,9 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     csi.run("-e /x sanity --case-limit 0")
         .exits(2)
         .says("--case-limit must be longer than 0");
+    csi.run("-e /x sanity --staging-parent /nowhere/x")
+        .exits(2)
+        .says("/nowhere/x is no folder to make staging paths in");
     csi.run("-e /x sanity --restart-between-steps")
         .exits(2)
         .says("needs --restart-command to restart the driver");
