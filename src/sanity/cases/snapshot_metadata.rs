@@ -134,6 +134,13 @@ fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
 
 /// A block volume, written to before each of two snapshots where its paths can be seen.
 fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
+    let least = SECOND.offset + (1 << 20);
+    if i64::try_from(least).is_ok_and(|least| c.settings().volume_size < least) {
+        return Err(Stop::Skipped(format!(
+            "it writes at {}: --volume-size is too small",
+            SECOND.offset
+        )));
+    }
     let volume = block_volume(c)?;
     if c.can_publish_here() {
         c.write_marks(&volume, &[FIRST])?;
@@ -157,7 +164,8 @@ fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
             .map(|one| one.byte_offset + one.size_bytes),
     );
     for offset in offsets.into_iter().take(8) {
-        if whole.capacity > 0 && offset > whole.capacity {
+        // Whether the very end is beyond the end is left to the driver.
+        if whole.capacity > 0 && offset >= whole.capacity {
             continue;
         }
         let rest = ranges(c, request.clone().starting_at(offset))?.ranges;
@@ -398,7 +406,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -452,7 +460,7 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "snapshot-metadata/get-metadata-delta/has-what-changed",
-        "GetMetadataDelta has what was written between the two snapshots, and not what was written before them",
+        "GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them",
         "GetMetadataDelta",
         WRITTEN,
         |c| {
@@ -460,8 +468,9 @@ pub const CASES: &[Case] = &[
             let changed = ranges(c, delta(c, &base, &target))?.ranges;
             let expected = format!("a range around {}", SECOND.offset);
             ensure(covers(&changed, SECOND), &expected, shown(&changed))?;
+            // Ranges may be as large as a driver likes.
             let expected = format!("no range around {}, which did not change", FIRST.offset);
-            ensure(!covers(&changed, FIRST), &expected, shown(&changed))?;
+            c.should(!covers(&changed, FIRST), &expected, shown(&changed));
         }
     ),
 ];
