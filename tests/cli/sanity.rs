@@ -453,6 +453,18 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
 }
 
 #[test]
+fn a_run_that_cannot_make_its_folders_does_not_pass() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    // Nobody can make a folder there.
+    let run = sanity(&csi, "--staging-parent /proc --filter node/stage/is").exits(3);
+    let told = "expected: the folder /proc/csi-sanity-";
+    assert!(run.stdout.contains(told), "{run}");
+    assert_eq!(driver.left_behind(), [""; 0]);
+    is_clean(&csi);
+}
+
+#[test]
 fn the_shell_has_it_too() {
     let driver = ReferenceDriver::start(Options::default());
     let csi = Csi::at(&driver.endpoint());
