@@ -1,7 +1,7 @@
 //! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
 
 use super::case::Stop;
-use super::context::{Context, any_of, decoded, encoded, must_be_refused, told};
+use super::context::{Context, any_of, decoded, encoded, must_be_refused, streamed, told};
 use super::requests::Request;
 use tonic::{Code, Status};
 
@@ -26,6 +26,17 @@ impl Context {
     ) -> Result<Option<Q::Reply>, Stop> {
         let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
         must_be_ok_or::<Q>(decoded(Q::METHOD, answer)?, codes)
+    }
+
+    /// A stream that must be OK, after a call that was given up and may still be under way: ABORTED is answered by a
+    /// repetition.
+    ///
+    /// # Errors
+    /// When it is not, or as [`Context::stream`].
+    pub fn stream_in_the_end<Q: Request>(&self, request: Q) -> Result<Vec<Q::Reply>, Stop> {
+        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
+        let expected = format!("{} answers OK", Q::METHOD.name);
+        streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, told(&status)))
     }
 
     /// Sends a request about such an id, which must be refused with one of the codes.

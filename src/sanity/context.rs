@@ -244,13 +244,7 @@ impl Context {
     /// As [`Context::send`].
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
         let limit = self.run.settings.timeout;
-        match self.exchange(Q::METHOD, encoded(&request), limit)? {
-            Ok(messages) => {
-                let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
-                decoded.collect::<Result<_, _>>().map(Ok)
-            }
-            Err(status) => Ok(Err(status)),
-        }
+        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
     }
 
     /// Sends a request and gives the call up after a while, unless it is answered before.
@@ -445,6 +439,19 @@ fn changes(method: &Method) -> bool {
         "Modify",
     ];
     WORDS.iter().any(|word| method.name.contains(word))
+}
+
+/// The messages of an answer that is a stream.
+pub(super) fn streamed<Q: Request>(
+    answer: Exchanged,
+) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
+    match answer {
+        Ok(messages) => {
+            let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+            decoded.collect::<Result<_, _>>().map(Ok)
+        }
+        Err(status) => Ok(Err(status)),
+    }
 }
 
 /// The reply of an answer that must be OK.

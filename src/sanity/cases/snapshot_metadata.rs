@@ -4,12 +4,13 @@
 //! which hold in every case here.
 
 use super::made_snapshots::strange_ids;
+use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
 };
 use crate::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::Context;
 use crate::sanity::fixtures::Volume;
 use crate::sanity::requests::Request;
 use crate::sanity::settings::Access;
@@ -72,9 +73,11 @@ struct Ranges {
 }
 
 fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
-    let expected = format!("{} answers OK", Q::METHOD.name);
-    let messages = c.stream(request)?;
-    let messages = messages.map_err(|status| Stop::failed(expected, told(&status)))?;
+    c.stream_in_the_end(request).map(all_of::<Q>)
+}
+
+/// What the messages of a stream say together.
+fn all_of<Q: Wanted>(messages: Vec<Q::Reply>) -> Ranges {
     let mut all = Ranges {
         capacity: 0,
         ranges: Vec::new(),
@@ -84,7 +87,7 @@ fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
         all.capacity = capacity;
         all.ranges.extend(ranges);
     }
-    Ok(all)
+    all
 }
 
 fn allocated(c: &Context, snapshot: &v1::Snapshot) -> v1::GetMetadataAllocatedRequest {
@@ -211,10 +214,13 @@ fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
     Ok(())
 }
 
-/// Demands that calls at the same time each give the same ranges.
+/// Demands that calls at the same time each give the same ranges, or are ABORTED.
 fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
-    for again in c.often_at_once(4, || ranges(c, request.clone()))? {
-        let again = again?;
+    for answer in c.often_at_once(4, || c.stream(request.clone()))? {
+        let Some(messages) = ok_or_aborted(answer?)? else {
+            continue;
+        };
+        let again = all_of::<Q>(messages);
         ensure(
             *wanted == again,
             &shown(&wanted.ranges),
