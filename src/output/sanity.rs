@@ -201,6 +201,17 @@ pub fn summary(report: &Report) -> String {
     for name in report.failed() {
         let _ = writeln!(out, "failed: {name}");
     }
+    if let Some((failure, count)) = report.common_failure() {
+        let _ = writeln!(
+            out,
+            "{count} of these failed alike: {}, but {}",
+            escaped(&failure.expected),
+            escaped(&failure.actual)
+        );
+        if failure.expected == "CreateVolume answers OK" {
+            out.push_str("hint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
+        }
+    }
     if let Some(reason) = &report.cut_short {
         let _ = writeln!(out, "ended early: {reason}");
     }

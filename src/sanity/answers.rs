@@ -1,7 +1,7 @@
 //! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
 
 use super::case::Stop;
-use super::context::{Context, any_of, told};
+use super::context::{Context, any_of, decoded, encoded, must_be_refused, streamed, told};
 use super::requests::Request;
 use tonic::{Code, Status};
 
@@ -11,13 +11,58 @@ impl Context {
     /// # Errors
     /// When it is answered with another code, or the reply breaks the specification's rules for messages.
     pub fn ok_or<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Option<Q::Reply>, Stop> {
-        match self.send(request)? {
-            Ok(reply) => Ok(Some(reply)),
-            Err(status) if codes.contains(&status.code()) => Ok(None),
-            Err(status) => {
-                let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
-                Err(Stop::failed(expected, told(&status)))
-            }
+        must_be_ok_or::<Q>(self.send(request)?, codes)
+    }
+
+    /// The same about an id that no driver has made, which cases beside this one name too: a driver that answers ABORTED to
+    /// one of them is asked again.
+    ///
+    /// # Errors
+    /// As [`Context::ok_or`].
+    pub fn ok_or_in_the_end<Q: Request>(
+        &self,
+        request: Q,
+        codes: &[Code],
+    ) -> Result<Option<Q::Reply>, Stop> {
+        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
+        must_be_ok_or::<Q>(decoded(Q::METHOD, answer)?, codes)
+    }
+
+    /// A stream that must be OK, after a call that was given up and may still be under way: ABORTED is answered by a
+    /// repetition.
+    ///
+    /// # Errors
+    /// When it is not, or as [`Context::stream`].
+    pub fn stream_in_the_end<Q: Request>(&self, request: Q) -> Result<Vec<Q::Reply>, Stop> {
+        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
+        let expected = format!("{} answers OK", Q::METHOD.name);
+        streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, told(&status)))
+    }
+
+    /// Sends a request about such an id, which must be refused with one of the codes.
+    ///
+    /// # Errors
+    /// As [`Context::refused`].
+    pub fn refused_in_the_end<Q: Request>(
+        &self,
+        request: Q,
+        codes: &[Code],
+    ) -> Result<Status, Stop> {
+        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
+        must_be_refused(Q::METHOD, answer, codes)
+    }
+}
+
+fn must_be_ok_or<Q: Request>(
+    answer: Result<Q::Reply, Status>,
+    codes: &[Code],
+) -> Result<Option<Q::Reply>, Stop> {
+    match answer {
+        Ok(reply) => Ok(Some(reply)),
+        Err(status) if codes.contains(&status.code()) => Ok(None),
+        Err(status) => {
+            let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
+            Err(Stop::failed(expected, told(&status)))
         }
     }
 }

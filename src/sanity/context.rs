@@ -165,43 +165,37 @@ impl Context {
     /// # Errors
     /// When it is not, or the reply breaks the specification's rules for messages.
     pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        let reply = self.first(Q::METHOD, encoded(&request), Duration::ZERO)?;
-        decode(Q::METHOD, &reply)
+        let limit = self.run.settings.timeout;
+        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
     }
 
     /// The same for a call that may meet what is left of one before it: ABORTED is answered by a repetition, as the
-    /// specification demands of a caller, for ten seconds at most.
+    /// specification demands of a caller, for as long as one call may take: no shorter time is too long for a driver.
     ///
     /// # Errors
     /// As [`Context::ok`].
     pub fn ok_in_the_end<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        let reply = self.first(Q::METHOD, encoded(&request), Duration::from_secs(10))?;
-        decode(Q::METHOD, &reply)
+        must_be_ok::<Q>(self.in_the_end(Q::METHOD, encoded(&request))?)
     }
 
-    /// The first message of a reply with OK; ABORTED is tried again for that long.
-    fn first(
+    /// The answer that is not ABORTED, or the last one.
+    pub(super) fn in_the_end(
         &self,
         method: &'static Method,
         request: Bytes,
-        patience: Duration,
-    ) -> Result<Bytes, Stop> {
-        let end = Instant::now() + patience;
+    ) -> Result<Exchanged, Stop> {
+        let limit = self.run.settings.timeout;
+        let end = Instant::now() + limit;
         let mut pause = Duration::from_millis(10);
         self.between_steps()?;
         loop {
             // A repetition is the same step.
-            let limit = self.run.settings.timeout;
             match self.wait(self.exchanged(method, request.clone(), limit))?? {
-                Ok(messages) => return Ok(messages.into_iter().next().unwrap_or_default()),
                 Err(status) if status.code() == Code::Aborted && Instant::now() < end => {
                     self.pause(pause)?;
                     pause = (pause * 2).min(Duration::from_millis(500));
                 }
-                Err(status) => {
-                    let expected = format!("{} answers OK", method.name);
-                    return Err(Stop::failed(expected, told(&status)));
-                }
+                answer => return Ok(answer),
             }
         }
     }
@@ -239,21 +233,9 @@ impl Context {
     /// # Errors
     /// When it is answered with OK or another code.
     pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
-        self.refused_bytes(Q::METHOD, encoded(&request), codes)
-    }
-
-    fn refused_bytes(
-        &self,
-        method: &'static Method,
-        request: Bytes,
-        codes: &[Code],
-    ) -> Result<Status, Stop> {
-        let expected = format!("{} answers {}", method.name, any_of(codes));
-        match self.exchange(method, request, self.run.settings.timeout)? {
-            Err(status) if codes.contains(&status.code()) => Ok(status),
-            Err(status) => Err(Stop::failed(expected, told(&status))),
-            Ok(_) => Err(Stop::failed(expected, "it answered OK")),
-        }
+        let limit = self.run.settings.timeout;
+        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        must_be_refused(Q::METHOD, answer, codes)
     }
 
     /// Sends a request whose answer is a stream; its messages, each checked also against those before it.
@@ -262,13 +244,7 @@ impl Context {
     /// As [`Context::send`].
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
         let limit = self.run.settings.timeout;
-        match self.exchange(Q::METHOD, encoded(&request), limit)? {
-            Ok(messages) => {
-                let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
-                decoded.collect::<Result<_, _>>().map(Ok)
-            }
-            Err(status) => Ok(Err(status)),
-        }
+        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
     }
 
     /// Sends a request and gives the call up after a while, unless it is answered before.
@@ -463,6 +439,41 @@ fn changes(method: &Method) -> bool {
         "Modify",
     ];
     WORDS.iter().any(|word| method.name.contains(word))
+}
+
+/// The messages of an answer that is a stream.
+pub(super) fn streamed<Q: Request>(
+    answer: Exchanged,
+) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
+    match answer {
+        Ok(messages) => {
+            let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+            decoded.collect::<Result<_, _>>().map(Ok)
+        }
+        Err(status) => Ok(Err(status)),
+    }
+}
+
+/// The reply of an answer that must be OK.
+fn must_be_ok<Q: Request>(answer: Exchanged) -> Result<Q::Reply, Stop> {
+    decoded(Q::METHOD, answer)?.map_err(|status| {
+        let expected = format!("{} answers OK", Q::METHOD.name);
+        Stop::failed(expected, told(&status))
+    })
+}
+
+/// The status of an answer that must be a refusal with one of the codes.
+pub(super) fn must_be_refused(
+    method: &Method,
+    answer: Exchanged,
+    codes: &[Code],
+) -> Result<Status, Stop> {
+    let expected = format!("{} answers {}", method.name, any_of(codes));
+    match answer {
+        Err(status) if codes.contains(&status.code()) => Ok(status),
+        Err(status) => Err(Stop::failed(expected, told(&status))),
+        Ok(_) => Err(Stop::failed(expected, "it answered OK")),
+    }
 }
 
 /// The bytes of a request.

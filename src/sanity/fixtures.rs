@@ -454,10 +454,9 @@ impl Context {
         locked(&self.ledger).folder(&self.run.journal, path)?;
         self.did(format!("mkdir -p {}", word(&text(path))));
         fs::create_dir(path).map_err(|error| {
-            Stop::Skipped(format!(
-                "the folder {} cannot be made: {error}",
-                path.display()
-            ))
+            // A failure, though the driver is not to blame: a run that could try nothing must not pass.
+            let expected = format!("the folder {} can be made", path.display());
+            Stop::failed(expected, error.to_string())
         })
     }
 }

@@ -67,9 +67,11 @@ impl Ledger {
             return Ok(None);
         }
         let number = journal.add(&made).map_err(|error| {
-            Stop::Skipped(format!(
-                "the journal of what is made cannot be written: {error}"
-            ))
+            // A failure, though the driver is not to blame: a run that could try nothing must not pass.
+            Stop::failed(
+                "the journal of what is made can be written",
+                error.to_string(),
+            )
         })?;
         self.entries.push((number, made));
         Ok(Some(number))

@@ -136,6 +136,18 @@ pub async fn run_watched(
     asked: Asked,
 ) -> Result<Report, CannotRun> {
     let started = Instant::now();
+    // Else every case that stages would be skipped, and the run pass.
+    if let Some(parent) = settings
+        .staging_parent
+        .as_ref()
+        .filter(|_| !settings.read_only)
+        && !parent.is_dir()
+    {
+        let problem = format!("{} is no folder to make staging paths in", parent.display());
+        return Err(Error::usage(problem)
+            .hint("--staging-parent names a folder that this user and the driver can use")
+            .into());
+    }
     let node = open(&settings, &settings.endpoint).await?;
     let controller = match &settings.controller_endpoint {
         Some(text) => open(&settings, text).await?,
@@ -288,7 +300,7 @@ async fn take_down_leftovers(
     endpoints: [&str; 2],
     observer: &mut dyn Observer,
 ) {
-    let wrecker = Wrecker::new(node, controller, &settings.secrets);
+    let wrecker = Wrecker::new(node, controller, settings);
     for left in journal::left_below(&settings.mount_folder(), endpoints) {
         let count = left.made.len();
         let made: Vec<((), Made)> = left.made.iter().map(|made| ((), made.clone())).collect();

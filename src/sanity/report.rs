@@ -5,6 +5,9 @@ use super::settings::Access;
 use std::fmt;
 use std::time::Duration;
 
+/// How many equal failures are no chance.
+const COMMON_FROM: usize = 5;
+
 /// What came of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -88,6 +91,25 @@ impl Report {
     /// Whether every case that could run has passed, and all could be tried.
     pub fn is_success(&self) -> bool {
         self.cut_short.is_none() && self.counts().failed == 0
+    }
+
+    /// The failure that more than half of the failed cases have alike, and how many do: what the driver was sent is
+    /// wrong, rather than what it did. `None` where few failed.
+    pub fn common_failure(&self) -> Option<(&Failure, usize)> {
+        let failures = self.results.iter().filter_map(|one| match &one.outcome {
+            Outcome::Failed(failure) => Some(failure),
+            _ => None,
+        });
+        let mut counts: Vec<(&Failure, usize)> = Vec::new();
+        for failure in failures {
+            match counts.iter_mut().find(|(known, _)| *known == failure) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((failure, 1)),
+            }
+        }
+        let failed: usize = counts.iter().map(|(_, count)| count).sum();
+        let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        (most.1 >= COMMON_FROM && 2 * most.1 > failed).then_some(most)
     }
 
     /// The names of the cases that failed.

@@ -330,8 +330,11 @@ pub fn one_id<R>(answers: &[Result<R, Status>], id: impl Fn(&R) -> String) -> Ve
 /// # Errors
 /// When they do not.
 pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
+    // 0 is a size that is not known, yet or here.
+    let sized = before.size_bytes != 0 && now.size_bytes != 0;
     let fixed = |snapshot: &v1::Snapshot| v1::Snapshot {
         ready_to_use: false,
+        size_bytes: if sized { snapshot.size_bytes } else { 0 },
         ..snapshot.clone()
     };
     ensure(

@@ -5,6 +5,7 @@
 use super::context::{Peer, Run, call, told};
 use super::ledger::{Made, answered_with, leaves_it_open, with_secrets};
 use super::requests::Request;
+use super::settings::Settings;
 use crate::session::Lost;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -14,11 +15,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
-/// How long one try to take something down may take.
+/// How long one try to take something down may take at least; where a call may take longer, that.
 const TRY: Duration = Duration::from_secs(20);
+
+/// And at most, where calls have no limit.
+const TRY_AT_MOST: Duration = Duration::from_secs(600);
 
 /// The longest pause for a driver that nobody reaches. One that is down for longer has the journal, which remembers.
 const BACK_WITHIN: Duration = Duration::from_millis(500);
@@ -29,36 +33,38 @@ const PAUSES: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
     Duration::from_millis(1000),
-    Duration::from_millis(2000),
+    LONGEST,
 ];
+
+/// The longest of them.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Who takes things down.
 pub struct Wrecker<'a> {
     node: &'a Peer,
     controller: &'a Peer,
     secrets: &'a BTreeMap<String, String>,
+    /// How long a call may take, and for how long ABORTED is tried again: what runs still may be slow.
+    patience: Duration,
     /// Whether all tries of one thing have passed without an answer: others would not get one, either.
     silent: AtomicBool,
 }
 
 impl<'a> Wrecker<'a> {
     /// One for what was made at these ends.
-    pub(super) fn new(
-        node: &'a Peer,
-        controller: &'a Peer,
-        secrets: &'a BTreeMap<String, String>,
-    ) -> Self {
+    pub(super) fn new(node: &'a Peer, controller: &'a Peer, settings: &'a Settings) -> Self {
         Self {
             node,
             controller,
-            secrets,
+            secrets: &settings.secrets,
+            patience: settings.timeout.min(TRY_AT_MOST),
             silent: AtomicBool::new(false),
         }
     }
 
     /// One for what the cases of a run have made.
     pub(super) fn of(run: &'a Run) -> Self {
-        Self::new(&run.node, &run.controller, &run.settings.secrets)
+        Self::new(&run.node, &run.controller, &run.settings)
     }
 
     /// Takes everything down, the last thing first; `gone` is told of each. What could not be taken down, and why.
@@ -185,7 +191,9 @@ impl<'a> Wrecker<'a> {
         method: &'static Method,
         request: Bytes,
     ) -> Result<Option<Bytes>, Status> {
-        let session = peer.session.clone().with_timeout(Some(TRY));
+        let limit = self.patience.max(TRY);
+        let session = peer.session.clone().with_timeout(Some(limit));
+        let end = Instant::now() + self.patience;
         let mut pauses = PAUSES.into_iter();
         loop {
             let status = match call(&session, method, request.clone()).await {
@@ -205,6 +213,9 @@ impl<'a> Wrecker<'a> {
                     return Err(status);
                 }
                 Some(pause) if may_pass => tokio::time::sleep(pause).await,
+                None if status.code() == Code::Aborted && Instant::now() < end => {
+                    tokio::time::sleep(LONGEST).await;
+                }
                 _ => return Err(status),
             }
         }

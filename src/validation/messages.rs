@@ -138,7 +138,8 @@ fn group_snapshot(group: &View<'_>, at: &str, found: &mut Found) {
     let mut ready = true;
     for (index, snapshot) in group.elements("snapshots").into_iter().enumerate() {
         let of = snapshot.text("group_snapshot_id");
-        if of != id {
+        // Members that can be deleted alone need not name it.
+        if !of.is_empty() && of != id {
             let at = format!("{}[{index}].group_snapshot_id", inside(at, "snapshots"));
             found.push(at, format!("{} is not the group's id", quoted(&of)));
         }

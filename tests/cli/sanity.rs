@@ -1,8 +1,10 @@
-//! `csi sanity` as its user sees it: against the NFS driver, embedded and as a process, against drivers that misbehave, and
-//! when it is stopped in the middle. Whether it finds defects is shown by `sanity_defects`.
+//! `csi sanity` as its user sees it: against the NFS driver, embedded and as a process, and against drivers that misbehave.
+//! Whether it finds defects is shown by `sanity_defects`.
+
+mod cut_short;
 
 use crate::support::PATIENCE;
-use crate::support::driver::{Driver, mounts_below};
+use crate::support::driver::mounts_below;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::reference::{Defect, Options, ReferenceDriver};
@@ -11,11 +13,9 @@ use csi_proto::tables::METHODS;
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::v1::plugin_capability;
-use rustix::process::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use tonic::Code;
 
 /// What names of runs begin with.
@@ -44,27 +44,6 @@ fn arguments(csi: &Csi, more: &str) -> String {
 
 fn sanity(csi: &Csi, more: &str) -> Output {
     csi.run(&arguments(csi, more))
-}
-
-/// A driver that takes its time, so that a run can be met in the middle.
-fn slow() -> ReferenceDriver {
-    ReferenceDriver::start(Options {
-        pace: Duration::from_millis(150),
-        ..Options::default()
-    })
-}
-
-/// A run of `csi sanity` that has made something and is about to make more.
-fn in_the_middle(csi: &Csi, driver: &ReferenceDriver) -> Process {
-    let process = csi.spawn(&arguments(
-        csi,
-        "--filter node/ --filter controller/create-volume",
-    ));
-    process.wait_for_output("ok ");
-    while driver.left_behind().len() < 4 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    process
 }
 
 /// A whole run, which takes longer than anything else here; its output. It must succeed.
@@ -425,90 +404,6 @@ fn a_restart_command_that_fails_is_told_with_its_words() {
 }
 
 #[test]
-fn a_signal_in_the_middle_leaves_nothing() {
-    for signal in [Signal::INT, Signal::TERM] {
-        let driver = slow();
-        let csi = Csi::at(&driver.endpoint());
-        let process = in_the_middle(&csi, &driver);
-        process.signal(signal);
-        let ended = process.wait(PATIENCE).unwrap();
-        assert_eq!(ended.code(), 130);
-        let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
-        assert!(stdout.contains("ended early: interrupted\n"), "{stdout}");
-        assert_eq!(driver.left_behind(), [""; 0], "{stdout}");
-        is_clean(&csi);
-    }
-}
-
-#[test]
-fn what_a_killed_run_left_is_taken_down_by_the_next() {
-    let driver = slow();
-    let csi = Csi::at(&driver.endpoint());
-    let mut process = in_the_middle(&csi, &driver);
-    // Another run at the same time leaves it alone: it lives.
-    sanity(&csi, "--filter identity/probe").succeeds();
-    assert_eq!(left_in(csi.home()).len(), 1);
-    process.kill();
-    assert_ne!(driver.left_behind(), [""; 0]);
-    let run = sanity(&csi, "--filter identity/probe").succeeds();
-    assert!(
-        run.stderr
-            .contains("note: took down what an earlier run left ("),
-        "{run}"
-    );
-    assert_eq!(driver.left_behind(), [""; 0], "{run}");
-    is_clean(&csi);
-}
-
-#[test]
-fn a_driver_that_ends_in_the_middle_ends_the_run() {
-    let mut driver = Driver::with_local_share();
-    let csi = Csi::at(&driver.endpoint());
-    let more = "--params server=localhost,share=/share --filter controller --filter !secrets";
-    let process = csi.spawn(&arguments(&csi, &format!("{more} --jobs 2")));
-    process.wait_for_output("ok ");
-    driver.kill();
-    let ended = process.wait(2 * PATIENCE).unwrap();
-    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert_eq!(ended.code(), 3, "{stdout}");
-    assert!(
-        stdout.contains("ended early: the driver does not answer any more: "),
-        "{stdout}"
-    );
-    driver.restart();
-    sanity(&csi, "--filter identity/probe").succeeds();
-    is_clean(&csi);
-    let listed = csi.run("controller list-volumes -o name").succeeds();
-    assert_eq!(listed.stdout, "");
-}
-
-#[test]
-fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
-    let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "mortal.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
-    let answer = || Reply::message(&info);
-    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
-    let csi = Csi::at(driver.endpoint());
-    let run = sanity(&csi, "--filter plugin-info/names-the-driver").exits(3);
-    assert!(
-        run.stdout
-            .contains("expected: the driver is there to answer GetPluginInfo\n"),
-        "{run}"
-    );
-    let lost = format!(
-        "but: it went away: UNAVAILABLE: {} closed the connection\n",
-        driver.endpoint()
-    );
-    assert!(run.stdout.contains(&lost), "{run}");
-    assert!(run.stdout.contains("  # UNAVAILABLE\n"), "{run}");
-}
-
-#[test]
 fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     let csi = Csi::new();
     let nobody = csi.home().join("no.sock").display().to_string();
@@ -540,6 +435,9 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
     csi.run("-e /x sanity --case-limit 0")
         .exits(2)
         .says("--case-limit must be longer than 0");
+    csi.run("-e /x sanity --staging-parent /nowhere/x")
+        .exits(2)
+        .says("/nowhere/x is no folder to make staging paths in");
     csi.run("-e /x sanity --restart-between-steps")
         .exits(2)
         .says("needs --restart-command to restart the driver");
@@ -551,6 +449,33 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
         .says("cannot be used with '--jobs <N>'");
     let table = csi.run("-e /x sanity --columns NAME").exits(2);
     table.says("--columns has no meaning here");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_run_that_cannot_make_its_folders_does_not_pass() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    // Nobody can make a folder there.
+    let run = sanity(&csi, "--staging-parent /proc --filter node/stage/is").exits(3);
+    let told = "expected: the folder /proc/csi-sanity-";
+    assert!(run.stdout.contains(told), "{run}");
+    assert_eq!(driver.left_behind(), [""; 0]);
+    is_clean(&csi);
+}
+
+#[test]
+fn what_most_failures_have_in_common_is_said_once() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let of_many = "--params bogus=1 --filter controller/create-volume/from";
+    let run = sanity(&csi, of_many).exits(3);
+    let told = " of these failed alike: CreateVolume answers OK, but it answered INVALID_ARGUMENT: the parameter \"bogus\"";
+    assert!(run.stdout.contains(told), "{run}");
+    assert!(run.stdout.contains("\nhint: --params, "), "{run}");
+    let of_one = "--params bogus=1 --filter create-volume/context-is-constant";
+    let run = sanity(&csi, of_one).exits(3);
+    assert!(!run.stdout.contains("failed alike"), "{run}");
     is_clean(&csi);
 }
 

@@ -238,6 +238,31 @@ fn drivers_that_can_do_less_pass_too() {
 }
 
 #[test]
+fn drivers_that_take_every_liberty_pass_too() {
+    let at_liberty = Options {
+        at_liberty: true,
+        looks_until_ready: 2,
+        pace: Duration::from_millis(10),
+        ..Options::default()
+    };
+    let unattached = at_liberty
+        .clone()
+        .without_controller(ControllerCapability::PublishUnpublishVolume)
+        .without_controller(ControllerCapability::PublishReadonly)
+        .without_controller(ControllerCapability::ListVolumesPublishedNodes);
+    let drivers = [("attached", at_liberty), ("unattached", unattached)];
+    each(&drivers, |(name, options)| {
+        let mut driver = ReferenceDriver::start(options.clone());
+        let mut settings = settings_for(&mut driver);
+        // What is recommended may be left.
+        settings.strict = false;
+        let report = run_to_the_end(settings);
+        assert!(report.is_success(), "{name}\n{report}");
+        assert_eq!(driver.left_behind(), [""; 0], "{name}");
+    });
+}
+
+#[test]
 fn a_skip_names_what_is_not_advertised() {
     let options = Options::default().without_controller(ControllerCapability::ListSnapshots);
     let mut driver = ReferenceDriver::start(options);

@@ -19,7 +19,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             for id in hostile_ids(&volume.id()) {
-                c.ok_or(c.delete_request(id), &[Code::InvalidArgument])?;
+                c.ok_or_in_the_end(c.delete_request(id), &[Code::InvalidArgument])?;
             }
             c.ok(c.validate_request(&volume))?;
         }
@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -51,7 +51,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for id in hostile_ids("csi-sanity") {
                 let request = super::get_volume::get(&id);
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -67,7 +67,7 @@ pub const CASES: &[Case] = &[
                     volume_id,
                     target_path: c.target()?,
                 };
-                c.ok_or(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.ok_or_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -91,7 +91,7 @@ pub const CASES: &[Case] = &[
                     Code::InvalidArgument,
                     Code::FailedPrecondition,
                 ];
-                c.refused(request, &codes)?;
+                c.refused_in_the_end(request, &codes)?;
             }
         }
     ),
@@ -104,7 +104,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for size in [128, 129, 4096, 100_000] {
                 let id = "x".repeat(size);
-                c.ok_or(c.delete_request(id), &[Code::InvalidArgument])?;
+                c.ok_or_in_the_end(c.delete_request(id), &[Code::InvalidArgument])?;
             }
         }
     ),
@@ -122,7 +122,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),

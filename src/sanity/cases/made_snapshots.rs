@@ -3,7 +3,7 @@
 use super::snapshots::id_of;
 use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::{CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT};
-use crate::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::sanity::case::{Case, case, ensure, same_id};
 use crate::sanity::context::told;
 use crate::sanity::sources::{SOON, one_id, same_snapshot};
 use tonic::Code;
@@ -150,7 +150,7 @@ pub const CASES: &[Case] = &[
         [CREATE_DELETE_SNAPSHOT],
         |c| {
             for id in strange_ids() {
-                c.ok_or(c.delete_snapshot(&id), &[Code::InvalidArgument])?;
+                c.ok_or_in_the_end(c.delete_snapshot(&id), &[Code::InvalidArgument])?;
             }
         }
     ),
@@ -213,9 +213,10 @@ pub const CASES: &[Case] = &[
             let now = c.ok(get.clone())?.snapshot.unwrap_or_default();
             same_snapshot(&first, &now)?;
             let ready = c.ready_snapshot(request)?;
-            for answer in c.together(vec![get; 4])? {
-                let answer = answer.map_err(|status| Stop::failed("OK", told(&status)))?;
-                same_snapshot(&ready, &answer.snapshot.unwrap_or_default())?;
+            let mut replies = c.equal_calls(&get, 4)?;
+            replies.push(c.ok_in_the_end(get)?);
+            for reply in replies {
+                same_snapshot(&ready, &reply.snapshot.unwrap_or_default())?;
             }
         }
     ),
@@ -228,7 +229,7 @@ pub const CASES: &[Case] = &[
         |c| {
             for id in strange_ids() {
                 let codes = [Code::NotFound, Code::InvalidArgument];
-                c.refused(c.get_snapshot(&id), &codes)?;
+                c.refused_in_the_end(c.get_snapshot(&id), &codes)?;
             }
         }
     ),

@@ -1,8 +1,11 @@
 //! NodeGetInfo.
 
-use crate::sanity::case::needs::{NODE_SERVICE, TOPOLOGY};
-use crate::sanity::case::{Case, case, ensure};
+use crate::sanity::answers::told_of;
+use crate::sanity::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, TOPOLOGY};
+use crate::sanity::case::{Case, Stop, case, ensure};
+use crate::sanity::context::Context;
 use csi_proto::v1;
+use tonic::Code;
 
 /// The specification's own limit for a node's id; the general one is 128.
 const NODE_ID_MAX: usize = 256;
@@ -15,7 +18,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let info = c.ok(v1::NodeGetInfoRequest {})?;
+            let info = info(c)?;
             let size = info.node_id.len();
             ensure(!info.node_id.is_empty(), "a node_id", "it is empty")?;
             ensure(
@@ -36,7 +39,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let first = c.ok(v1::NodeGetInfoRequest {})?;
+            let first = info(c)?;
             for answer in c.together(vec![v1::NodeGetInfoRequest {}; 8])? {
                 let told = format!("{answer:?}");
                 let same = answer.is_ok_and(|info| {
@@ -54,7 +57,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let info = c.ok(v1::NodeGetInfoRequest {})?;
+            let info = info(c)?;
             let told = format!("{:?}", info.accessible_topology);
             ensure(
                 info.accessible_topology.is_none() || c.has(TOPOLOGY),
@@ -70,7 +73,7 @@ pub const CASES: &[Case] = &[
         "NodeGetInfo",
         [NODE_SERVICE],
         |c| {
-            let most = c.ok(v1::NodeGetInfoRequest {})?.max_volumes_per_node;
+            let most = info(c)?.max_volumes_per_node;
             ensure(
                 most >= 0,
                 "max_volumes_per_node is not negative",
@@ -79,3 +82,20 @@ pub const CASES: &[Case] = &[
         }
     ),
 ];
+
+/// What the node says of itself. Only a plugin whose controller publishes volumes to nodes must serve it.
+///
+/// # Errors
+/// When it is not served, or must be and is refused.
+pub fn info(c: &Context) -> Result<v1::NodeGetInfoResponse, Stop> {
+    let answer = c.send(v1::NodeGetInfoRequest {})?;
+    let told = told_of(&answer);
+    answer.map_err(|status| {
+        match status.code() == Code::Unimplemented && !c.has(PUBLISH_UNPUBLISH_VOLUME) {
+            true => Stop::Skipped(
+                "NodeGetInfo is not served, nor needed without PUBLISH_UNPUBLISH_VOLUME".to_owned(),
+            ),
+            false => Stop::failed("NodeGetInfo answers OK", told),
+        }
+    })
+}

@@ -235,7 +235,7 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "node/publish/of-another-volume-at-the-same-path",
-        "NodePublishVolume at a path where another volume is published is refused, and that volume stays",
+        "NodePublishVolume at a path where another volume is published should be refused, and that volume stays",
         "NodePublishVolume",
         SEEN,
         |c| {
@@ -244,8 +244,11 @@ pub const CASES: &[Case] = &[
             let mut second = c.staged()?;
             second.target.clone_from(&first.target);
             let answer = c.send(second.publish())?;
-            ensure(answer.is_err(), "the call is refused", told_of(&answer))?;
-            c.holds(&first, "the first")?;
+            // It is the caller who must keep the paths of volumes apart.
+            c.should(answer.is_err(), "the call is refused", told_of(&answer));
+            if answer.is_err() {
+                c.holds(&first, "the first")?;
+            }
         }
     ),
     case!(
@@ -296,6 +299,14 @@ pub const CASES: &[Case] = &[
                 capability.access_mode = Some(AccessMode {
                     mode: Mode::SingleNodeSingleWriter.into(),
                 });
+            }
+            // The capability stands for this mode or for SINGLE_NODE_MULTI_WRITER.
+            if c.ok_or(request.clone(), &[Code::InvalidArgument])?
+                .is_none()
+            {
+                return Err(Stop::Skipped(
+                    "the driver has no volumes for SINGLE_NODE_SINGLE_WRITER".to_owned(),
+                ));
             }
             let one = c.publish(c.volume_of(request)?)?;
             let mut other = one.clone();

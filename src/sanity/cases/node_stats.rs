@@ -76,7 +76,7 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "node/stats/are-of-the-volume",
-        "NodeGetVolumeStats answers with a usage in bytes that has a total and is not negative",
+        "NodeGetVolumeStats should answer with a usage in bytes, which has a total and is not negative",
         "NodeGetVolumeStats",
         [GET_VOLUME_STATS, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
@@ -89,7 +89,9 @@ pub const CASES: &[Case] = &[
                 .find(|usage| usage.unit == i32::from(Unit::Bytes));
             let told = format!("{:?}", reply.usage);
             let Some(bytes) = bytes else {
-                return ensure(c.access() == Access::Block, "a usage in bytes", told);
+                // The field is optional; without it nobody sees a volume become full.
+                c.should(c.access() == Access::Block, "a usage in bytes", told);
+                return Ok(());
             };
             ensure(
                 bytes.total > 0,
@@ -127,12 +129,13 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "node/stats/at-the-same-time",
-        "NodeGetVolumeStats answers calls at the same time",
+        "NodeGetVolumeStats answers calls at the same time, some of them perhaps with ABORTED",
         "Concurrency",
         STATS,
         |c| {
             let placed = c.published()?;
-            c.all_ok(vec![placed.stats(); 8])?;
+            c.equal_calls(&placed.stats(), 8)?;
+            c.ok_in_the_end(placed.stats())?;
         }
     ),
 ];

@@ -30,7 +30,6 @@ pub const CASES: &[Case] = &[
                 newer(c, method, Vec::new())?;
             }
             if c.has(NODE_SERVICE) {
-                newer(c, v1::NodeGetInfoRequest::METHOD, Vec::new())?;
                 newer(c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new())?;
             }
         }

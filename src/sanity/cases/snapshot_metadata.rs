@@ -4,12 +4,13 @@
 //! which hold in every case here.
 
 use super::made_snapshots::strange_ids;
+use crate::sanity::answers::ok_or_aborted;
 use crate::sanity::case::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
 };
 use crate::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
-use crate::sanity::context::{Context, told};
+use crate::sanity::context::Context;
 use crate::sanity::fixtures::Volume;
 use crate::sanity::requests::Request;
 use crate::sanity::settings::Access;
@@ -72,9 +73,11 @@ struct Ranges {
 }
 
 fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
-    let expected = format!("{} answers OK", Q::METHOD.name);
-    let messages = c.stream(request)?;
-    let messages = messages.map_err(|status| Stop::failed(expected, told(&status)))?;
+    c.stream_in_the_end(request).map(all_of::<Q>)
+}
+
+/// What the messages of a stream say together.
+fn all_of<Q: Wanted>(messages: Vec<Q::Reply>) -> Ranges {
     let mut all = Ranges {
         capacity: 0,
         ranges: Vec::new(),
@@ -84,7 +87,7 @@ fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
         all.capacity = capacity;
         all.ranges.extend(ranges);
     }
-    Ok(all)
+    all
 }
 
 fn allocated(c: &Context, snapshot: &v1::Snapshot) -> v1::GetMetadataAllocatedRequest {
@@ -134,6 +137,13 @@ fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
 
 /// A block volume, written to before each of two snapshots where its paths can be seen.
 fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
+    let least = SECOND.offset + (1 << 20);
+    if i64::try_from(least).is_ok_and(|least| c.settings().volume_size < least) {
+        return Err(Stop::Skipped(format!(
+            "it writes at {}: --volume-size is too small",
+            SECOND.offset
+        )));
+    }
     let volume = block_volume(c)?;
     if c.can_publish_here() {
         c.write_marks(&volume, &[FIRST])?;
@@ -157,7 +167,8 @@ fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
             .map(|one| one.byte_offset + one.size_bytes),
     );
     for offset in offsets.into_iter().take(8) {
-        if whole.capacity > 0 && offset > whole.capacity {
+        // Whether the very end is beyond the end is left to the driver.
+        if whole.capacity > 0 && offset >= whole.capacity {
             continue;
         }
         let rest = ranges(c, request.clone().starting_at(offset))?.ranges;
@@ -203,10 +214,13 @@ fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
     Ok(())
 }
 
-/// Demands that calls at the same time each give the same ranges.
+/// Demands that calls at the same time each give the same ranges, or are ABORTED.
 fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
-    for again in c.often_at_once(4, || ranges(c, request.clone()))? {
-        let again = again?;
+    for answer in c.often_at_once(4, || c.stream(request.clone()))? {
+        let Some(messages) = ok_or_aborted(answer?)? else {
+            continue;
+        };
+        let again = all_of::<Q>(messages);
         ensure(
             *wanted == again,
             &shown(&wanted.ranges),
@@ -398,7 +412,7 @@ pub const CASES: &[Case] = &[
                     secrets: c.secrets(),
                     ..Default::default()
                 };
-                c.refused(request, &[Code::NotFound, Code::InvalidArgument])?;
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
             }
         }
     ),
@@ -452,7 +466,7 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "snapshot-metadata/get-metadata-delta/has-what-changed",
-        "GetMetadataDelta has what was written between the two snapshots, and not what was written before them",
+        "GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them",
         "GetMetadataDelta",
         WRITTEN,
         |c| {
@@ -460,8 +474,9 @@ pub const CASES: &[Case] = &[
             let changed = ranges(c, delta(c, &base, &target))?.ranges;
             let expected = format!("a range around {}", SECOND.offset);
             ensure(covers(&changed, SECOND), &expected, shown(&changed))?;
+            // Ranges may be as large as a driver likes.
             let expected = format!("no range around {}, which did not change", FIRST.offset);
-            ensure(!covers(&changed, FIRST), &expected, shown(&changed))?;
+            c.should(!covers(&changed, FIRST), &expected, shown(&changed));
         }
     ),
 ];

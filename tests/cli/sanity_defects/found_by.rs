@@ -196,7 +196,7 @@ found_by! {
     CreateGroupRepeatMakesAnother => "group-controller/create-volume-group-snapshot/is-idempotent",
     CreateGroupIgnoresVolumesOnRepeat => "group-controller/create-volume-group-snapshot/name-of-another-group",
     ParallelCreateGroupMakesTwo => "group-controller/create-volume-group-snapshot/equal-calls-at-once",
-    GroupIdMissingInSnapshots => "group-controller/create-volume-group-snapshot/describes-the-group",
+    GroupIdMissingInSnapshots => "controller/delete-snapshot/of-a-group",
     GroupReadyTooEarly => "group-controller/create-volume-group-snapshot/is-ready-when-its-snapshots-are",
     GroupTimeMissing => "group-controller/create-volume-group-snapshot/describes-the-group",
     GroupMemberCanBeDeleted => "controller/delete-snapshot/of-a-group",

@@ -120,6 +120,9 @@ impl Core {
         if in_use && (is_offline || self.has(Defect::ExpandOnlyOffline)) {
             return Err(Status::failed_precondition("the volume is in use"));
         }
+        if self.is_at_liberty() && range.required_bytes < capacity {
+            return Err(Status::out_of_range("the volume is larger already"));
+        }
         let new = match self.size_in(request.capacity_range, capacity) {
             Ok(_) if self.has(Defect::ExpandShrinks) => range.required_bytes.max(1),
             Ok(_) if self.has(Defect::ExpandIgnoresLimit) && range.limit_bytes > 0 => {

@@ -180,7 +180,9 @@ impl Controller for Core {
         &self,
         request: Request<ValidateVolumeCapabilitiesRequest>,
     ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
-        self.validate(request.into_inner()).map(Response::new)
+        let request = request.into_inner();
+        self.one_at_a_time(&request.volume_id).await?;
+        self.validate(request).map(Response::new)
     }
 
     async fn list_volumes(
@@ -246,7 +248,9 @@ impl Controller for Core {
         &self,
         request: Request<GetSnapshotRequest>,
     ) -> Result<Response<GetSnapshotResponse>, Status> {
-        let snapshot = Some(self.one_snapshot(&request.into_inner())?);
+        let request = request.into_inner();
+        self.one_at_a_time(&request.snapshot_id).await?;
+        let snapshot = Some(self.one_snapshot(&request)?);
         Ok(Response::new(GetSnapshotResponse { snapshot }))
     }
 
@@ -261,7 +265,9 @@ impl Controller for Core {
         &self,
         request: Request<ControllerGetVolumeRequest>,
     ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
-        self.one_volume(&request.into_inner()).map(Response::new)
+        let request = request.into_inner();
+        self.one_at_a_time(&request.volume_id).await?;
+        self.one_volume(&request).map(Response::new)
     }
 
     async fn controller_modify_volume(

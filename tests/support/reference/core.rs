@@ -58,11 +58,34 @@ impl Core {
         self.0.data.join(id)
     }
 
+    /// Whether the driver does otherwise what the specification leaves open.
+    pub(super) fn is_at_liberty(&self) -> bool {
+        self.0.options.at_liberty
+    }
+
+    /// Where the driver takes that liberty: refuses a call that only asks, while another one asks about the same thing.
+    pub(super) async fn one_at_a_time(&self, id: &str) -> Result<(), Status> {
+        match self.is_at_liberty() {
+            true => {
+                let asks = async {
+                    self.pace().await;
+                    Ok(())
+                };
+                self.alone([format!("questions about {id}")], asks).await
+            }
+            false => Ok(()),
+        }
+    }
+
     /// What is advertised, which in a driver with that defect is not the same every time.
     pub(super) fn advertised<T: Clone>(&self, all: &[T], changes: Defect) -> Vec<T> {
         let mut all = all.to_vec();
         if self.has(changes) && self.count() % 2 == 1 {
             all.pop();
+        }
+        if self.is_at_liberty() && !all.is_empty() {
+            let first = self.count() as usize % all.len();
+            all.rotate_left(first);
         }
         all
     }

@@ -190,6 +190,7 @@ impl SnapshotMetadata for Core {
         request: Request<GetMetadataAllocatedRequest>,
     ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
         let request = request.into_inner();
+        self.one_at_a_time(&request.snapshot_id).await?;
         let parts = self.allocated(&request);
         let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
         let parts = parts.into_iter().map(|part| {
@@ -208,6 +209,7 @@ impl SnapshotMetadata for Core {
         request: Request<GetMetadataDeltaRequest>,
     ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
         let request = request.into_inner();
+        self.one_at_a_time(&request.target_snapshot_id).await?;
         let parts = self.delta(&request);
         let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
         let parts = parts.into_iter().map(|part| {

@@ -326,6 +326,9 @@ impl Core {
         if self.has(Defect::StatsTotalMissing) {
             usage[0].total = 0;
         }
+        if self.is_at_liberty() {
+            usage.remove(0);
+        }
         Ok(NodeGetVolumeStatsResponse {
             usage,
             volume_condition: condition.then(healthy),
@@ -433,7 +436,9 @@ impl Node for Core {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        self.stats(&request.into_inner()).map(Response::new)
+        let request = request.into_inner();
+        self.one_at_a_time(&request.volume_id).await?;
+        self.stats(&request).map(Response::new)
     }
 
     async fn node_expand_volume(
@@ -465,6 +470,10 @@ impl Node for Core {
         &self,
         _: Request<NodeGetInfoRequest>,
     ) -> Result<Response<NodeGetInfoResponse>, Status> {
-        Ok(Response::new(self.info()))
+        let publishes = ControllerCapability::PublishUnpublishVolume;
+        match self.is_at_liberty() && !self.controller_can(publishes) {
+            true => Err(Status::unimplemented("no controller asks for the node")),
+            false => Ok(Response::new(self.info())),
+        }
     }
 }

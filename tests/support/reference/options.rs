@@ -31,6 +31,8 @@ pub struct Options {
     pub nodes: Vec<String>,
     /// How many volumes can be attached to one node; 0 for any number.
     pub max_volumes_per_node: i64,
+    /// Whether it takes every liberty that the specification leaves a driver, also those that few drivers take.
+    pub at_liberty: bool,
 }
 
 impl Default for Options {
@@ -76,6 +78,7 @@ impl Default for Options {
             secrets: BTreeMap::new(),
             nodes: vec!["node-1".into(), "node-2".into()],
             max_volumes_per_node: 0,
+            at_liberty: false,
         }
     }
 }

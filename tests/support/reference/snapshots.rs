@@ -153,7 +153,10 @@ impl Core {
         if self.has(Defect::SnapshotSourceMissing) {
             shown.source_volume_id.clear();
         }
-        if self.has(Defect::GroupIdMissingInSnapshots) {
+        if self.is_at_liberty() && !shown.ready_to_use {
+            shown.size_bytes = 0;
+        }
+        if self.has(Defect::GroupIdMissingInSnapshots) || self.is_at_liberty() {
             shown.group_snapshot_id.clear();
         }
         shown
@@ -180,7 +183,9 @@ impl Core {
             }
             None => return Ok(()),
             Some(snapshot)
-                if snapshot.group.is_some() && !self.has(Defect::GroupMemberCanBeDeleted) =>
+                if snapshot.group.is_some()
+                    && !self.has(Defect::GroupMemberCanBeDeleted)
+                    && !self.is_at_liberty() =>
             {
                 let message = "the snapshot belongs to a group: delete the group";
                 return Err(Status::invalid_argument(message));
@@ -199,6 +204,11 @@ impl Core {
             state
                 .snapshots
                 .retain(|_, one| Some(&one.source) != source.as_ref());
+        }
+        if self.is_at_liberty() {
+            for group in state.groups.values_mut() {
+                group.snapshots.retain(|one| one != id);
+            }
         }
         if !self.has(Defect::DeleteSnapshotKeepsSnapshot) {
             self.forget_snapshot(&mut state, id);

@@ -7,6 +7,7 @@ use super::data;
 use super::identity::NAME;
 use super::state::{Asked, Map, State, Volume};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_content_source::Type as Source;
 use csi_proto::v1::{
     self, CreateVolumeRequest, DeleteVolumeRequest, Topology, TopologyRequirement,
@@ -47,6 +48,10 @@ impl Core {
         for capability in &request.volume_capabilities {
             self.supported(capability)
                 .map_err(Status::invalid_argument)?;
+            let mode = capability.access_mode.unwrap_or_default().mode();
+            if self.is_at_liberty() && mode == Mode::SingleNodeSingleWriter {
+                return Err(Status::invalid_argument("several writers or none"));
+            }
         }
         self.map(&request.parameters, "parameters")?;
         self.map(&request.secrets, "secrets")?;

@@ -1,0 +1,117 @@
+//! Runs of `csi sanity` that end early: somebody stops them, or the driver goes away.
+
+use super::{arguments, is_clean, left_in, sanity};
+use crate::support::PATIENCE;
+use crate::support::driver::Driver;
+use crate::support::process::Process;
+use crate::support::program::Csi;
+use crate::support::reference::{Options, ReferenceDriver};
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1;
+use rustix::process::Signal;
+use std::time::Duration;
+
+/// A driver that takes its time, so that a run can be met in the middle.
+fn slow() -> ReferenceDriver {
+    ReferenceDriver::start(Options {
+        pace: Duration::from_millis(150),
+        ..Options::default()
+    })
+}
+
+/// A run of `csi sanity` that has made something and is about to make more.
+fn in_the_middle(csi: &Csi, driver: &ReferenceDriver) -> Process {
+    let process = csi.spawn(&arguments(
+        csi,
+        "--filter node/ --filter controller/create-volume",
+    ));
+    process.wait_for_output("ok ");
+    while driver.left_behind().len() < 4 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    process
+}
+
+#[test]
+fn a_signal_in_the_middle_leaves_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let driver = slow();
+        let csi = Csi::at(&driver.endpoint());
+        let process = in_the_middle(&csi, &driver);
+        process.signal(signal);
+        let ended = process.wait(PATIENCE).unwrap();
+        assert_eq!(ended.code(), 130);
+        let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert!(stdout.contains("ended early: interrupted\n"), "{stdout}");
+        assert_eq!(driver.left_behind(), [""; 0], "{stdout}");
+        is_clean(&csi);
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_taken_down_by_the_next() {
+    let driver = slow();
+    let csi = Csi::at(&driver.endpoint());
+    let mut process = in_the_middle(&csi, &driver);
+    // Another run at the same time leaves it alone: it lives.
+    sanity(&csi, "--filter identity/probe").succeeds();
+    assert_eq!(left_in(csi.home()).len(), 1);
+    process.kill();
+    assert_ne!(driver.left_behind(), [""; 0]);
+    let run = sanity(&csi, "--filter identity/probe").succeeds();
+    assert!(
+        run.stderr
+            .contains("note: took down what an earlier run left ("),
+        "{run}"
+    );
+    assert_eq!(driver.left_behind(), [""; 0], "{run}");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_driver_that_ends_in_the_middle_ends_the_run() {
+    let mut driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let more = "--params server=localhost,share=/share --filter controller --filter !secrets";
+    let process = csi.spawn(&arguments(&csi, &format!("{more} --jobs 2")));
+    process.wait_for_output("ok ");
+    driver.kill();
+    let ended = process.wait(2 * PATIENCE).unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.code(), 3, "{stdout}");
+    assert!(
+        stdout.contains("ended early: the driver does not answer any more: "),
+        "{stdout}"
+    );
+    driver.restart();
+    sanity(&csi, "--filter identity/probe").succeeds();
+    is_clean(&csi);
+    let listed = csi.run("controller list-volumes -o name").succeeds();
+    assert_eq!(listed.stdout, "");
+}
+
+#[test]
+fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "mortal.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let answer = || Reply::message(&info);
+    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter plugin-info/names-the-driver").exits(3);
+    assert!(
+        run.stdout
+            .contains("expected: the driver is there to answer GetPluginInfo\n"),
+        "{run}"
+    );
+    let lost = format!(
+        "but: it went away: UNAVAILABLE: {} closed the connection\n",
+        driver.endpoint()
+    );
+    assert!(run.stdout.contains(&lost), "{run}");
+    assert!(run.stdout.contains("  # UNAVAILABLE\n"), "{run}");
+}
