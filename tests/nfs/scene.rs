@@ -128,7 +128,7 @@ impl Share {
 const RECORDS: &str = ".csi-nfs";
 
 /// All files of that name below a folder.
-fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
+pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     // What vanishes meanwhile has been purged.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

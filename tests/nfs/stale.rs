@@ -1,13 +1,15 @@
 //! Mounts of folders that the server does not know any more.
 
-use crate::scene::Share;
+use crate::scene::{Share, Version, find};
 use crate::server::Server;
+use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map};
 use crate::support::driver::Driver;
 use rustix::io::Errno;
 use std::fs;
 use std::io::{Read as _, Seek as _};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 fn is_stale(path: &Path) -> bool {
     rustix::fs::statfs(path).err() == Some(Errno::STALE)
@@ -80,6 +82,56 @@ fn a_stale_mount_is_found_and_replaced_by_a_publish() {
         }
     });
     assert!(driver.mounts().is_empty());
+}
+
+const LARGE: u64 = 1 << 30;
+
+/// Version 3 knows no open files: one that is removed while it is copied is gone at once.
+#[test]
+fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
+    let share = Share::new("copied-away", Version::V3);
+    let driver = Driver::with_args(&[]);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let request = calls::volume("v", &share.parameters());
+        let volume = calls.create(request).await.unwrap();
+        let folder = share.folder().join("v");
+        // Long enough to be met in the middle, and all holes, which version 3 cannot tell.
+        for name in ["removed", "replaced"] {
+            let file = fs::File::create(folder.join(name)).unwrap();
+            file.set_len(LARGE).unwrap();
+        }
+        fs::write(folder.join("stays"), "stays").unwrap();
+        fs::write(folder.join("new"), "new").unwrap();
+        assert!(
+            !calls
+                .snapshot("s", &volume.volume_id)
+                .await
+                .unwrap()
+                .ready_to_use
+        );
+        let copied = || {
+            let [removed, replaced, new] = ["removed", "replaced", "new"]
+                .map(|name| find(&share.folder().join(".csi-nfs/snapshots"), name));
+            (removed.len(), replaced.len(), new.len())
+        };
+        let end = Instant::now() + PATIENCE;
+        while copied() != (1, 1, 1) {
+            assert!(Instant::now() < end, "{:?}", copied());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        fs::remove_file(folder.join("removed")).unwrap();
+        fs::rename(folder.join("new"), folder.join("replaced")).unwrap();
+        calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
+        // A copy that was begun anew would not have what was renamed.
+        assert_eq!(copied(), (0, 1, 1), "{}", driver.log());
+        let copies = find(&share.folder().join(".csi-nfs/snapshots"), "replaced");
+        // The one or the other, and nothing between: the server may have kept the old one to its end.
+        let length = copies[0].metadata().unwrap().len();
+        assert!(length == 3 || length == LARGE, "{length}");
+        let stays = copies[0].with_file_name("stays");
+        assert_eq!(fs::read_to_string(stays).unwrap(), "stays");
+    });
 }
 
 /// As after a disk was replaced: the export itself is another folder.

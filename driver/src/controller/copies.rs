@@ -2,7 +2,7 @@
 //! that nobody was there to hear. Must not know what is copied.
 
 use super::error::ControllerError;
-use super::shares::{Shares, VolumeKey};
+use super::shares::{Permits, Shares, VolumeKey};
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::share::copy::Progress;
@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Copies at a time, on all shares together. Each has its own threads; the others wait.
-const AT_A_TIME: usize = 4;
+/// Copies at a time, on all shares together, beside one on each share: so a share whose server does not answer keeps no other
+/// one from being copied on. Each has its own threads; the others wait.
+const BESIDE: usize = 3;
 /// How often the progress of a copy is told.
 const TELL: Duration = Duration::from_secs(10);
 /// How often it is looked whether another controller has ended its copy.
@@ -42,7 +43,9 @@ struct Failure {
 
 /// The copies of this process.
 pub(super) struct Copies {
-    permits: Arc<Semaphore>,
+    /// One for each share.
+    own: Permits,
+    beside: Arc<Semaphore>,
     running: Mutex<HashMap<Key, Arc<Progress>>>,
     /// Whether the process ends.
     ending: AtomicBool,
@@ -56,7 +59,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Default for Copies {
     fn default() -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(AT_A_TIME)),
+            own: Permits::of_each(1),
+            beside: Arc::new(Semaphore::new(BESIDE)),
             running: Mutex::default(),
             ending: AtomicBool::new(false),
             failures: Mutex::default(),
@@ -65,9 +69,19 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Whether a copy that begins now has to wait for its turn.
-    pub(super) fn are_at_the_limit(&self) -> bool {
-        self.permits.available_permits() == 0
+    /// Whether a copy that begins on `export` now has to wait for its turn.
+    pub(super) fn are_at_the_limit(&self, export: &Export) -> bool {
+        self.beside.available_permits() == 0 && self.own.of(export).available_permits() == 0
+    }
+
+    /// Waits until one more may copy on `export`.
+    async fn turn(&self, export: &Export) -> Result<OwnedSemaphorePermit, AcquireError> {
+        let (own, beside) = (self.own.of(export), Arc::clone(&self.beside));
+        tokio::select! {
+            biased;
+            own = own.acquire_owned() => own,
+            beside = beside.acquire_owned() => beside,
+        }
     }
 
     /// Ends a copy soon, if it runs.
@@ -132,14 +146,11 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let progress = Arc::new(Progress::default());
         let _running = Running::begin(self, (purpose, key.clone()), Arc::clone(&progress));
-        let permits = Arc::clone(&self.copies.permits);
-        let _turn = permits
-            .acquire_owned()
-            .await
-            .map_err(|_| ControllerError::ShuttingDown)?;
         let work = Arc::new(work);
         let began = Instant::now();
         loop {
+            let turn = self.copies.turn(&key.0).await;
+            let turn = turn.map_err(|_| ControllerError::ShuttingDown)?;
             let once = {
                 let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
                 self.with_share(&key.0, mount_options, expect, move |share| {
@@ -147,6 +158,8 @@ impl Shares {
                 })
             };
             let result = self.told(&key.0, &what, &progress, once).await;
+            // Others need not wait for a copy that is another controller's.
+            drop(turn);
             match &result {
                 Err(ControllerError::Share { source, .. })
                     if matches!(**source, ShareError::CopiedElsewhere { .. })

@@ -54,8 +54,7 @@ pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
-    /// Of every share that is worked on now, whether it can be opened or not.
-    permits: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
+    permits: Permits,
     pub(super) background: Background,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
@@ -69,6 +68,33 @@ enum Attempt<T, W> {
     Stale(W, ShareError),
 }
 
+/// So many permits for each share that is worked on now, whether it can be opened or not.
+pub(super) struct Permits {
+    each: usize,
+    shares: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
+}
+
+impl Permits {
+    pub(super) fn of_each(each: usize) -> Self {
+        Self {
+            each,
+            shares: Mutex::default(),
+        }
+    }
+
+    /// The permits of a share.
+    pub(super) fn of(&self, export: &Export) -> Arc<Semaphore> {
+        let mut shares = lock(&self.shares);
+        shares.retain(|_, semaphore| semaphore.strong_count() > 0);
+        if let Some(semaphore) = shares.get(export).and_then(Weak::upgrade) {
+            return semaphore;
+        }
+        let semaphore = Arc::new(Semaphore::new(self.each));
+        shares.insert(export.clone(), Arc::downgrade(&semaphore));
+        semaphore
+    }
+}
+
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -78,7 +104,7 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
-            permits: Mutex::default(),
+            permits: Permits::of_each(AT_A_TIME),
             background: Background::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -133,18 +159,6 @@ impl Shares {
                 "{export}: its mount options are forgotten at the next restart: {error}"
             ));
         }
-    }
-
-    /// The permits for work on a share.
-    fn permits(&self, export: &Export) -> Arc<Semaphore> {
-        let mut permits = lock(&self.permits);
-        permits.retain(|_, semaphore| semaphore.strong_count() > 0);
-        if let Some(semaphore) = permits.get(export).and_then(Weak::upgrade) {
-            return semaphore;
-        }
-        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
-        permits.insert(export.clone(), Arc::downgrade(&semaphore));
-        semaphore
     }
 
     /// The shares that were named at the start, in order.
@@ -406,7 +420,8 @@ impl Shares {
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let permit = self
-            .permits(export)
+            .permits
+            .of(export)
             .acquire_owned()
             .await
             .map_err(|_| ControllerError::ShuttingDown)?;

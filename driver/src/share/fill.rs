@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
@@ -234,14 +235,18 @@ fn copy_beating<R: Fill>(
         changed: Condvar::new(),
     };
     let (copied, beaten) = std::thread::scope(|scope| {
-        let beating = scope.spawn(|| heart.beat(share, claimed, &copying, progress));
+        let beats = || heart.beat(share, claimed, &copying, progress);
+        let beating = Builder::new()
+            .name("heart".to_owned())
+            .spawn_scoped(scope, beats)
+            .doing(|| "starting a thread to copy".to_owned())?;
         let copied = from.copy(&target, &links, progress);
         heart.stop();
         let beaten = beating
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (copied, beaten)
-    });
+        Ok::<_, ShareError>((copied, beaten))
+    })?;
     match (copied, beaten?) {
         (Err(CopyError::Stopped) | Ok(_), None) => Ok(None),
         (Ok(report), Some(current)) => Ok(Some((current, report))),

@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use super::store::{self, Keep, Kept};
 use super::token::{NameKey, Nonce};
 use std::ops::ControlFlow;
-use std::thread;
+use std::thread::{self, Builder};
 
 const THREADS: usize = 8;
 const CHUNK: usize = 256;
@@ -59,23 +59,21 @@ pub fn walk<R: List>(
 
 fn read_all<R: List>(share: &Share, keys: &[NameKey]) -> Vec<Result<Option<R::Item>, ShareError>> {
     let part = keys.len().div_ceil(THREADS).max(16);
+    let read =
+        |keys: &[NameKey]| -> Vec<_> { keys.iter().map(|key| R::read(share, *key)).collect() };
     thread::scope(|scope| {
-        let threads: Vec<_> = keys
+        let parts: Vec<_> = keys
             .chunks(part)
-            .map(|keys| {
-                scope.spawn(|| {
-                    keys.iter()
-                        .map(|key| R::read(share, *key))
-                        .collect::<Vec<_>>()
-                })
-            })
+            .map(|keys| (keys, Builder::new().spawn_scoped(scope, move || read(keys))))
             .collect();
-        threads
+        parts
             .into_iter()
-            .flat_map(|thread| {
-                thread
+            .flat_map(|(keys, thread)| match thread {
+                Ok(thread) => thread
                     .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                // Where no thread can be had it takes longer.
+                Err(_) => read(keys),
             })
             .collect()
     })

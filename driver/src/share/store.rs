@@ -81,16 +81,18 @@ pub struct Found<R = Record> {
 }
 
 impl<R: Keep> Found<R> {
-    /// The same, as it is after an update.
+    /// The same, as it is after an update, which has removed all generations but the last two. A copy that takes days renews its
+    /// claim so often that asking for those again would take longer than a claim lives.
     pub(super) fn with(&self, record: R) -> Result<Self, ShareError> {
+        let kept = record.generation().saturating_sub(1);
         Ok(Self {
             folder: self
                 .folder
                 .try_clone()
                 .doing(|| "keeping a folder open".to_owned())?,
+            oldest: self.oldest.max(kept),
             record,
             prepared: self.prepared,
-            oldest: self.oldest,
         })
     }
 }
@@ -553,5 +555,52 @@ pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
     {
         let _ = result;
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::database::Expect;
+    use super::super::lifecycle;
+    use super::super::record::{OnDelete, Wanted};
+    use super::super::sub_path::SubPath;
+    use super::*;
+    use std::fs::File;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_an_update_has_removed_is_not_removed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let share = Share::open(
+            Arc::new(File::open(folder.path()).unwrap().into()),
+            Expect::Any,
+        );
+        let share = share.unwrap();
+        let wanted = Wanted {
+            name: "v".to_owned(),
+            required_bytes: 1,
+            limit_bytes: 0,
+            sub_dir: SubPath::of_name("v"),
+            on_delete: OnDelete::Delete,
+            mode: None,
+            uid: None,
+            gid: None,
+            mount_options: vec![],
+            source: None,
+            adopt: false,
+        };
+        lifecycle::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
+        let key = NameKey::of("v");
+        let mut current = find::<Record>(&share, key).unwrap().unwrap();
+        for _ in 0..20 {
+            let next = current.record.next();
+            let updated = update(&share, &current, &next).unwrap();
+            assert!(matches!(updated, Claimed::Won));
+            current = current.with(next).unwrap();
+            let there = list(&current.folder).unwrap();
+            // One less and nothing more is left for the next update to remove.
+            assert_eq!(current.oldest, there.oldest);
+            assert_eq!(there.oldest, current.record.generation - 1);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Shares that lose their records, are slow, or were damaged.
 
 use crate::calls::*;
+use crate::snapshots::from_volume;
 use csi_driver_nfs::controller::{Controller, ControllerConfig};
 use csi_driver_nfs::export::Export;
 use csi_driver_nfs::share::local::LocalRoots;
@@ -191,6 +192,79 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     let volume = create(&controller, request("v")).await.unwrap();
     assert!(host.at("v").is_dir());
     delete(&controller, &volume.volume_id).await.unwrap();
+}
+
+/// Two shares, of which one does not come.
+struct HalfSlow {
+    slow: Slow,
+    other: LocalRoots,
+}
+
+impl ShareRoots for HalfSlow {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        match self.other.has(export) {
+            true => self.other.open(export, mount_options),
+            false => self.slow.open(export, mount_options),
+        }
+    }
+}
+
+#[tokio::test]
+async fn copies_on_a_dead_share_keep_no_other_share_waiting() {
+    let (dead, alive) = (Host::new(), Host::new());
+    let there = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let other = Export::parse("10.0.0.5", "/nfs_share").unwrap();
+    let roots = Arc::new(HalfSlow {
+        slow: Slow {
+            roots: LocalRoots::new([(there, dead.folder.path().to_owned())]),
+            gate: Semaphore::new(1),
+            opened: AtomicUsize::new(0),
+        },
+        other: LocalRoots::new([(other, alive.folder.path().to_owned())]),
+    });
+    let controller = Controller::new(ControllerConfig::new(roots.clone()));
+    let on = |server: &str, name: &str, source: Option<&str>| {
+        let place = map(&[("server", server), ("share", "/nfs_share")]);
+        CreateVolumeRequest {
+            parameters: place,
+            ..match source {
+                Some(id) => from_volume(name, id),
+                None => request(name),
+            }
+        }
+    };
+    let source = |server: &'static str| create(&controller, on(server, "v", None));
+    let (first, second) = (
+        source("10.0.0.4").await.unwrap().volume_id,
+        source("10.0.0.5").await.unwrap().volume_id,
+    );
+    controller.settle().await;
+    let everything = roots.slow.gate.acquire().await.unwrap();
+    let opened = || roots.slow.opened.load(Ordering::SeqCst);
+    let before = opened();
+    let stuck: Vec<_> = (0..6)
+        .map(|number| {
+            let (controller, name) = (controller.clone(), format!("c{number}"));
+            let request = on("10.0.0.4", &name, Some(&first));
+            tokio::spawn(async move { create(&controller, request).await })
+        })
+        .collect();
+    // Four are tried; the others have seen that they must wait for a turn, and first look for what may be there.
+    while opened() < before + 6 {
+        tokio::task::yield_now().await;
+    }
+    let copy = create(&controller, on("10.0.0.5", "c", Some(&second)));
+    let copy = tokio::time::timeout(Duration::from_secs(60), copy).await;
+    copy.expect("it waits for the dead share").unwrap();
+    assert!(alive.at("c").is_dir());
+    drop(everything);
+    for copy in stuck {
+        copy.await.unwrap().unwrap();
+    }
 }
 
 /// A server with one export, which takes the options that it knows and remembers with which it was asked.

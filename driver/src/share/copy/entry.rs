@@ -81,7 +81,11 @@ impl Desk<'_> {
             Ok(Opened::Other(kind)) => return Ok(Step::Is(kind)),
             Err(error) => return changed(error, "opening"),
         };
-        let stat = fs::fstat(&source).map_err(because("looking at"))?;
+        let stat = match fs::fstat(&source) {
+            Ok(stat) => stat,
+            Err(Errno::STALE) => return Ok(Step::Is(FileType::Unknown)),
+            Err(error) => return Err(("looking at", error.into())),
+        };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind != FileType::RegularFile {
             return Ok(Step::Is(kind));
@@ -96,9 +100,34 @@ impl Desk<'_> {
         } else {
             None
         };
-        let basics = Basics::of(&stat);
+        match self.regular(&source, &stat, to, path) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Step::Stopped),
+            // A server of version 3 does not know that a file is open, and has it no more when its last name goes.
+            Err((_, error)) if is_stale(&error) && beneath::refresh(&source).is_err() => {
+                return match fs::unlinkat(to.folder, to.name, AtFlags::empty()) {
+                    // Gone, or replaced by another one.
+                    Ok(()) | Err(Errno::NOENT) => Ok(Step::Is(FileType::Unknown)),
+                    Err(error) => Err(("removing the half copy of", error.into())),
+                };
+            }
+            Err(failure) => return Err(failure),
+        }
+        keep(first, to)?;
+        Ok(Step::Done(size))
+    }
+
+    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was stopped.
+    fn regular(
+        &mut self,
+        source: &OwnedFd,
+        stat: &Stat,
+        to: Named<'_>,
+        path: &impl Fn() -> String,
+    ) -> Result<bool, (&'static str, io::Error)> {
+        let basics = Basics::of(stat);
         let attributes =
-            attributes::read(&source, self.means, self.omissions, &mut self.names, path)
+            attributes::read(source, self.means, self.omissions, &mut self.names, path)
                 .map_err(because("reading the attributes of"))?;
         // Without EXCL, which takes one more call over NFS: nobody else works in the target.
         let flags =
@@ -108,16 +137,16 @@ impl Desk<'_> {
         // Asked now, while the kernel knows it from the making.
         let made = fs::fstat(&target).map_err(because("making"))?;
         let way = content::copy(
-            &source,
+            source,
             &target,
-            &stat,
+            stat,
             self.means,
             self.progress,
             &mut self.bytes,
         )
         .map_err(because("copying"))?;
         match way {
-            Way::Stopped => return Ok(Step::Stopped),
+            Way::Stopped => return Ok(false),
             // Closing would flush it as well, and not say what went wrong.
             Way::Written if self.means.remote => {
                 fs::fsync(&target).map_err(because("writing"))?;
@@ -127,8 +156,7 @@ impl Desk<'_> {
         basics
             .give(&target, &made, &attributes, self.omissions, path)
             .map_err(because("giving its attributes to"))?;
-        keep(first, to)?;
-        Ok(Step::Done(size))
+        Ok(true)
     }
 
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
@@ -213,6 +241,10 @@ type Result_ = Result<Step, (&'static str, io::Error)>;
 
 fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> (&'static str, io::Error) {
     move |error| (doing, error.into())
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    beneath::errno(error) == Some(Errno::STALE)
 }
 
 /// What it means that an entry is not there as it was listed.

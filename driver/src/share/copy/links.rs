@@ -127,9 +127,14 @@ pub(super) fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
         // Opened anew: what has been read once is not read again.
         let names = Mutex::new(fs::Dir::new(super::super::beneath::folder(folder, ".")?)?);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|_| scope.spawn(|| clear_some(folder, &names)))
+            // As many as can be had, and this one.
+            let workers: Vec<_> = (1..threads)
+                .map_while(|_| {
+                    let works = || clear_some(folder, &names);
+                    std::thread::Builder::new().spawn_scoped(scope, works).ok()
+                })
                 .collect();
+            clear_some(folder, &names)?;
             workers
                 .into_iter()
                 .try_for_each(|worker| worker.join().unwrap_or(Ok(())))

@@ -343,6 +343,20 @@ fn a_copy_can_be_stopped() {
     ));
 }
 
+#[test]
+fn a_folder_that_goes_while_it_is_listed_is_told() {
+    let trial = Trial::new();
+    let source = trial.open("source");
+    std::fs::remove_dir(trial.at("source")).unwrap();
+    let (target, links) = (trial.open("target"), trial.open("links"));
+    let Ok(report) = copy(&source, &target, &links, &Progress::default()) else {
+        // Over NFS it cannot even be looked at.
+        assert!(std::env::var_os("COPY_TRIAL").is_some());
+        return;
+    };
+    assert_eq!(report.left_out[&LeftOut::Vanished].count, 1);
+}
+
 /// A tenant swaps files, folders, symlinks and FIFOs while the copy runs.
 #[test]
 fn a_hostile_tenant_gets_nothing_from_outside() {

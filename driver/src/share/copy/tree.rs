@@ -318,8 +318,11 @@ impl<'a> Tree<'a> {
             let (name, kind) = match listing.next() {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
-                // The folder was removed while it was read.
-                Err(Errno::NOENT | Errno::STALE) => break,
+                // The folder was removed while it was read: what was left in it then is not known.
+                Err(Errno::NOENT | Errno::STALE) => {
+                    desk.omissions.add(LeftOut::Vanished, || node.path(None));
+                    break;
+                }
                 Err(error) => {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }

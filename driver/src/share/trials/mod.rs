@@ -9,6 +9,7 @@ mod foreign;
 mod forged;
 mod hazards;
 mod races;
+mod threads;
 
 use super::copy::Progress;
 use super::crash::crashing;

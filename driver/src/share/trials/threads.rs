@@ -1,0 +1,76 @@
+//! What happens where the system gives no more threads, as in a container with a bound on them.
+
+use super::super::copy;
+use super::super::listing;
+use super::super::snapshots;
+use super::super::source::Origin;
+use super::*;
+use std::ops::ControlFlow;
+use std::process::Command;
+
+/// Says that this process is the one of which the threads ask for more memory than there is.
+const ALONE: &str = "TRIAL_WITHOUT_THREADS";
+
+#[test]
+fn the_driver_goes_on_where_no_thread_can_be_had() {
+    if std::env::var_os(ALONE).is_some() {
+        return without_threads();
+    }
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let test = format!("{module}::the_driver_goes_on_where_no_thread_can_be_had");
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &test, "--test-threads=1", "--nocapture"])
+        .env(ALONE, "1")
+        .env("RUST_MIN_STACK", (1_u64 << 60).to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned()
+        + &String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+fn without_threads() {
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err());
+    let trial = Trial::new();
+    let names: Vec<String> = (0..40).map(|number| format!("v{number}")).collect();
+    let made = names.iter().map(|name| trial.create(&wanted(name, name)));
+    let records: Vec<Record> = made.map(Result::unwrap).collect();
+    let mut listed = 0;
+    let count = |_, _| {
+        listed += 1;
+        ControlFlow::Continue(())
+    };
+    listing::walk::<Record>(&trial.share(), None, count).unwrap();
+    assert_eq!(listed, records.len());
+
+    // Those that copy ask for little, and can be had.
+    std::fs::write(trial.at("v0/a"), "x").unwrap();
+    std::fs::hard_link(trial.at("v0/a"), trial.at("v0/b")).unwrap();
+    let (target, links) = (trial.at("target"), trial.at("links"));
+    for folder in [&target, &links] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let [from, to, by] = [&trial.at("v0"), &target, &links]
+        .map(|folder| std::os::fd::OwnedFd::from(File::open(folder).unwrap()));
+    copy::copy(&from, &to, &by, &Progress::default()).unwrap();
+    assert!(target.join("b").exists() && trial.files("links").is_empty());
+
+    // Nobody would renew the claim on this one.
+    let origin = Origin {
+        id: "s:/a#v0".to_owned(),
+        key: records[0].key(),
+        nonce: records[0].nonce,
+        path: None,
+    };
+    let begun = snapshots::create(&trial.share(), "s", &origin, "s:/a", &Progress::default());
+    let error = begun.unwrap_err().to_string();
+    assert!(error.contains("starting a thread"), "{error}");
+    assert!(trial.files(".csi-nfs/snapshots").is_empty());
+    for record in &records {
+        trial.delete(record).unwrap();
+    }
+    trial.check();
+}
