@@ -6,6 +6,7 @@ use super::client::Outcome;
 use super::made::{Key, MAKERS, Maker, Thing, contents};
 use super::side::{Open, Side, lock};
 use crate::lifecycle::left::{csi, subject};
+use crate::lifecycle::undo::{PAUSES, TRY_AT_LEAST};
 use crate::output::json;
 use crate::output::shell_word::word;
 use crate::output::text::escaped;
@@ -19,17 +20,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tonic::Code;
-
-/// How long a single try may take at least: the user's --timeout may be meant to fail.
-const TRY_AT_LEAST: Duration = Duration::from_secs(10);
-
-/// The pauses between tries.
-const PAUSES: [Duration; 4] = [
-    Duration::from_millis(100),
-    Duration::from_millis(300),
-    Duration::from_millis(1000),
-    Duration::from_millis(2000),
-];
 
 /// How many are taken back at a time, unless the load had more workers.
 pub const AT_A_TIME: usize = 8;

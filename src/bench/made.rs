@@ -4,6 +4,7 @@
 //! Calls nothing itself; `cleanup.rs` does.
 
 use super::template::Learnt;
+use crate::session::leaves_it_open;
 use bytes::Bytes;
 use csi_proto::schema::{Kind, Message, Method};
 use csi_proto::tables;
@@ -184,20 +185,6 @@ impl Made {
         all.map(|(key, thing)| (key.clone(), thing.clone()))
             .collect()
     }
-}
-
-/// Whether a call that ended with this code may have taken effect, or may still.
-fn leaves_it_open(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DeadlineExceeded
-            | Code::Unavailable
-            | Code::Aborted
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::Internal
-            | Code::DataLoss
-    )
 }
 
 impl Maker {

@@ -6,14 +6,13 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, code_name};
 use crate::output::steps::Outcome;
 use crate::output::text::escaped;
-use crate::session::Session;
+use crate::session::{Session, leaves_it_open};
 use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use prost::Message;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
-use tonic::Code;
 
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
@@ -167,20 +166,6 @@ impl<W: Write> Lifecycle<'_, W> {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether a call that ended with this code may have taken effect, or may still.
-fn leaves_it_open(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DeadlineExceeded
-            | Code::Unavailable
-            | Code::Aborted
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::Internal
-            | Code::DataLoss
-    )
 }
 
 /// The command that makes the same call.

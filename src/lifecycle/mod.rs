@@ -9,7 +9,7 @@ mod calls;
 mod data;
 mod flags;
 pub mod left;
-mod undo;
+pub(crate) mod undo;
 mod volume;
 mod writer;
 

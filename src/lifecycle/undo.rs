@@ -20,11 +20,11 @@ use tonic::Code;
 /// How long undoing a step may take at least, with all its tries. The user's --timeout may be meant to fail.
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// How long a single try may take at least.
-const TRY_AT_LEAST: Duration = Duration::from_secs(10);
+/// How long a single try may take at least, also of what else takes something back.
+pub(crate) const TRY_AT_LEAST: Duration = Duration::from_secs(10);
 
-/// The pauses between tries.
-const PAUSES: [Duration; 4] = [
+/// The pauses between its tries.
+pub(crate) const PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
     Duration::from_millis(1000),

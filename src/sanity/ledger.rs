@@ -5,6 +5,7 @@
 
 use super::case::Stop;
 use super::journal::Journal;
+use crate::session::leaves_it_open;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
@@ -241,20 +242,6 @@ pub(super) fn with_secrets(
         _ => return None,
     };
     Some((method_by_name(method)?, bytes.into()))
-}
-
-/// Whether a call that ended with this code may have taken effect, or may still.
-pub(super) fn leaves_it_open(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DeadlineExceeded
-            | Code::Unavailable
-            | Code::Aborted
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::Internal
-            | Code::DataLoss
-    )
 }
 
 impl Made {

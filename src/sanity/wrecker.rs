@@ -3,10 +3,10 @@
 //! What there is to take down is `ledger.rs`'s.
 
 use super::context::{Peer, Run, call, told};
-use super::ledger::{Made, answered_with, leaves_it_open, with_secrets};
+use super::ledger::{Made, answered_with, with_secrets};
 use super::requests::Request;
 use super::settings::Settings;
-use crate::session::Lost;
+use crate::session::{Lost, leaves_it_open};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::v1;
