@@ -363,9 +363,6 @@ pub(super) fn update<R: Keep>(
     let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
     match linked {
         Ok(()) => {
-            if is_revived(share, found, next)? {
-                return Ok(Claimed::Lost);
-            }
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
             let _ = beneath::sync(&found.folder);
             prune(found, next.generation());
@@ -380,27 +377,6 @@ pub(super) fn update<R: Keep>(
             }
             _ => Ok(Claimed::Lost),
         },
-    }
-}
-
-/// Whether the record was removed before `next` came, and its folder stayed because somebody who came late had put something
-/// into it. Then `next` would be a volume or snapshot again that is deleted: it is taken away.
-fn is_revived<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> Result<bool, ShareError> {
-    // The last but one is there as long as there is a record, unless later ones have come.
-    match beneath::exists(&found.folder, &found.record.file_name()) {
-        Ok(true) => return Ok(false),
-        Ok(false) => {}
-        Err(error) if beneath::is_gone(&error) => return Ok(true),
-        Err(error) => return Err(error).doing(|| "updating the record".to_owned()),
-    }
-    match look::<R>(share, next.key())? {
-        Kept::Found(now) if now.record == *next => {
-            let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
-            remove_folder::<R>(share, next.key());
-            Ok(true)
-        }
-        Kept::Found(now) => Ok(now.record.nonce() != next.nonce()),
-        Kept::Nothing | Kept::Unreadable(_) => Ok(true),
     }
 }
 
