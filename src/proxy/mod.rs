@@ -132,10 +132,19 @@ impl Proxy {
         };
         // The recording first: a socket that was taken would have to be given back.
         let recorder = flags.record.as_deref().map(record).transpose()?;
-        let listener = match (&place, &taken) {
-            (Some(place), _) => Listener::bind(place, flags.socket_mode)?,
-            (None, Some(taken)) => taken.take()?,
-            (None, None) => return Err(ListenError::nowhere().into()),
+        let listening = match (&place, &taken) {
+            (Some(place), _) => Listener::bind(place, flags.socket_mode),
+            (None, Some(taken)) => taken.take(),
+            (None, None) => Err(ListenError::nowhere()),
+        };
+        let listener = match listening {
+            Ok(listener) => listener,
+            Err(error) => {
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(error.into());
+            }
         };
         let shown = match (&place, &flags.take_over) {
             (Some(place), _) => listener.place(place).to_string(),
