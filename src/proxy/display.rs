@@ -45,6 +45,20 @@ pub enum Event {
     Ended(Mark, Box<Call>),
 }
 
+impl Event {
+    /// How much memory its messages take.
+    pub fn bytes(&self) -> usize {
+        let kept = |message: &Message| match message {
+            Message::Plain(bytes) => bytes.len(),
+            Message::Compressed(_) | Message::Omitted(_) => 0,
+        };
+        match self {
+            Self::Request { message, .. } | Self::Reply { message, .. } => kept(message),
+            Self::Ended(_, call) => call.requests.iter().chain(&call.replies).map(kept).sum(),
+        }
+    }
+}
+
 /// Which call it is, and when something happened to it.
 #[derive(Clone, Debug)]
 pub struct Mark {
