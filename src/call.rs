@@ -8,7 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, code_name, hint_for};
 use crate::output::{self, OutputError, Printer, Reply, json};
 use crate::rpc::{Calls, Group, Request, Rpc};
-use crate::session::{CallError, Session};
+use crate::session::{CallError, Lost, Session};
 use crate::status_details;
 use crate::validation::{self, Checks, Replies};
 use bytes::Bytes;
@@ -321,10 +321,8 @@ fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
 /// The error of a failed call, with what the endpoint knows about its connection.
 pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     let status = &error.status;
-    if matches!(
-        status.code(),
-        Code::Unavailable | Code::Unknown | Code::Cancelled
-    ) && let Some(cause) = endpoint.last_error()
+    if Lost::of(status).is_some()
+        && let Some(cause) = endpoint.last_error()
     {
         return Error::connection(endpoint, &cause);
     }

@@ -133,7 +133,13 @@ impl Endpoint {
 
     /// Whether both name the same place, however they are written.
     pub fn names_the_same(&self, other: &Self) -> bool {
-        self.target == other.target
+        match (&self.target, &other.target) {
+            (Target::Unix(one), Target::Unix(other)) => {
+                let real = in_real_folder(one);
+                one == other || (real.is_some() && real == in_real_folder(other))
+            }
+            (one, other) => one == other,
+        }
     }
 
     /// The endpoint with its scheme, in the one spelling that notes and recordings have for it, however it was written.
@@ -205,6 +211,12 @@ impl Address {
             false => format!("{host}:{}", self.port),
         }
     }
+}
+
+/// A socket's path by way of its real folder, which `./x`, `../y/x` and a symbolic link to the folder share.
+fn in_real_folder(path: &Path) -> Option<PathBuf> {
+    let folder = Path::new(".").join(path.parent()?);
+    Some(folder.canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// A socket's path as an endpoint: `unix:///PATH`, and `unix:PATH` where it is relative.

@@ -3,7 +3,7 @@
 //! Owns which connection serves a call, and what is kept of its end. Knows no RPC, no flag and no output.
 
 use crate::endpoint::Endpoint;
-use crate::session::{CallError, Session};
+use crate::session::{CallError, Lost, Session};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::time::Duration;
@@ -94,17 +94,16 @@ impl Client {
 
     /// What is kept of a failure: what the endpoint knows about a lost connection says more than the status.
     async fn failed(&self, error: &CallError) -> Outcome {
-        let (mut code, status) = (error.status.code(), error.status.message());
+        let status = error.status.message();
         let mut message: String = status.chars().take(MESSAGE_MAX).collect();
-        if matches!(code, Code::Unavailable | Code::Unknown | Code::Cancelled)
-            && let Some(cause) = self.endpoint.last_error()
-        {
-            code = Code::Unavailable;
-            message = cause.to_string();
+        if Lost::of(&error.status).is_some() {
+            if let Some(cause) = self.endpoint.last_error() {
+                message = cause.to_string();
+            }
             tokio::time::sleep(NO_CONNECTION).await;
         }
         Outcome {
-            code,
+            code: error.status.code(),
             message,
             reply: Bytes::new(),
         }

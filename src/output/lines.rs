@@ -3,13 +3,16 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How many items may wait for a reader that is slow.
 const WAITING_MAX: usize = 4096;
+
+/// How many bytes those items may hold together. One that is larger alone may wait all the same.
+const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// How much is written at once.
 const BATCH: usize = 64 << 10;
@@ -20,7 +23,9 @@ const REST: Duration = Duration::from_millis(5);
 
 /// The way to the thread that writes. Dropping it writes what waits.
 pub struct Lines<T> {
-    sender: Option<SyncSender<T>>,
+    sender: Option<SyncSender<(T, usize)>>,
+    /// What waits, in bytes.
+    waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,21 +47,26 @@ impl<T: Send + 'static> Lines<T> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
         let thread = std::thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || write(&receiver, &counted, out, format))?;
+            .spawn(move || write(&receiver, &counted, &left, out, format))?;
         Ok(Self {
             sender: Some(sender),
+            waiting,
             lost,
             thread: Some(thread),
         })
     }
 
-    /// Shows an item soon; not at all, when too many wait already.
-    pub fn show(&self, item: T) {
-        if let Some(sender) = &self.sender
-            && sender.try_send(item).is_err()
-        {
+    /// Shows an item of so many bytes soon; not at all, when too many wait already.
+    pub fn show(&self, item: T, bytes: usize) {
+        let Some(sender) = &self.sender else { return };
+        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = waiting == 0 || waiting.saturating_add(bytes) <= WAITING_BYTES_MAX;
+        if !has_room || sender.try_send((item, bytes)).is_err() {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -82,19 +92,24 @@ impl<T> Drop for Lines<T> {
 }
 
 fn write<T>(
-    items: &Receiver<T>,
+    items: &Receiver<(T, usize)>,
     lost: &AtomicU64,
+    waiting: &AtomicUsize,
     mut out: impl Write,
     mut format: impl FnMut(&T, u64, &mut Vec<u8>),
 ) {
     let mut text = Vec::new();
+    let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
+        format(&item, lost.swap(0, Ordering::Relaxed), text);
+        waiting.fetch_sub(bytes, Ordering::Relaxed);
+    };
     while let Ok(first) = items.recv() {
         text.clear();
-        format(&first, lost.swap(0, Ordering::Relaxed), &mut text);
+        put(first, &mut text);
         while text.len() < BATCH
             && let Ok(next) = items.try_recv()
         {
-            format(&next, lost.swap(0, Ordering::Relaxed), &mut text);
+            put(next, &mut text);
         }
         // A reader that went away is no reason to end what is shown.
         if out.write_all(&text).and_then(|()| out.flush()).is_err() {
@@ -122,7 +137,7 @@ mod tests {
         let (writer, mut reader) = UnixStream::pair().expect("a pair");
         let lines = Lines::start_on(writer, number).expect("a thread");
         for item in 0..100 {
-            lines.show(item);
+            lines.show(item, 4);
         }
         drop(lines);
         let mut text = String::new();
@@ -137,16 +152,35 @@ mod tests {
         let lines = Lines::start_on(writer, number).expect("a thread");
         let mut shown = 0;
         while lines.is_read() {
-            lines.show(shown);
+            lines.show(shown, 4);
             shown += 1;
         }
         let (mut text, mut piece) = (Vec::new(), [0; 1 << 16]);
         while !text.ends_with(b"4242424\n") {
-            lines.show(4_242_424);
+            lines.show(4_242_424, 4);
             let count = reader.read(&mut piece).expect("text");
             text.extend_from_slice(&piece[..count]);
         }
         let text = String::from_utf8(text).expect("text");
         assert!(text.contains(" lost\n"), "{text}");
+    }
+
+    #[test]
+    fn large_items_wait_only_while_they_fit_together() {
+        let (writer, _reader) = UnixStream::pair().expect("a pair");
+        let (entered, wait) = std::sync::mpsc::channel();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        // It is held up at the first item, so that the others wait.
+        let held = move |_: &u32, _: u64, _: &mut Vec<u8>| {
+            let _ = entered.send(());
+            let _ = gate.recv();
+        };
+        let lines = Lines::start_on(writer, held).expect("a thread");
+        lines.show(0, WAITING_BYTES_MAX * 2);
+        wait.recv().expect("the first item");
+        lines.show(1, 1);
+        assert!(!lines.is_read(), "no room beside a large one");
+        drop((open, lines));
+        wait.recv().expect_err("the second item was left out");
     }
 }

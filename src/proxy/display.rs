@@ -4,13 +4,14 @@
 
 use crate::grpc::framing::Message;
 use crate::grpc::status::Status;
+use crate::output::OutputError;
 use crate::output::colour::{Brush, Colour};
 use crate::output::json;
 use crate::output::text::escaped;
 use crate::recording::call::{Call, End};
-use crate::recording::{Line, Unknown, code_text, message_value};
+use crate::recording::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
 use crate::status_details;
-use csi_proto::schema::{self, Cardinality, Kind, Method};
+use csi_proto::schema::{Cardinality, Kind, Method};
 use csi_proto::value::{Key, MASK, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write as _;
@@ -42,6 +43,20 @@ pub enum Event {
     },
     /// A call has ended.
     Ended(Mark, Box<Call>),
+}
+
+impl Event {
+    /// How much memory its messages take.
+    pub fn bytes(&self) -> usize {
+        let kept = |message: &Message| match message {
+            Message::Plain(bytes) => bytes.len(),
+            Message::Compressed(_) | Message::Omitted(_) => 0,
+        };
+        match self {
+            Self::Request { message, .. } | Self::Reply { message, .. } => kept(message),
+            Self::Ended(_, call) => call.requests.iter().chain(&call.replies).map(kept).sum(),
+        }
+    }
 }
 
 /// Which call it is, and when something happened to it.
@@ -103,7 +118,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "->"),
-                    self.shown(message, of, &[])
+                    shown(request_value(message, of, self.unknown), &[])
                 );
                 self.metadata(metadata, text);
             }
@@ -117,7 +132,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "<-"),
-                    self.shown(message, of, secrets)
+                    shown(message_value(message, of, self.unknown), secrets)
                 );
             }
             Event::Ended(mark, call) => self.ended(mark, call, text),
@@ -184,48 +199,58 @@ impl Display {
         if !streams {
             for message in &call.replies {
                 let of = call.method.map(|method| method.response);
-                let _ = write!(text, " {}", self.shown(message, of, &secrets));
+                let value = message_value(message, of, self.unknown);
+                let _ = write!(text, " {}", shown(value, &secrets));
             }
         }
         text.push('\n');
         self.metadata(&call.metadata[1], text);
-        for detail in status.map_or(Vec::new(), details) {
-            let _ = writeln!(text, "    detail: {}", without(&secrets, &escaped(&detail)));
-        }
-    }
-
-    /// A message in JSON on one line: what is set, no secrets, and not without end.
-    fn shown(
-        &self,
-        message: &Message,
-        of: Option<&'static schema::Message>,
-        secrets: &[String],
-    ) -> String {
-        let value = match message_value(message, of, self.unknown) {
-            Ok(value) => value,
-            Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),
-        };
-        let mut line = Vec::new();
-        if let Err(error) = json::line(&Set(&value), &mut line) {
-            return format!("({error})");
-        }
-        let text = String::from_utf8_lossy(line.trim_ascii_end());
-        let text = without(secrets, &text);
-        let end = text.floor_char_boundary(SHOWN_MAX);
-        match end < text.len() {
-            true => format!(
-                "{}… ({} bytes in all; -o json shows them)",
-                &text[..end],
-                text.len()
-            ),
-            false => text,
+        for detail in status.map_or(Vec::new(), |status| details(status, &secrets)) {
+            let _ = writeln!(text, "    detail: {detail}");
         }
     }
 }
 
-fn details(status: &Status) -> Vec<String> {
+/// A message in JSON on one line: what is set, no secrets, and not without end.
+fn shown(value: Result<Value<'_>, Hidden>, secrets: &[String]) -> String {
+    let value = match value {
+        Ok(value) => value,
+        Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),
+    };
+    let text = match line(&Set(&value), secrets) {
+        Ok(text) => text,
+        Err(error) => return format!("({error})"),
+    };
+    let end = text.floor_char_boundary(SHOWN_MAX);
+    match end < text.len() {
+        true => format!(
+            "{}… ({} bytes in all; -o json shows them)",
+            &text[..end],
+            text.len()
+        ),
+        false => text,
+    }
+}
+
+/// A line of JSON without its end. Secrets are looked for before JSON escapes them.
+fn line(value: &impl Serialize, secrets: &[String]) -> Result<String, OutputError> {
+    let mut line = Vec::new();
+    if secrets.is_empty() {
+        json::line(value, &mut line)?;
+    } else {
+        let mut value = serde_json::to_value(value).map_err(OutputError::Json)?;
+        mask(&mut value, secrets);
+        json::line(&value, &mut line)?;
+    }
+    Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+}
+
+fn details(status: &Status, secrets: &[String]) -> Vec<String> {
     let details = status_details::decoded(&status.details);
-    details.iter().map(ToString::to_string).collect()
+    let shown = details.iter().map(|detail| line(detail, secrets));
+    shown
+        .map(|line| line.unwrap_or_else(|error| format!("({error})")))
+        .collect()
 }
 
 /// The time of day in UTC: what a log in the same cluster shows.

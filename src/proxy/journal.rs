@@ -98,7 +98,8 @@ impl Journal {
 
     fn show(&self, event: Event) {
         if let Some(lines) = &self.lines {
-            lines.show(event);
+            let bytes = event.bytes();
+            lines.show(event, bytes);
         }
     }
 }

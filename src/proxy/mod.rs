@@ -44,7 +44,7 @@ pub enum ProxyError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// It would be its own driver.
-    #[error("--listen and --to name the same socket {0}: calls would go round in circles")]
+    #[error("--listen and --to both name {0}: calls would go round in circles")]
     Circle(String),
     /// There is no thread for what is shown.
     #[error("the output cannot be prepared")]
@@ -105,12 +105,11 @@ impl Proxy {
     ) -> Result<Self, ProxyError> {
         let upstream = Upstream::new(driver, options)?;
         let place = flags.listen.as_deref().map(Place::parse).transpose()?;
-        if let Some(Place::Unix(path)) = &place
-            && driver.kind() == EndpointKind::Unix
-            && Endpoint::parse(&format!("unix:{}", path.display()))
-                .is_ok_and(|own| own.names_the_same(driver))
-        {
-            return Err(ProxyError::Circle(path.display().to_string()));
+        let is_own = |place: &Place| {
+            Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver))
+        };
+        if let Some(place) = place.as_ref().filter(|place| is_own(place)) {
+            return Err(ProxyError::Circle(place.to_string()));
         }
         let header = Header {
             target: without_credentials(driver),
@@ -132,10 +131,19 @@ impl Proxy {
         };
         // The recording first: a socket that was taken would have to be given back.
         let recorder = flags.record.as_deref().map(record).transpose()?;
-        let listener = match (&place, &taken) {
-            (Some(place), _) => Listener::bind(place, flags.socket_mode)?,
-            (None, Some(taken)) => taken.take()?,
-            (None, None) => return Err(ListenError::nowhere().into()),
+        let listening = match (&place, &taken) {
+            (Some(place), _) => Listener::bind(place, flags.socket_mode),
+            (None, Some(taken)) => taken.take(),
+            (None, None) => Err(ListenError::nowhere()),
+        };
+        let listener = match listening {
+            Ok(listener) => listener,
+            Err(error) => {
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(error.into());
+            }
         };
         let shown = match (&place, &flags.take_over) {
             (Some(place), _) => listener.place(place).to_string(),

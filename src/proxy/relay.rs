@@ -4,7 +4,7 @@ use super::carry::{Caller, Witness};
 use super::faults::{Faults, Plan, PlannedEnd};
 use super::journal::Journal;
 use super::listen::{Change, Listener, TakeOver};
-use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS};
+use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::endpoint::{ByteStream, EndpointError};
 use crate::grpc::status::Status;
 use crate::output::text::escaped;
@@ -99,6 +99,7 @@ impl Relay {
         let mut listener = Some(listener);
         let mut looks = tokio::time::interval(LOOK_PAUSE);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut trouble = String::new();
         tokio::pin!(stop);
         loop {
             let accepted = async {
@@ -114,7 +115,7 @@ impl Relay {
                 }
                 _ = looks.tick(), if taken.is_some() => {
                     if let Some(taken) = &mut taken {
-                        self.look(taken, &mut listener).await;
+                        self.look(taken, &mut listener, &mut trouble).await;
                     }
                 }
             }
@@ -139,7 +140,13 @@ impl Relay {
         }
     }
 
-    async fn look(&self, taken: &mut TakeOver, listener: &mut Option<Listener>) {
+    /// Looks after a socket that was taken over. `trouble` is what was said of it last: it is said once, not at each look.
+    async fn look(
+        &self,
+        taken: &mut TakeOver,
+        listener: &mut Option<Listener>,
+        trouble: &mut String,
+    ) {
         let gone = match listener {
             // The connection is kept, so that the driver's end is seen before the next call.
             Some(_) => matches!(
@@ -151,7 +158,7 @@ impl Relay {
             None => true,
         };
         match taken.look(listener, !gone) {
-            Ok(Change::None) => {}
+            Ok(Change::None) => return,
             Ok(Change::GivenUp) => {
                 note("the driver has ended: its socket's path is free for it to start again");
             }
@@ -160,8 +167,16 @@ impl Relay {
                 self.upstream.forget().await;
                 note("the driver is back: its socket is taken over again");
             }
-            Err(error) => note(&format!("the socket cannot be taken over again: {error}")),
+            Err(error) => {
+                let words = in_words(&error);
+                if *trouble != words {
+                    note(&format!("the socket cannot be taken over again: {words}"));
+                    *trouble = words;
+                }
+                return;
+            }
         }
+        trouble.clear();
     }
 
     async fn connection(

@@ -9,9 +9,11 @@ use crate::output::OutputError;
 use crate::output::figure::seconds;
 use crate::output::json;
 use crate::status_details;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use csi_proto::guess::guess;
 use csi_proto::schema;
-use csi_proto::value::{MASK, Secrets, TimestampText, Value, decode};
+use csi_proto::value::{Key, MASK, Secrets, TimestampText, Value, decode};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 use std::borrow::Cow;
@@ -61,10 +63,17 @@ impl Line<'_> {
     }
 }
 
-/// Masks every secret in the texts of `json`.
-fn mask(json: &mut Json, secrets: &[String]) {
+/// Masks every secret in the texts of `json`, and texts that are base64 of bytes with a secret in them.
+pub fn mask(json: &mut Json, secrets: &[String]) {
     match json {
         Json::String(text) => {
+            // Bytes of a type that nobody knows; a secret may stand between other fields of theirs.
+            let bytes = STANDARD.decode(text.as_str()).unwrap_or_default();
+            let inside = String::from_utf8_lossy(&bytes);
+            if secrets.iter().any(|secret| inside.contains(secret)) {
+                *text = MASK.to_owned();
+                return;
+            }
             for secret in secrets {
                 if text.contains(secret.as_str()) {
                     *text = text.replace(secret.as_str(), MASK);
@@ -89,11 +98,13 @@ impl Serialize for Line<'_> {
         out.serialize_entry("metadata", &Entries(request))?;
         let method = call.method;
         let requests = Shown {
+            value: request_value,
             messages: &call.requests,
             of: method.map(|method| method.request),
             unknown: self.unknown,
         };
         let replies = Shown {
+            value: message_value,
             messages: &call.replies,
             of: method.map(|method| method.response),
             unknown: self.unknown,
@@ -136,7 +147,12 @@ impl Serialize for Entries<'_> {
     }
 }
 
+/// [`message_value`] or [`request_value`].
+type ToValue =
+    for<'a> fn(&'a Message, Option<&'static schema::Message>, Unknown) -> Result<Value<'a>, Hidden>;
+
 struct Shown<'a> {
+    value: ToValue,
     messages: &'a [Message],
     of: Option<&'static schema::Message>,
     unknown: Unknown,
@@ -150,7 +166,7 @@ impl Shown<'_> {
         [one, many]: [&'static str; 2],
         streams: bool,
     ) -> Result<(), M::Error> {
-        let shown = |message| ShownMessage(message, self.of, self.unknown);
+        let shown = |message| ShownMessage((self.value)(message, self.of, self.unknown));
         match self.messages {
             [message] if !streams => out.serialize_entry(one, &shown(message)),
             [] if !streams => Ok(()),
@@ -162,11 +178,11 @@ impl Shown<'_> {
     }
 }
 
-struct ShownMessage<'a>(&'a Message, Option<&'static schema::Message>, Unknown);
+struct ShownMessage<'a>(Result<Value<'a>, Hidden>);
 
 impl Serialize for ShownMessage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match message_value(self.0, self.1, self.2) {
+        match &self.0 {
             Ok(value) => value.serialize(serializer),
             Err(hidden) => {
                 let mut out = serializer.serialize_map(Some(2))?;
@@ -184,6 +200,37 @@ pub struct Hidden {
     pub why: Cow<'static, str>,
     /// The size.
     pub bytes: usize,
+}
+
+/// The value of a request: that of [`message_value`], and the texts and bytes of fields that CSI 1.12 does not have are
+/// masked too, because a later version may have secrets there.
+///
+/// # Errors
+/// As [`message_value`].
+pub fn request_value<'a>(
+    message: &'a Message,
+    of: Option<&'static schema::Message>,
+    unknown: Unknown,
+) -> Result<Value<'a>, Hidden> {
+    let mut value = message_value(message, of, unknown)?;
+    if of.is_some() {
+        mask_unknown(&mut value, false);
+    }
+    Ok(value)
+}
+
+/// Masks the texts in fields that the tables do not have; `inside` of one, every text is in such a field.
+fn mask_unknown(value: &mut Value<'_>, inside: bool) {
+    match value {
+        Value::Text(text) if inside => *text = MASK.into(),
+        Value::List(list) => list.iter_mut().for_each(|one| mask_unknown(one, inside)),
+        Value::Message(fields) => {
+            for (key, value) in fields {
+                mask_unknown(value, matches!(key, Key::Unknown(_)));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The value of a message with its secrets masked, or why it is not shown; `of` is nothing for methods that CSI does not
@@ -278,8 +325,26 @@ mod tests {
     use super::*;
     use csi_proto::schema::method_by_name;
     use csi_proto::v1::CreateVolumeRequest;
+    use csi_proto::wire::put_bytes;
     use prost::Message as _;
     use std::time::{Duration, SystemTime};
+
+    fn create_volume(end: End) -> Call {
+        Call {
+            number: 1,
+            began: SystemTime::UNIX_EPOCH,
+            at: Duration::ZERO,
+            path: "/csi.v1.Controller/CreateVolume".to_owned(),
+            method: method_by_name("CreateVolume"),
+            metadata: [Vec::new(), Vec::new()],
+            requests: Vec::new(),
+            replies: Vec::new(),
+            end,
+            took: Duration::ZERO,
+            injected: None,
+            sent: true,
+        }
+    }
 
     #[test]
     fn a_secret_that_is_a_common_word_spoils_no_line() {
@@ -290,19 +355,10 @@ mod tests {
                 .into(),
             ..Default::default()
         };
+        let status = Status::new(tonic::Code::Unavailable, "bad status");
         let call = Call {
-            number: 1,
-            began: SystemTime::UNIX_EPOCH,
-            at: Duration::ZERO,
-            path: "/csi.v1.Controller/CreateVolume".to_owned(),
-            method: method_by_name("CreateVolume"),
-            metadata: [Vec::new(), Vec::new()],
             requests: vec![Message::Plain(request.encode_to_vec().into())],
-            replies: Vec::new(),
-            end: End::Status(Status::new(tonic::Code::Unavailable, "bad status")),
-            took: Duration::ZERO,
-            injected: None,
-            sent: true,
+            ..create_volume(End::Status(status))
         };
         let line = Line {
             call: &call,
@@ -313,5 +369,45 @@ mod tests {
         assert_eq!(line["status"]["message"], format!("bad {MASK}"));
         assert_eq!(line["request"]["name"], "status of call 1");
         assert_eq!(line["request"]["secrets"]["a"], MASK);
+    }
+
+    #[test]
+    fn secrets_in_bytes_and_in_fields_of_later_versions_are_masked() {
+        let request = CreateVolumeRequest {
+            name: "pvc-1".to_owned(),
+            secrets: [("password".to_owned(), "hunter2".to_owned())].into(),
+            ..Default::default()
+        };
+        let mut request = request.encode_to_vec();
+        put_bytes(&mut request, 99, b"a secret of CSI 2");
+        put_bytes(&mut request, 99, b"\x0a\x03one");
+        let mut reply = Vec::new();
+        put_bytes(&mut reply, 98, b"\x0a\x07hunter2");
+        put_bytes(&mut reply, 99, b"\x0a\x03one");
+        let detail = prost_types::Any {
+            type_url: "own.example/Detail".to_owned(),
+            value: b"\x0a\x07hunter2".to_vec(),
+        };
+        let details = tonic_types::pb::Status {
+            details: vec![detail],
+            ..Default::default()
+        };
+        let mut status = Status::new(tonic::Code::Internal, "failed");
+        status.details = details.encode_to_vec();
+        let call = Call {
+            requests: vec![Message::Plain(request.into())],
+            replies: vec![Message::Plain(reply.into())],
+            ..create_volume(End::Status(status))
+        };
+        let line = Line {
+            call: &call,
+            unknown: Unknown::Size,
+        };
+        let line: Json = serde_json::from_slice(&line.bytes().expect("a line")).expect("JSON");
+        assert_eq!(line["request"]["name"], "pvc-1");
+        assert_eq!(line["request"]["#99"], serde_json::json!([MASK, MASK]));
+        assert_eq!(line["reply"]["#98"], MASK);
+        assert_eq!(line["reply"]["#99"], STANDARD.encode(b"\x0a\x03one"));
+        assert_eq!(line["status"]["details"][0]["value"], MASK);
     }
 }

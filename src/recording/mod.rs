@@ -9,7 +9,7 @@ mod read;
 mod write;
 
 pub use call::is_secret_key;
-pub use line::{Line, Unknown, code_text, message_value};
+pub use line::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
 pub use read::{Outcome, ReadError, Recorded, Recording};
 pub use write::{Header, RecordError, Recorder};
 

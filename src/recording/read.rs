@@ -181,7 +181,7 @@ fn call(line: &str) -> Result<Recorded, String> {
     let outcome = match status.get("by").and_then(Json::as_str) {
         Some(by) => Outcome::EndedBy(by.to_owned()),
         None if status.get("reset").is_some() => Outcome::EndedBy("reset".to_owned()),
-        None if code.parse::<u32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
+        None if code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
             Outcome::Answered {
                 code,
                 message: text_of(status, "message"),
@@ -247,6 +247,20 @@ mod tests {
         let both = parse(&format!("{HEADER}\n{CALL}\n{earlier}\n")).expect("a recording");
         let numbers: Vec<_> = both.calls.iter().map(|call| call.number).collect();
         assert_eq!(numbers, [2, 1]);
+    }
+
+    #[test]
+    fn every_code_that_can_be_written_is_read() {
+        for code in [-1, 0, 16, 17, i32::MAX] {
+            let text = crate::recording::code_text(code);
+            let line = CALL.replace("\"OK\"", &format!("{text:?}"));
+            let read = parse(&format!("{HEADER}\n{line}\n")).expect("a recording");
+            let expected = Outcome::Answered {
+                code: text.into_owned(),
+                message: String::new(),
+            };
+            assert_eq!(read.calls[0].outcome, expected);
+        }
     }
 
     #[test]

@@ -5,9 +5,9 @@ use super::{Line, Unknown, VERSION};
 use crate::output::text::escaped;
 use crate::recording::call::Call;
 use serde_json::json;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use thiserror::Error;
@@ -43,6 +43,8 @@ pub struct Header {
 pub struct Recorder {
     file: File,
     path: PathBuf,
+    /// Whether there was no such file before.
+    is_new: bool,
     /// The first line, which stands before whatever is written first.
     header: Vec<u8>,
     /// Where the last whole line ends.
@@ -71,6 +73,12 @@ impl Recorder {
             io::ErrorKind::AlreadyExists => RecordError::Exists(path.to_owned()),
             _ => failed(cause),
         })?;
+        // A file that was there has a mode of its own. Others than files, such as /dev/stdout, keep theirs.
+        let is_file = file.metadata().is_ok_and(|found| found.is_file());
+        if overwrite && is_file {
+            file.set_permissions(Permissions::from_mode(0o600))
+                .map_err(failed)?;
+        }
         let header = json!({
             "recording": VERSION,
             "csi": env!("CARGO_PKG_VERSION"),
@@ -81,6 +89,7 @@ impl Recorder {
         let mut recorder = Self {
             file,
             path: path.to_owned(),
+            is_new: !overwrite,
             header: format!("{header}\n").into_bytes(),
             end: 0,
             missing: 0,
@@ -93,6 +102,14 @@ impl Recorder {
                 Ok(recorder)
             }
             Ok(()) => Ok(recorder),
+        }
+    }
+
+    /// Takes back a recording that was only begun, so that its name is free for the next try. What `--overwrite` has
+    /// replaced stays empty.
+    pub fn discard(self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, code_name};
 use crate::output::replayed::{Count, Printer, Replayed, Verdict};
 use crate::output::text::escaped;
 use crate::recording::{Outcome, Recorded, Recording};
-use crate::session::{CallError, Session};
+use crate::session::{CallError, Lost, Session};
 use bytes::Bytes;
 use compare::{Difference, Rules, compare};
 use csi_proto::schema::Method;
@@ -234,10 +234,9 @@ impl<'a, W: Write> Replay<'a, W> {
             .failed
             .as_ref()
             .map_or(Code::Ok, |failed| failed.status.code());
-        let same_code = matches!(&call.outcome, Outcome::Answered { code: recorded, .. } if recorded == code_name(code));
+        // A code that the way to the driver says is not the driver's, also where the recorded one was the same.
         if let Some(failed) = &answer.failed
-            && !same_code
-            && self.endpoint.last_error().is_some()
+            && Lost::of(&failed.status).is_some()
         {
             let doing = format!("replay of #{} {}", call.number, failed.method.name);
             return Err(call_error(failed, self.endpoint).doing(doing));

@@ -229,6 +229,16 @@ fn what_cannot_be_is_refused() {
             "calls would go round in circles",
         ),
         (
+            "proxy --listen unix:x.sock --to unix:././/x.sock",
+            2,
+            "calls would go round in circles",
+        ),
+        (
+            "proxy --listen unix-abstract:own-circle --to unix-abstract:own-circle",
+            2,
+            "both name unix-abstract:own-circle: calls",
+        ),
+        (
             "proxy --listen unix:///nowhere/x.sock --to /a",
             1,
             "/nowhere: the folder does not exist",

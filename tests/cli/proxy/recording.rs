@@ -58,9 +58,13 @@ fn a_header_and_a_line_a_call_survive_kill() {
         .says("calls.jsonl exists already: name another file, or give --overwrite");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     let csi = proxy.csi;
+    // Whoever could read the former one cannot read the new one.
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&path, open).unwrap();
     let proxy = Proxy::of(csi, driver.endpoint(), "--record calls.jsonl --overwrite");
     proxy.run("identity plugin-info").succeeds();
     let kept = proxy.csi.home().join("calls.jsonl");
+    assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     proxy.process.signal(rustix::process::Signal::TERM);
     proxy.process.wait(crate::support::PATIENCE).unwrap();
     assert_eq!(
@@ -92,6 +96,17 @@ fn a_recording_that_cannot_be_made_is_refused_before_anything_is_taken() {
         .says("error: cannot write the recording /nowhere/r.jsonl")
         .says("caused by: No such file or directory");
     assert!(!csi.home().join("p.sock").exists());
+}
+
+#[test]
+fn a_proxy_that_cannot_listen_leaves_no_recording() {
+    let csi = Csi::new();
+    for _ in 0..2 {
+        csi.run("proxy --take-over ./none.sock --record r.jsonl")
+            .exits(1)
+            .says("no driver listens on this socket");
+    }
+    assert!(!csi.home().join("r.jsonl").exists());
 }
 
 #[test]

@@ -317,6 +317,23 @@ fn files_that_are_no_recordings_and_drivers_that_are_not_there() {
 }
 
 #[test]
+fn a_lost_connection_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
+    let dying = ScriptedDriver::unix();
+    dying.on("Probe", Reply::disconnect());
+    let csi = Csi::at(dying.endpoint());
+    let recording = concat!(
+        r#"{"recording":1}"#,
+        "\n",
+        r#"{"call":1,"at":0,"method":"/csi.v1.Identity/Probe","request":{},"status":{"code":"UNAVAILABLE"},"seconds":0}"#,
+        "\n"
+    );
+    csi.file("r.jsonl", recording);
+    csi.run("replay r.jsonl")
+        .exits(64 + 14)
+        .says("error: replay of #1 Probe: UNAVAILABLE");
+}
+
+#[test]
 fn paths_of_another_machine() {
     let driver = ScriptedDriver::unix();
     driver.on(

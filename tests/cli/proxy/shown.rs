@@ -152,6 +152,57 @@ fn secrets_appear_nowhere_even_when_the_driver_repeats_them() {
 }
 
 #[test]
+fn secrets_that_json_writes_otherwise_are_masked_in_replies_and_details() {
+    use csi_proto::v1::{CreateVolumeResponse, Volume};
+    use tonic_types::pb;
+    let password = r#"hunter2"back\slash"#;
+    let volume = Volume {
+        volume_id: "v".into(),
+        volume_context: [("options".to_owned(), format!("password={password}"))].into(),
+        ..Default::default()
+    };
+    let info = pb::ErrorInfo {
+        reason: password.into(),
+        ..Default::default()
+    };
+    let status = pb::Status {
+        details: vec![prost_types::Any {
+            type_url: "type.googleapis.com/google.rpc.ErrorInfo".into(),
+            value: info.encode_to_vec(),
+        }],
+        ..Default::default()
+    };
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "CreateVolume",
+        Reply::message(&CreateVolumeResponse {
+            volume: Some(volume),
+        }),
+    );
+    driver.on(
+        "DeleteVolume",
+        Reply::error_with_details(Code::Internal, "no", status.encode_to_vec()),
+    );
+    let proxy = Proxy::to(driver.endpoint());
+    let secrets = serde_json::json!({ "password": password }).to_string();
+    proxy.csi.file("s.json", &secrets);
+    proxy
+        .run("controller create-volume a --secrets-file s.json")
+        .succeeds();
+    proxy
+        .run("controller delete-volume v --secrets-file s.json")
+        .exits(64 + 13);
+    let (shown, _) = proxy.ends();
+    for part in [
+        r#""volumeContext":{"options":"password=***stripped***"}"#,
+        r#""reason":"***stripped***""#,
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
 fn colours_are_for_terminals_that_want_them() {
     use crate::support::terminal::Terminal;
     let driver = ScriptedDriver::unix();

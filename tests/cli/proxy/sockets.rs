@@ -146,6 +146,25 @@ fn a_driver_that_restarts_under_a_proxy_gets_its_path_and_is_taken_over_again() 
     csi.run("identity probe").succeeds();
 }
 
+#[test]
+fn what_stands_in_the_place_of_a_taken_socket_is_said_once() {
+    let driver = Driver::with_local_share();
+    let socket = socket_of(&driver);
+    let csi = Csi::at(&driver.endpoint());
+    let proxy = take_over(&csi, &socket);
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "").unwrap();
+    let trouble = "the socket cannot be taken over again: ";
+    wait_for_note(&proxy, trouble, 1);
+    // Longer than a few looks; the note would have come with each.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::fs::remove_file(&socket).unwrap();
+    wait_for_note(&proxy, "its socket is taken over again", 1);
+    csi.run("identity probe").succeeds();
+    let said = proxy.so_far();
+    assert_eq!(said.matches(trouble).count(), 1, "{said}");
+}
+
 /// Waits until a note has come that many times.
 fn wait_for_note(proxy: &Process, note: &str, times: usize) {
     let end = std::time::Instant::now() + PATIENCE;
