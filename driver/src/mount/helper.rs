@@ -440,7 +440,7 @@ mod tests {
         ours.set_nonblocking(true).unwrap();
         while ours.write(&[0; 1 << 16]).is_ok() {}
         ours.set_nonblocking(false).unwrap();
-        let linger = Some(Duration::from_secs(3));
+        let linger = Some(Duration::from_secs(600));
         rustix::net::sockopt::set_socket_linger(&ours, linger).unwrap();
         (ours.into(), peer)
     }
@@ -450,6 +450,7 @@ mod tests {
         let (file, _peer) = slow_to_close();
         let begun = Instant::now();
         drop(Opened(Some(file)));
-        assert!(begun.elapsed() < Duration::from_secs(2));
+        // Far from what the close would take, however slow the machine is.
+        assert!(begun.elapsed() < Duration::from_secs(300));
     }
 }
