@@ -3,7 +3,7 @@
 
 use rustix::fs::{self, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -104,6 +104,15 @@ fn patiently<T, E: Into<io::Error>>(mut work: impl FnMut() -> Result<T, E>) -> i
     work().map_err(Into::into)
 }
 
+/// Removes the file `name` in `at`.
+///
+/// # Errors
+/// Whatever unlink(2) says.
+pub fn unlink(at: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    patiently(|| fs::unlinkat(&at, name, fs::AtFlags::empty()))
+        .map_err(|error| errno(&error).unwrap_or(Errno::IO))
+}
+
 /// Renames `from` in `at` to `to` in `there`; it replaces an empty folder when `from` is a folder.
 ///
 /// # Errors
@@ -163,7 +172,7 @@ pub fn make_folder(at: impl AsFd, name: &str, mode: u32) -> io::Result<bool> {
     }
 }
 
-/// Whether `name` is in `at`, whatever it is; symlinks are not followed.
+/// Whether `name` is in `at` now, whatever it is; symlinks are not followed.
 ///
 /// # Errors
 /// Whatever stat(2) says, but ENOENT.
@@ -171,12 +180,17 @@ pub fn exists(at: impl AsFd, name: &str) -> io::Result<bool> {
     inode(at, name).map(|inode| inode.is_some())
 }
 
-/// The inode number of `name` in `at`, whatever it is; nothing when it is not there. Symlinks are not followed.
+/// The inode number of `name` in `at` as it is now, whatever it is; nothing when it is not there. Symlinks are not followed.
 ///
 /// # Errors
 /// Whatever stat(2) says, but ENOENT.
 pub fn inode(at: impl AsFd, name: &str) -> io::Result<Option<u64>> {
-    match patiently(|| fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW)) {
+    // What another client has moved away is there for this one as long as it believes to know the folder.
+    let look = || {
+        refresh(&at)?;
+        Ok::<_, io::Error>(fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW)?)
+    };
+    match patiently(look) {
         Ok(stat) => Ok(Some(stat.st_ino)),
         Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
         Err(other) => Err(other),

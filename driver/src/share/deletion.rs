@@ -112,11 +112,13 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
         Err(other) => return Err(other),
     };
     let waiting = trash::waiting_name(record.nonce);
+    // What comes to the path after the volume's folder was moved is somebody else's.
     if let Some(parent) = &parent
+        && !beneath::exists(&share.trash, &waiting).doing(doing)?
         && is_ours(share, record)?
     {
         match beneath::rename(parent, path.leaf(), &share.trash, &waiting) {
-            // Nothing there: moved by an earlier call, or removed by hand.
+            // Nothing there: moved by another call, or removed by hand.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error @ (Errno::BUSY | Errno::XDEV)) => {
                 return Err(ShareError::Blocked {

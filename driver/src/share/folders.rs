@@ -28,8 +28,9 @@ pub(super) fn blocked(
 }
 
 pub(super) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    beneath::folder(&share.root, path.parent())
-        .map_err(blocked(path, || format!("opening the folder above {path}")))
+    let parent = beneath::folder(&share.root, path.parent());
+    let parent = parent.and_then(|parent| beneath::refresh(&parent).map(|()| parent));
+    parent.map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
 pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
@@ -50,7 +51,11 @@ pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, Sha
 
 /// Whether a folder is at `path`.
 pub(super) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
-    match beneath::folder(&share.root, path.to_path()) {
+    let folder = beneath::folder(&share.root, path.parent()).and_then(|parent| {
+        beneath::refresh(&parent)?;
+        beneath::folder(parent, path.leaf())
+    });
+    match folder {
         Ok(_) => Ok(true),
         // A mode that keeps this driver out says that the folder is there.
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),

@@ -269,7 +269,7 @@ impl<'scope> Worker<'scope, '_> {
     }
 
     fn remove_entry(self, name: &CStr, removed: &mut usize) -> io::Result<()> {
-        match fs::unlinkat(self.purger.trash, name, AtFlags::empty()) {
+        match beneath::unlink(self.purger.trash, name) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),

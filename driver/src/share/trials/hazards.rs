@@ -158,3 +158,33 @@ fn a_damaged_record_is_said_and_not_touched() {
     }
     assert!(trial.at("v").exists());
 }
+
+#[test]
+fn what_comes_to_the_place_of_a_folder_that_waits_in_the_trash_stays() {
+    for file in [None, Some("file")] {
+        let mut waited = false;
+        for count in 0.. {
+            let trial = Trial::new();
+            let record = trial.create(&wanted("v", "team/v")).unwrap();
+            if let Some(file) = file {
+                std::fs::write(trial.at("team/v").join(file), "x").unwrap();
+            }
+            if crashing(count, || trial.delete(&record)).is_ok() {
+                break;
+            }
+            let waiting = format!("{}.waiting", record.nonce);
+            if !trial.files(".csi-nfs/trash").contains(&waiting) {
+                continue;
+            }
+            waited = true;
+            std::fs::create_dir(trial.at("team/v")).unwrap();
+            std::fs::write(trial.at("team/v/foreign"), "x").unwrap();
+            trial.delete(&record).unwrap();
+            assert_eq!(trial.records(), []);
+            trial.check();
+            let there = BTreeSet::from(["foreign".to_owned()]);
+            assert_eq!(trial.files("team/v"), there);
+        }
+        assert!(waited, "no step was hit");
+    }
+}
