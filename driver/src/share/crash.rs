@@ -10,7 +10,69 @@ thread_local! {
 
 /// The count of steps that are left, which the threads of one operation share.
 #[cfg(test)]
-pub(crate) type Inherited = Option<std::sync::Arc<std::sync::atomic::AtomicIsize>>;
+pub(crate) type Inherited = Option<std::sync::Arc<Count>>;
+
+/// How many steps are left to an operation, and what happens then.
+#[cfg(test)]
+pub(crate) struct Count {
+    left: std::sync::atomic::AtomicIsize,
+    gate: Option<std::sync::Arc<Gate>>,
+}
+
+#[cfg(test)]
+impl Count {
+    fn pass(&self, step: &'static str) -> Result<(), ShareError> {
+        let left = self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        match &self.gate {
+            None if left <= 0 => return Err(ShareError::Crash(step)),
+            Some(gate) if left == 0 => gate.pass(step),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Where an operation waits at one of its steps while others go on.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: std::sync::Mutex<GateState>,
+    changed: std::sync::Condvar,
+}
+
+#[cfg(test)]
+#[derive(Default)]
+struct GateState {
+    reached: Option<&'static str>,
+    over: bool,
+    open: bool,
+}
+
+#[cfg(test)]
+impl Gate {
+    fn change(&self, change: impl FnOnce(&mut GateState)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn pass(&self, step: &'static str) {
+        self.change(|state| state.reached = Some(step));
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !state.open).unwrap());
+    }
+
+    /// Waits until the operation is at the gate, and returns the step; nothing when it has ended before.
+    pub(crate) fn reached(&self) -> Option<&'static str> {
+        let state = self.state.lock().unwrap();
+        let wait = |state: &mut GateState| state.reached.is_none() && !state.over;
+        self.changed.wait_while(state, wait).unwrap().reached
+    }
+
+    /// Lets the operation go on.
+    pub(crate) fn open(&self) {
+        self.change(|state| state.open = true);
+    }
+}
 
 /// This thread's count, for the threads that work for it.
 #[cfg(test)]
@@ -29,10 +91,8 @@ pub(crate) fn adopt(count: &Inherited) {
 #[cfg_attr(not(test), allow(clippy::unnecessary_wraps))]
 pub(crate) fn step(step: &'static str) -> Result<(), ShareError> {
     #[cfg(test)]
-    if let Some(left) = inherited()
-        && left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) <= 0
-    {
-        return Err(ShareError::Crash(step));
+    if let Some(count) = inherited() {
+        count.pass(step)?;
     }
     #[cfg(all(debug_assertions, not(test)))]
     plan::obey(step);
@@ -86,9 +146,27 @@ mod plan {
 /// Runs `work` and lets it die at its `count`th step, counted from 0.
 #[cfg(test)]
 pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> T {
-    AFTER.set(Some(std::sync::Arc::new(
-        isize::try_from(count).unwrap().into(),
-    )));
+    counted(count, None, work)
+}
+
+/// Runs `work` and lets it wait at its `count`th step, counted from 0, until the gate is opened.
+#[cfg(test)]
+pub(crate) fn waiting<T>(count: usize, gate: &std::sync::Arc<Gate>, work: impl FnOnce() -> T) -> T {
+    /// Tells the end, also of work that panics.
+    struct Over<'a>(&'a Gate);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.change(|state| state.over = true);
+        }
+    }
+    let _over = Over(gate);
+    counted(count, Some(std::sync::Arc::clone(gate)), work)
+}
+
+#[cfg(test)]
+fn counted<T>(count: usize, gate: Option<std::sync::Arc<Gate>>, work: impl FnOnce() -> T) -> T {
+    let left = isize::try_from(count).unwrap().into();
+    AFTER.set(Some(std::sync::Arc::new(Count { left, gate })));
     let result = work();
     AFTER.set(None);
     result

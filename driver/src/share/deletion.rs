@@ -9,7 +9,7 @@ use super::error::{Doing, ShareError};
 use super::folders::{exists_at, make_parents, open_parent};
 use super::lifecycle::{contended, is_full, is_overtaken, is_read_only, owner};
 use super::record::{OnDelete, Record, State};
-use super::store::{self, ATTEMPTS, Found, PREPARED, pause};
+use super::store::{self, ATTEMPTS, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use super::trash;
@@ -61,8 +61,6 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     let record = &found.record;
     let path = &record.wanted.sub_dir;
     step("the record says deleting")?;
-    // First, so that none can become the prepared folder after that is set aside.
-    store::discard_copies(share, &found.folder, record.nonce).map_err(ShareError::unfinished)?;
     if !set_aside(found).map_err(ShareError::unfinished)? {
         match record.on_delete() {
             OnDelete::Retain => bring_back(share, record).map_err(ShareError::unfinished)?,
@@ -86,7 +84,8 @@ const SET_ASIDE: &str = "withdrawn";
 /// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
 fn set_aside(found: &Found) -> Result<bool, ShareError> {
     let doing = || "setting the prepared folder aside".to_owned();
-    match beneath::rename(&found.folder, PREPARED, &found.folder, SET_ASIDE) {
+    let prepared = data_name(found.record.copy);
+    match beneath::rename(&found.folder, &prepared, &found.folder, SET_ASIDE) {
         Ok(()) => {
             step("the prepared folder is set aside")?;
             beneath::sync(&found.folder).doing(doing)?;

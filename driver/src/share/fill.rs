@@ -4,9 +4,9 @@
 //! The claim is a generation of the record that names the attempt; the heartbeat is that generation renewed, with how far
 //! the copy is. Both are link(2), so of two one wins. A claim that was not renewed for [`STALE`], by the server's clock, is
 //! another's to take.
-//! The copy is made as `data.<attempt>` beside the record, flushed, and renamed to `data`. Who takes a claim over moves the
-//! other attempts' folders to the trash first; a rename by the server's names then fails for those who come late. So `data`
-//! is whole wherever it is seen.
+//! The copy is made as `data.<attempt>` beside the record and flushed. Then an update names the attempt in the record, and by
+//! that alone the copy is the record's: of all attempts one is, whoever took whom for dead. Who takes a claim over moves what
+//! the others have begun to the trash, so that they notice soon.
 
 use super::beneath;
 use super::copy::{self, CopyError, Progress};
@@ -15,7 +15,7 @@ use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::process;
 use super::source::{Opened, Source};
-use super::store::{self, COPYING, Claimed, Found, Keep, PREPARED};
+use super::store::{self, COPYING, Claimed, Found, Keep};
 use super::token::Nonce;
 use super::trash;
 use rustix::fs::{self, AtFlags};
@@ -51,8 +51,9 @@ pub trait Fill: Keep {
     fn copying(&self) -> Option<&Copying>;
     /// The next generation, with another claim.
     fn with_copying(&self, copying: Option<Copying>) -> Self;
-    /// The next generation, with the data there. `inode` is their folder's, `left_out` what did not travel.
-    fn filled(&self, inode: u64, left_out: Option<String>) -> Self;
+    /// The next generation, with the data there that the attempt `copy` has made. `inode` is their folder's, `left_out` what
+    /// did not travel.
+    fn filled(&self, copy: Nonce, inode: u64, left_out: Option<String>) -> Self;
 }
 
 /// What this process copies now.
@@ -88,13 +89,13 @@ impl Drop for Attempt {
     }
 }
 
-/// Copies `source` to the data beside `found`'s record, unless they are there, and puts that on record. `dress` is given
-/// the finished folder before anybody can see it. Whatever the result, the record is to be looked at again; it may also
-/// have been changed by others.
+/// Copies `source` to the data beside `found`'s record and puts that on record. `dress` is given the finished folder before
+/// anybody can see it. Whatever the result, the record is to be looked at again; it may also have been changed by others.
 ///
 /// # Errors
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
-/// meanwhile, [`ShareError::Copy`], and I/O errors. What was copied is in the trash then.
+/// meanwhile, [`ShareError::Copy`], and I/O errors. What was copied is in the trash then, unless an update may have put it on
+/// record.
 pub(super) fn fill<R: Fill>(
     share: &Share,
     found: &Found<R>,
@@ -102,9 +103,6 @@ pub(super) fn fill<R: Fill>(
     progress: &Progress,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<(), ShareError> {
-    if found.prepared {
-        return put_on_record(share, found, None);
-    }
     if let Some(copying) = found.record.copying()
         && is_alive(share, found, copying)?
     {
@@ -121,87 +119,71 @@ pub(super) fn fill<R: Fill>(
         Claimed::Won => found.with(next)?,
     };
     step("the copy is claimed")?;
-    store::discard_copies(share, &claimed.folder, claimed.record.nonce())?;
+    // Those that were there before the claim: later ones may be on record already.
+    store::discard_attempts(share, found)?;
     step("other attempts are discarded")?;
-    if beneath::exists(&claimed.folder, PREPARED).doing(|| "looking for the copy".to_owned())? {
-        return Ok(());
-    }
     let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
-    let result = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
+    let filled = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {
             let Some((current, report)) = copied else {
-                return Ok(false);
+                return Ok(None);
             };
             step("the copy is made")?;
             source.still_there(share)?;
-            finish(share, &current, [&data, &links], report.omissions(), dress)
+            let Some(inode) = finish(&current, &data, dress)? else {
+                return Ok(None);
+            };
+            let filled = current.record.filled(attempt.0, inode, report.omissions());
+            Ok(Some((current, filled)))
         },
     );
-    if !store::is_crash(&result) {
-        // After success only the folder of links is left, and nothing of either when it was moved away. What others have
-        // begun since is theirs.
-        let nonce = claimed.record.nonce();
-        let discarded = [&links, &data]
-            .map(|name| trash::discard(share, &claimed.folder, name, nonce).map(drop));
-        if result.is_ok() {
-            for discarded in discarded {
-                match discarded {
-                    Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
-                    other => other?,
+    let result = match filled {
+        Ok(Some((current, next))) => match store::update(share, &current, &next) {
+            Ok(Claimed::Won) => {
+                step("the copy is on record")?;
+                // Empty, unless it had hardlinks.
+                if fs::unlinkat(&current.folder, &links, AtFlags::REMOVEDIR).is_err() {
+                    trash::discard(share, &current.folder, &links, next.nonce())
+                        .map_err(ShareError::unfinished)?;
                 }
+                return Ok(());
             }
+            // Taken over, or deleted.
+            Ok(Claimed::Lost) => Ok(()),
+            // It may be on record, and then it must stay.
+            Err(error) => return Err(error.unfinished()),
+        },
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if !store::is_crash(&result) {
+        let nonce = claimed.record.nonce();
+        for name in [&links, &data] {
+            // Nothing of either when it was moved away.
+            let _ = trash::discard(share, &claimed.folder, name, nonce);
         }
-        if !matches!(result, Ok(true)) {
-            // It may have been deleted meanwhile, and then this attempt has kept the folder.
-            store::remove_folder::<R>(share, claimed.record.key());
-        }
+        // It may have been deleted meanwhile, and then this attempt has kept the folder.
+        store::remove_folder::<R>(share, claimed.record.key(), None);
     }
-    result.map(drop)
+    result
 }
 
-/// Moves the finished copy to its place. Says whether there was one.
+/// Makes the finished copy what it is to be. Returns the inode of its folder; nothing when it was taken over.
 fn finish<R: Fill>(
-    share: &Share,
     current: &Found<R>,
-    [data, links]: [&str; 2],
-    left_out: Option<String>,
+    data: &str,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<bool, ShareError> {
+) -> Result<Option<u64>, ShareError> {
     let doing = || "finishing the copy".to_owned();
     let folder = match beneath::folder(&current.folder, data) {
         Ok(folder) => folder,
-        // Taken over.
-        Err(error) if beneath::is_gone(&error) => return Ok(false),
+        Err(error) if beneath::is_gone(&error) => return Ok(None),
         Err(error) => return Err(error).doing(doing),
     };
     dress(&folder)?;
     beneath::sync(&folder).doing(doing)?;
-    let _ = fs::unlinkat(&current.folder, links, AtFlags::REMOVEDIR);
-    match beneath::rename(&current.folder, data, &current.folder, PREPARED) {
-        Ok(()) => {}
-        // Taken over, or finished by another.
-        Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::STALE) => return Ok(false),
-        Err(error) => return Err(error).doing(doing),
-    }
-    step("the copy is in its place")?;
     beneath::sync(&current.folder).doing(doing)?;
-    put_on_record(share, current, left_out).map(|()| true)
-}
-
-fn put_on_record<R: Fill>(
-    share: &Share,
-    found: &Found<R>,
-    left_out: Option<String>,
-) -> Result<(), ShareError> {
-    let inode =
-        match beneath::inode(&found.folder, PREPARED).doing(|| "looking at the copy".to_owned())? {
-            Some(inode) => inode,
-            None => return Ok(()),
-        };
-    // Won or lost, the next look tells.
-    store::update(share, found, &found.record.filled(inode, left_out))
-        .map(drop)
-        .map_err(ShareError::unfinished)
+    Ok(Some(fs::fstat(&folder).doing(doing)?.st_ino))
 }
 
 /// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then.

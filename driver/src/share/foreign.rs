@@ -248,7 +248,7 @@ fn delete(
             inode: fs::fstat(&folder).doing(doing)?.st_ino,
             created: now(),
             copying: None,
-            copied: false,
+            copy: None,
             changes: Changes::default(),
         };
         let Claimed::Won = store::publish(share, &mut record, |_, _| Ok(()))? else {

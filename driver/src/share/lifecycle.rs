@@ -20,7 +20,7 @@ use super::fill;
 use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
 use super::snapshots::is_final;
-use super::store::{self, ATTEMPTS, Claimed, Found, PREPARED, pause};
+use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use rustix::fs;
@@ -72,7 +72,7 @@ pub fn create(
                 inode: 0,
                 created: now(),
                 copying: None,
-                copied: false,
+                copy: None,
                 changes: Changes::default(),
             };
             // Won or lost, the next look finds a record.
@@ -170,8 +170,9 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), Sh
             format!("opening {}", wanted.sub_dir)
         }))?
     } else {
-        beneath::make_folder(draft, PREPARED, 0o700).doing(doing)?;
-        let folder = beneath::folder(draft, PREPARED).doing(doing)?;
+        let name = data_name(None);
+        beneath::make_folder(draft, &name, 0o700).doing(doing)?;
+        let folder = beneath::folder(draft, name).doing(doing)?;
         dress(&folder, wanted.mode, wanted.uid, wanted.gid)?;
         beneath::sync(&folder).doing(doing)?;
         folder
@@ -226,6 +227,7 @@ pub(super) fn copy_source(
 pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
     refuse_misplaced(share, found)?;
+    store::discard_attempts(share, found).map_err(ShareError::unfinished)?;
     let placed = claims::claim(share, &record.wanted.sub_dir, owner(record))
         .and_then(|()| place(share, found));
     match placed {
@@ -312,7 +314,8 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
             _ => Ok(()),
         };
     }
-    match beneath::rename(&found.folder, PREPARED, &parent, path.leaf()) {
+    let prepared = data_name(found.record.copy);
+    match beneath::rename(&found.folder, &prepared, &parent, path.leaf()) {
         Ok(()) => {}
         // Placed by another call.
         Err(Errno::NOENT) => return Ok(()),

@@ -155,9 +155,9 @@ pub struct Record {
     /// Who copies the source, while it is copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copying: Option<Copying>,
-    /// Whether the source is copied.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub copied: bool,
+    /// The attempt that has copied the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<Nonce>,
     /// What has been changed since.
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
@@ -176,7 +176,7 @@ impl Record {
 
     /// Whether a source waits to be copied before the folder can be placed.
     pub fn needs_copy(&self) -> bool {
-        self.state == State::Creating && self.wanted.source.is_some() && !self.copied
+        self.state == State::Creating && self.wanted.source.is_some() && self.copy.is_none()
     }
 
     /// The same volume, one generation on.
@@ -301,6 +301,10 @@ impl Keep for Record {
         self.generation
     }
 
+    fn copy(&self) -> Option<Nonce> {
+        self.copy
+    }
+
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
         self.to_bytes()
     }
@@ -327,10 +331,10 @@ impl Fill for Record {
         }
     }
 
-    fn filled(&self, inode: u64, _left_out: Option<String>) -> Self {
+    fn filled(&self, copy: Nonce, inode: u64, _left_out: Option<String>) -> Self {
         Self {
             copying: None,
-            copied: true,
+            copy: Some(copy),
             inode,
             ..self.next()
         }
@@ -366,7 +370,7 @@ mod tests {
             inode: 1,
             created: 1,
             copying: None,
-            copied: false,
+            copy: None,
             changes: Changes::default(),
         }
     }

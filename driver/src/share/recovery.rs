@@ -94,7 +94,7 @@ pub fn recover<G>(
             State::Ready => match waiting.remove(&record.inode) {
                 // Moved by a late deletion of an earlier volume at that path, which died before it gave it back.
                 Some(name) => give_back(share, record, &name),
-                None => Ok(()),
+                None => store::discard_attempts(share, &found),
             },
             // That may take hours, and is not waited for here.
             State::Creating if record.needs_copy() => {
@@ -123,7 +123,7 @@ pub fn recover<G>(
             Kept::Found(found) => match found.record.state {
                 State::Ready => {
                     store::prune_leftovers(&found);
-                    Ok(())
+                    store::discard_attempts(share, &found)
                 }
                 State::Creating => {
                     copies.push(Unfinished::Snapshot(key));

@@ -33,6 +33,9 @@ pub struct Snapshot {
     /// Who copies it, while it is copied, and how far that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copying: Option<Copying>,
+    /// The attempt that has copied it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<Nonce>,
     /// What did not travel, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
@@ -65,6 +68,10 @@ impl Keep for Snapshot {
 
     fn generation(&self) -> u64 {
         self.generation
+    }
+
+    fn copy(&self) -> Option<Nonce> {
+        self.copy
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
@@ -108,9 +115,10 @@ impl Fill for Snapshot {
         }
     }
 
-    fn filled(&self, _inode: u64, left_out: Option<String>) -> Self {
+    fn filled(&self, copy: Nonce, _inode: u64, left_out: Option<String>) -> Self {
         Self {
             copying: None,
+            copy: Some(copy),
             state: State::Ready,
             left_out,
             ..self.next()
@@ -140,6 +148,7 @@ mod tests {
             size_bytes: 1,
             created: 1,
             copying: None,
+            copy: None,
             left_out: None,
         }
     }

@@ -14,7 +14,7 @@ use super::lifecycle::{is_full, is_overtaken, is_read_only};
 use super::record::State;
 use super::snapshot::Snapshot;
 use super::source::{Origin, Source};
-use super::store::{self, ATTEMPTS, Claimed, Found, Keep, PREPARED, pause};
+use super::store::{self, ATTEMPTS, Claimed, Found, Keep, pause};
 use super::token::{NameKey, Nonce};
 use super::trash;
 
@@ -46,6 +46,7 @@ pub fn create(
                 size_bytes: Source::Volume(origin.clone()).size(share)?,
                 created: now(),
                 copying: None,
+                copy: None,
                 left_out: None,
             };
             // Won or lost, the next look finds a record.
@@ -63,6 +64,7 @@ pub fn create(
             return Err(refusal);
         }
         if record.state == State::Ready {
+            store::discard_attempts(share, &found)?;
             return Ok(found.record);
         }
         resume(share, &found, progress)?;
@@ -181,9 +183,8 @@ fn delete_if(
 pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<(), ShareError> {
     let nonce = found.record.nonce;
     step("the snapshot's record says deleting")?;
-    // Unfinished copies first, so that none can become the data after these are gone.
-    store::discard_copies(share, &found.folder, nonce).map_err(ShareError::unfinished)?;
-    trash::discard(share, &found.folder, PREPARED, nonce).map_err(ShareError::unfinished)?;
+    let data = store::data_name(found.record.copy);
+    trash::discard(share, &found.folder, &data, nonce).map_err(ShareError::unfinished)?;
     step("the snapshot's data are in the trash")?;
     store::remove(share, found).map_err(ShareError::unfinished)
 }

@@ -9,7 +9,7 @@ use super::error::{Doing, ShareError};
 use super::foreign;
 use super::record::{Record, State};
 use super::snapshot::Snapshot;
-use super::store::{self, PREPARED};
+use super::store;
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl Source {
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
-                beneath::folder(&found.folder, PREPARED)
+                beneath::folder(&found.folder, store::data_name(found.record.copy))
             }
         };
         match folder {

@@ -6,7 +6,8 @@
 //!   so of two controllers one wins; and the folder's inode belongs to this one volume. Whoever comes late with an
 //!   update or a removal for a volume that is gone works through its open folder and hits nothing of a newer one.
 //! - It is updated by linking the next generation: link(2) fails when the name is taken, on NFS too, where a rename
-//!   without replacing is not to be had.
+//!   without replacing is not to be had. Of a record that is in use the last two generations stay; an update whose own
+//!   predecessor is not there any more came too late.
 //! - Whatever a rename or link reports, what can be read back decides: a retransmitted request reports failure for its
 //!   own success.
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
@@ -20,16 +21,24 @@ use super::token::{NameKey, Nonce};
 use super::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
-use std::ffi::CString;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The volume's own folder, made ready beside the record, until it is moved to its place.
-pub(super) const PREPARED: &str = "data";
+/// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
+const PREPARED: &str = "data";
 
-/// What an unfinished copy has beside the record, each with `.` and the nonce of the attempt: the data, and the folder of
-/// links that copying needs.
+/// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, and the folder of links that
+/// copying needs.
 pub(super) const COPYING: [&str; 2] = ["data", "links"];
+
+/// The name of the data beside a record whose source was copied by the attempt `copy`, or that has no source.
+pub(super) fn data_name(copy: Option<Nonce>) -> String {
+    match copy {
+        Some(attempt) => format!("{}.{attempt}", COPYING[0]),
+        None => PREPARED.to_owned(),
+    }
+}
 
 /// How often a look is repeated when others change what is looked at.
 pub(super) const ATTEMPTS: usize = 64;
@@ -47,6 +56,8 @@ pub trait Keep: Clone + PartialEq + Send + Sync + Sized + 'static {
     fn nonce(&self) -> Nonce;
     /// 1 for the first, one more with each change.
     fn generation(&self) -> u64;
+    /// The attempt that has copied the source. No other one's data are the record's, whatever lies beside it.
+    fn copy(&self) -> Option<Nonce>;
     /// The record's text.
     ///
     /// # Errors
@@ -76,6 +87,8 @@ pub struct Found<R = Record> {
     pub record: R,
     /// Whether the data lie beside the record: a volume's until its folder is placed, a snapshot's for ever.
     pub(super) prepared: bool,
+    /// What copies have beside the record that are not finished, or not the record's.
+    pub(super) attempts: Vec<String>,
     /// The oldest generation that is there.
     oldest: u64,
 }
@@ -93,6 +106,7 @@ impl<R: Keep> Found<R> {
             oldest: self.oldest.max(kept),
             record,
             prepared: self.prepared,
+            attempts: self.attempts.clone(),
         })
     }
 }
@@ -190,12 +204,17 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
         return Ok(match R::from_bytes(&content, key, nonce, generation) {
-            Ok(record) => Kept::Found(Found {
-                folder,
-                record,
-                prepared: files.prepared,
-                oldest: files.oldest,
-            }),
+            Ok(record) => {
+                let data = data_name(record.copy());
+                let mut beside = files.beside;
+                Kept::Found(Found {
+                    folder,
+                    prepared: beside.remove(&data),
+                    attempts: beside.into_iter().filter(|it| is_attempt(it)).collect(),
+                    record,
+                    oldest: files.oldest,
+                })
+            }
             Err(detail) => Kept::Unreadable(Unreadable { nonce, detail }),
         });
     }
@@ -207,17 +226,23 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
 /// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed
 /// by its times only, and misses a second change within one tick of the server's clock.
 fn newest_from(folder: &OwnedFd, nonce: Nonce, mut generation: u64) -> std::io::Result<u64> {
-    while beneath::exists(folder, &format!("{nonce}.{}", generation + 1))? {
-        generation += 1;
+    loop {
+        let next = format!("{nonce}.{}", generation + 1);
+        // What is not there a client asks for each time.
+        match fs::statat(folder, next, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => generation += 1,
+            Err(Errno::NOENT) => return Ok(generation),
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(generation)
 }
 
 struct Files {
     newest: Option<(Nonce, u64)>,
     oldest: u64,
     mixed: bool,
-    prepared: bool,
+    /// What lies beside the record's generations.
+    beside: BTreeSet<String>,
 }
 
 fn list(folder: &OwnedFd) -> std::io::Result<Files> {
@@ -225,22 +250,33 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
         newest: None,
         oldest: u64::MAX,
         mixed: false,
-        prepared: false,
+        beside: BTreeSet::new(),
     };
     for name in beneath::names(folder)? {
-        let Ok(name) = name.to_str() else { continue };
-        if name == PREPARED {
-            files.prepared = true;
-        } else if let Some((nonce, generation)) = parse_file_name(name) {
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        if let Some((nonce, generation)) = parse_file_name(&name) {
             files.oldest = files.oldest.min(generation);
             match files.newest {
                 Some((other, _)) if other != nonce => files.mixed = true,
                 Some((_, newest)) if newest >= generation => {}
                 _ => files.newest = Some((nonce, generation)),
             }
+        } else {
+            files.beside.insert(name);
         }
     }
     Ok(files)
+}
+
+/// Whether it is the name of what a copy has beside a record.
+fn is_attempt(name: &str) -> bool {
+    let is = |kind: &str| {
+        let rest = name.strip_prefix(kind);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    COPYING.into_iter().any(is)
 }
 
 fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
@@ -363,6 +399,9 @@ pub(super) fn update<R: Keep>(
     let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
     match linked {
         Ok(()) => {
+            if is_late(share, found, next).doing(doing)? {
+                return Ok(Claimed::Lost);
+            }
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
             let _ = beneath::sync(&found.folder);
             prune(found, next.generation());
@@ -378,6 +417,25 @@ pub(super) fn update<R: Keep>(
             _ => Ok(Claimed::Lost),
         },
     }
+}
+
+/// Whether `next` was linked too late, to a name that was free again: others are generations ahead and have removed what it
+/// would have met there, or the record is deleted. Then what was linked would bring it back, and is removed.
+fn is_late<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> std::io::Result<bool> {
+    // An NFS client lists a folder anew that it has changed itself.
+    let files = match list(&found.folder) {
+        Err(error) if beneath::is_gone(&error) => return Ok(true),
+        other => other?,
+    };
+    if files.newest != Some((next.nonce(), next.generation())) {
+        return Ok(true);
+    }
+    if files.oldest < next.generation() {
+        return Ok(false);
+    }
+    let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
+    remove_folder::<R>(share, next.key(), Some(next.nonce()));
+    Ok(true)
 }
 
 /// Removes generations before the last but one, which nobody reads any more.
@@ -426,13 +484,14 @@ pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), Sha
         }
         step("a generation is removed")?;
     }
-    remove_folder::<R>(share, found.record.key());
+    remove_folder::<R>(share, found.record.key(), Some(nonce));
     beneath::sync(R::shelf(share)).doing(doing)
 }
 
-/// Removes a record's folder if it is empty: a newer volume's stays. A file that a thread of this process still reads is there
-/// under another name over NFS, until that is done.
-pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey) {
+/// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
+/// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
+/// done.
+pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
@@ -440,10 +499,18 @@ pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey) {
         if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
             return;
         }
-        let left = beneath::folder(R::shelf(share), &name).and_then(beneath::names);
-        let is_read = |name: &CString| name.to_bytes().starts_with(b".nfs");
-        if !left.is_ok_and(|names| names.iter().all(is_read)) {
+        let Ok(folder) = beneath::folder(R::shelf(share), &name) else {
             return;
+        };
+        for left in beneath::names(&folder).unwrap_or_default() {
+            let Ok(left) = left.to_str() else { return };
+            match parse_file_name(left) {
+                Some((nonce, _)) if Some(nonce) == gone => {
+                    let _ = fs::unlinkat(&folder, left, AtFlags::empty());
+                }
+                _ if left.starts_with(".nfs") => {}
+                _ => return,
+            }
         }
     }
 }
@@ -473,11 +540,25 @@ pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<()
     for name in names {
         trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
     }
-    remove_folder::<R>(share, key);
+    remove_folder::<R>(share, key, None);
     Ok(())
 }
 
-/// Moves what unfinished copies have left beside a record to the trash, whoever makes them: they fail then.
+/// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn discard_attempts<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
+    for name in &found.attempts {
+        trash::discard(share, &found.folder, name, found.record.nonce())?;
+    }
+    Ok(())
+}
+
+/// Moves all copies beside a record that is deleted to the trash, whoever makes them: they fail then.
+///
+/// # Errors
+/// I/O errors.
 pub(super) fn discard_copies(
     share: &Share,
     folder: &OwnedFd,
@@ -488,11 +569,7 @@ pub(super) fn discard_copies(
         .doing(|| "looking for unfinished copies".to_owned())?;
     for name in names {
         let Ok(name) = name.to_str() else { continue };
-        let is_attempt = |kind| {
-            let rest = name.strip_prefix(kind);
-            rest.is_some_and(|rest: &str| rest.starts_with('.'))
-        };
-        if COPYING.into_iter().any(is_attempt) {
+        if is_attempt(name) {
             trash::discard(share, folder, name, nonce)?;
         }
     }

@@ -9,7 +9,7 @@ use super::super::token::Nonce;
 use super::*;
 use std::os::fd::OwnedFd;
 
-fn origin(record: &Record) -> Origin {
+pub(super) fn origin(record: &Record) -> Origin {
     Origin {
         id: "v-id".to_owned(),
         key: record.key(),
@@ -19,7 +19,7 @@ fn origin(record: &Record) -> Origin {
 }
 
 /// A volume with something in it.
-fn full_volume(trial: &Trial, name: &str) -> Record {
+pub(super) fn full_volume(trial: &Trial, name: &str) -> Record {
     let record = trial.create(&wanted(name, name)).unwrap();
     for (path, content) in [("a", "1"), ("folder/b", "2"), ("folder/deep/c", "3")] {
         let path = trial.at(name).join(path);
@@ -30,7 +30,7 @@ fn full_volume(trial: &Trial, name: &str) -> Record {
     record
 }
 
-fn assert_full(path: &Path) {
+pub(super) fn assert_full(path: &Path) {
     for (file, content) in [
         ("a", "1"),
         ("folder/a", "1"),
@@ -46,7 +46,7 @@ fn assert_full(path: &Path) {
 }
 
 impl Trial {
-    fn snapshot(&self, name: &str, volume: &Record) -> Result<Snapshot, ShareError> {
+    pub(super) fn snapshot(&self, name: &str, volume: &Record) -> Result<Snapshot, ShareError> {
         snapshots::create(
             &self.share(),
             name,
@@ -56,7 +56,7 @@ impl Trial {
         )
     }
 
-    fn snapshots(&self) -> Vec<Snapshot> {
+    pub(super) fn snapshots(&self) -> Vec<Snapshot> {
         let share = self.share();
         let keys = store::keys::<Snapshot>(&share).unwrap();
         keys.into_iter()
@@ -66,11 +66,12 @@ impl Trial {
     }
 
     fn data(&self, snapshot: &Snapshot) -> PathBuf {
-        self.at(&format!(".csi-nfs/snapshots/{}/data", snapshot.key()))
+        let folder = self.at(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
+        folder.join(store::data_name(snapshot.copy))
     }
 
     /// What holds of snapshots whenever nothing runs.
-    fn check_snapshots(&self) {
+    pub(super) fn check_snapshots(&self) {
         let snapshots = self.snapshots();
         // A crash may leave a folder without a record, and then there is nothing in it.
         let folders = self.files(".csi-nfs/snapshots");
@@ -84,9 +85,10 @@ impl Trial {
             assert_eq!(snapshot.state, State::Ready, "{snapshot:?}");
             assert_full(&self.data(&snapshot));
             let beside = self.files(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
+            let data = store::data_name(snapshot.copy);
             let odd: Vec<_> = beside
                 .iter()
-                .filter(|name| *name != "data" && !name.starts_with(&snapshot.nonce.to_string()))
+                .filter(|name| **name != data && !name.starts_with(&snapshot.nonce.to_string()))
                 .collect();
             assert!(odd.is_empty(), "{beside:?}");
         }
@@ -168,7 +170,7 @@ fn a_crash_in_a_snapshot_can_be_deleted() {
     );
 }
 
-fn copy_of(source: Source) -> Wanted {
+pub(super) fn copy_of(source: Source) -> Wanted {
     Wanted {
         source: Some(source),
         mode: None,
@@ -286,7 +288,7 @@ fn taken_over(trial: &Trial, found: &Found<Snapshot>) -> PathBuf {
     let next = found.record.with_copying(Some(copying.clone()));
     let taken = store::update(&share, found, &next).unwrap();
     assert!(matches!(taken, Claimed::Won));
-    store::discard_copies(&share, &found.folder, found.record.nonce).unwrap();
+    store::discard_attempts(&share, found).unwrap();
     let folder = trial.at(&format!(".csi-nfs/snapshots/{}", found.record.key()));
     let data = folder.join(format!("data.{}", copying.attempt));
     std::fs::create_dir(&data).unwrap();
@@ -399,7 +401,7 @@ fn who_comes_late_changes_nothing() {
         .unwrap();
     record.set_modified(old).unwrap();
     let made = trial.snapshot("s", &volume).unwrap();
-    let next = late.record.filled(1, None);
+    let next = late.record.filled(Nonce::random().unwrap(), 1, None);
     assert!(matches!(
         store::update(&share, &late, &next),
         Ok(Claimed::Lost)

@@ -144,6 +144,63 @@ fn a_late_update_does_not_touch_a_newer_volume_of_the_name() {
     trial.check();
 }
 
+/// Somebody who came late has put something beside the record, so the folder stays when that is removed.
+#[test]
+fn a_late_update_does_not_bring_a_deleted_volume_back() {
+    let trial = Trial::new();
+    let volume = trial.create(&wanted("v", "v")).unwrap();
+    let share = trial.share();
+    let late = store::find::<Record>(&share, volume.key())
+        .unwrap()
+        .unwrap();
+    let folder = trial.at(&format!(".csi-nfs/volumes/{}", volume.key()));
+    std::fs::create_dir(folder.join("late")).unwrap();
+    trial.delete(&volume).unwrap();
+    assert_eq!(
+        trial
+            .files(&format!(".csi-nfs/volumes/{}", volume.key()))
+            .len(),
+        1
+    );
+    // One for each generation that the deletion made, and the next.
+    let mut next = late.record.next();
+    for _ in 0..3 {
+        assert!(matches!(
+            store::update(&share, &late, &next),
+            Ok(Claimed::Lost)
+        ));
+        assert_eq!(trial.records(), []);
+        next = next.next();
+    }
+    trial.recover();
+    assert!(!folder.exists());
+}
+
+/// The name that it would have met was removed by others who are generations further.
+#[test]
+fn an_update_that_comes_generations_too_late_is_lost() {
+    let trial = Trial::new();
+    let volume = trial.create(&wanted("v", "v")).unwrap();
+    let share = trial.share();
+    let find = || {
+        store::find::<Record>(&share, volume.key())
+            .unwrap()
+            .unwrap()
+    };
+    let late = find();
+    for _ in 0..3 {
+        let found = find();
+        let updated = store::update(&share, &found, &found.record.next()).unwrap();
+        assert!(matches!(updated, Claimed::Won));
+    }
+    let newest = find().record;
+    let updated = store::update(&share, &late, &late.record.next()).unwrap();
+    assert!(matches!(updated, Claimed::Lost));
+    assert_eq!(find().record, newest);
+    trial.delete(&newest).unwrap();
+    trial.check();
+}
+
 /// Over NFS a file that is removed while a thread reads it stays under another name, and the folder with it.
 #[test]
 fn a_record_that_is_still_read_leaves_no_folder() {
