@@ -2,7 +2,7 @@
 //!
 //! Usage: copy_tree SOURCE TARGET, where TARGET's parent exists and TARGET does not.
 
-use csi_driver_nfs::share::copy::{Progress, copy};
+use csi_driver_nfs::share::copy::{LinksFolder, Progress, copy};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(source), Some(target)) = (arguments.next(), arguments.next()) else {
         return Err("usage: copy_tree SOURCE TARGET".into());
     };
-    let mut links = target.clone().into_os_string();
-    links.push(".links");
     std::fs::create_dir(&target)?;
-    std::fs::create_dir(&links)?;
+    let parent = target.parent().filter(|parent| *parent != Path::new(""));
     let open = |path: &Path| -> std::io::Result<OwnedFd> { Ok(File::open(path)?.into()) };
+    let parent = open(parent.unwrap_or(Path::new(".")))?;
+    let links = format!(".copy_tree-links-{}", std::process::id());
     let progress = Progress::default();
     let began = Instant::now();
     let report = copy(
         &open(&source)?,
         &open(&target)?,
-        &open(Path::new(&links))?,
+        &LinksFolder::new(&parent, &links),
         &progress,
     )?;
     let took = began.elapsed();
-    std::fs::remove_dir(&links)?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));
     eprintln!(

@@ -72,8 +72,8 @@ impl Share {
     /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::Damaged`], and I/O errors.
     pub fn open(root: Root, expect: Expect) -> Result<Self, ShareError> {
         beneath::refresh(&*root).doing(|| "looking at the share's root".to_owned())?;
-        let label = match read_label(&root)? {
-            Some(label) => label,
+        let (records, label) = match read_label(&root)? {
+            Some(there) => there,
             None => match expect {
                 Expect::Known(expected) => return Err(ShareError::RecordsMissing { expected }),
                 Expect::Initialised => return Err(ShareError::NotInitialised),
@@ -89,8 +89,6 @@ impl Share {
             }
             _ => {}
         }
-        let records = beneath::folder(&root, RECORDS_FOLDER)
-            .doing(|| format!("opening {RECORDS_FOLDER} on the share"))?;
         let part = |name: &str| {
             beneath::folder(&records, name).map_err(|source| {
                 if beneath::is_gone(&source) {
@@ -130,7 +128,8 @@ impl Share {
     }
 }
 
-fn read_label(root: &Root) -> Result<Option<Label>, ShareError> {
+/// The records folder, when it has a label, and that.
+fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
     let records = match beneath::folder(root, RECORDS_FOLDER) {
         Ok(records) => records,
         Err(error) if beneath::errno(&error) == Some(rustix::io::Errno::NOENT) => return Ok(None),
@@ -154,12 +153,13 @@ fn read_label(root: &Root) -> Result<Option<Label>, ShareError> {
             known: FORMAT,
         });
     }
-    serde_json::from_slice(&content).map(Some).map_err(damaged)
+    let label = serde_json::from_slice(&content).map_err(damaged)?;
+    Ok(Some((records, label)))
 }
 
 /// Makes the records folder. The label is linked last, so a share that has one has all its parts; of two controllers
 /// that do this at once one label wins and both read it.
-fn initialise(root: &Root) -> Result<Label, ShareError> {
+fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
     let doing = || format!("making {RECORDS_FOLDER} on the share");
     beneath::make_folder(root, RECORDS_FOLDER, 0o700).doing(doing)?;
     let records = beneath::folder(root, RECORDS_FOLDER).doing(doing)?;
@@ -205,7 +205,7 @@ fn initialise(root: &Root) -> Result<Label, ShareError> {
     beneath::sync(&records).doing(doing)?;
     beneath::sync(root).doing(doing)?;
     match (read_label(root)?, linked) {
-        (Some(label), _) => Ok(label),
+        (Some(there), _) => Ok(there),
         (None, Err(error)) => Err(error).doing(doing),
         (None, Ok(())) => Err(ShareError::Contended {
             what: RECORDS_FOLDER.to_owned(),

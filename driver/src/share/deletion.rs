@@ -116,6 +116,8 @@ pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError
         && !beneath::exists(&share.trash, &waiting).doing(doing)?
         && is_ours(share, record)?
     {
+        // What this client knows to be there may be another's by now.
+        beneath::refresh(parent).doing(doing)?;
         match beneath::rename(parent, path.leaf(), &share.trash, &waiting) {
             // Nothing there: moved by another call, or removed by hand.
             Ok(()) | Err(Errno::NOENT) => {}

@@ -9,7 +9,7 @@
 //! the others have begun to the trash, so that they notice soon.
 
 use super::beneath;
-use super::copy::{self, CopyError, Progress};
+use super::copy::{self, CopyError, LinksFolder, Progress};
 use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
@@ -90,7 +90,7 @@ impl Drop for Attempt {
 }
 
 /// Copies `source` to the data beside `found`'s record and puts that on record. `dress` is given the finished folder before
-/// anybody can see it. Whatever the result, the record is to be looked at again; it may also have been changed by others.
+/// anybody can see it. Returns the record as it is then; nothing when others have changed it, and it is to be looked at again.
 ///
 /// # Errors
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
@@ -102,7 +102,7 @@ pub(super) fn fill<R: Fill>(
     source: &Source,
     progress: &Progress,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<(), ShareError> {
+) -> Result<Option<Found<R>>, ShareError> {
     if let Some(copying) = found.record.copying()
         && is_alive(share, found, copying)?
     {
@@ -115,7 +115,7 @@ pub(super) fn fill<R: Fill>(
     let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
     let next = found.record.with_copying(Some(copying.clone()));
     let claimed = match store::update(share, found, &next)? {
-        Claimed::Lost => return Ok(()),
+        Claimed::Lost => return Ok(None),
         Claimed::Won => found.with(next)?,
     };
     step("the copy is claimed")?;
@@ -125,14 +125,12 @@ pub(super) fn fill<R: Fill>(
     let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let filled = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {
-            let Some((current, report)) = copied else {
+            let Some((current, folder, report)) = copied else {
                 return Ok(None);
             };
             step("the copy is made")?;
             source.still_there(share)?;
-            let Some(inode) = finish(&current, &data, dress)? else {
-                return Ok(None);
-            };
+            let inode = finish(&current, &folder, dress)?;
             let filled = current.record.filled(attempt.0, inode, report.omissions());
             Ok(Some((current, filled)))
         },
@@ -141,19 +139,14 @@ pub(super) fn fill<R: Fill>(
         Ok(Some((current, next))) => match store::update(share, &current, &next) {
             Ok(Claimed::Won) => {
                 step("the copy is on record")?;
-                // Empty, unless it had hardlinks.
-                if fs::unlinkat(&current.folder, &links, AtFlags::REMOVEDIR).is_err() {
-                    trash::discard(share, &current.folder, &links, next.nonce())
-                        .map_err(ShareError::unfinished)?;
-                }
-                return Ok(());
+                return current.with(next).map(|filled| Some(filled.with_data()));
             }
             // Taken over, or deleted.
-            Ok(Claimed::Lost) => Ok(()),
+            Ok(Claimed::Lost) => Ok(None),
             // It may be on record, and then it must stay.
             Err(error) => return Err(error.unfinished()),
         },
-        Ok(None) => Ok(()),
+        Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
     if !store::is_crash(&result) {
@@ -168,25 +161,20 @@ pub(super) fn fill<R: Fill>(
     result
 }
 
-/// Makes the finished copy what it is to be. Returns the inode of its folder; nothing when it was taken over.
+/// Makes the finished copy in `folder` what it is to be. Returns the folder's inode.
 fn finish<R: Fill>(
     current: &Found<R>,
-    data: &str,
+    folder: &OwnedFd,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<Option<u64>, ShareError> {
+) -> Result<u64, ShareError> {
     let doing = || "finishing the copy".to_owned();
-    let folder = match beneath::folder(&current.folder, data) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) => return Ok(None),
-        Err(error) => return Err(error).doing(doing),
-    };
-    dress(&folder)?;
-    beneath::sync(&folder).doing(doing)?;
+    dress(folder)?;
+    beneath::sync(folder).doing(doing)?;
     beneath::sync(&current.folder).doing(doing)?;
-    Ok(Some(fs::fstat(&folder).doing(doing)?.st_ino))
+    Ok(fs::fstat(folder).doing(doing)?.st_ino)
 }
 
-/// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then.
+/// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then, and the copy.
 fn copy_beating<R: Fill>(
     share: &Share,
     claimed: &Found<R>,
@@ -194,24 +182,17 @@ fn copy_beating<R: Fill>(
     from: Opened,
     [data, links]: [&str; 2],
     progress: &Progress,
-) -> Result<Option<(Found<R>, copy::Report)>, ShareError> {
-    let doing = || "making the folder of the copy".to_owned();
-    let made = (|| {
-        beneath::make_folder(&claimed.folder, data, 0o700).doing(doing)?;
-        beneath::make_folder(&claimed.folder, links, 0o700).doing(doing)?;
-        let target = beneath::folder(&claimed.folder, data).doing(doing)?;
-        Ok((
-            target,
-            beneath::folder(&claimed.folder, links).doing(doing)?,
-        ))
-    })();
-    let (target, links) = match made {
-        Ok(made) => made,
-        // Deleted meanwhile, by another controller: the record's folder has gone to the trash.
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(None),
-        Err(other) => return Err(other),
+) -> Result<Option<(Found<R>, OwnedFd, copy::Report)>, ShareError> {
+    let made = beneath::make_folder(&claimed.folder, data, 0o700)
+        .and_then(|_| beneath::folder(&claimed.folder, data));
+    let target = match made {
+        Ok(target) => target,
+        // Deleted meanwhile, by another controller.
+        Err(error) if beneath::is_gone(&error) => return Ok(None),
+        Err(error) => return Err(error).doing(|| "making the folder of the copy".to_owned()),
     };
-    step("the folders of the copy are made")?;
+    let links = LinksFolder::new(&claimed.folder, links);
+    step("the folder of the copy is made")?;
     let heart = Heart {
         over: Mutex::new(false),
         changed: Condvar::new(),
@@ -231,7 +212,7 @@ fn copy_beating<R: Fill>(
     })?;
     match (copied, beaten?) {
         (Err(CopyError::Stopped) | Ok(_), None) => Ok(None),
-        (Ok(report), Some(current)) => Ok(Some((current, report))),
+        (Ok(report), Some(current)) => Ok(Some((current, target, report))),
         // The trash folder that it was moved to is being purged.
         (Err(_), None) => Ok(None),
         (Err(error), Some(current)) => {

@@ -28,9 +28,8 @@ pub(super) fn blocked(
 }
 
 pub(super) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    let parent = beneath::folder(&share.root, path.parent());
-    let parent = parent.and_then(|parent| beneath::refresh(&parent).map(|()| parent));
-    parent.map_err(blocked(path, || format!("opening the folder above {path}")))
+    beneath::folder(&share.root, path.parent())
+        .map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
 pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {

@@ -15,7 +15,7 @@ use super::folders::blocked;
 use super::lifecycle::{contended, owner};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
 use super::roots::Root;
-use super::store::{self, ATTEMPTS, Claimed, pause};
+use super::store::{self, ATTEMPTS, pause};
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::{NameKey, Nonce, fnv};
 use rustix::fs::{self, FileType};
@@ -225,7 +225,7 @@ fn delete(
         if let Some(overlap) = claims::taken(share, path)? {
             return Err(overlap);
         }
-        let mut record = Record {
+        let record = Record {
             format: FORMAT,
             nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
             generation: 1,
@@ -251,10 +251,11 @@ fn delete(
             copy: None,
             changes: Changes::default(),
         };
-        let Claimed::Won = store::publish(share, &mut record, |_, _| Ok(()))? else {
+        let Some(published) = store::publish(share, record, |_, _| Ok(false))? else {
             continue;
         };
-        let claimed = claims::claim(share, path, owner(&record));
+        let record = &published.record;
+        let claimed = claims::claim(share, path, owner(record));
         if store::is_crash(&claimed) {
             return claimed;
         }
@@ -262,7 +263,7 @@ fn delete(
         deletion::delete(share, key, record.nonce)?;
         claimed?;
         // Another call may have finished this deletion before the claim was made, and has released none.
-        claims::release(share, path, owner(&record))?;
+        claims::release(share, path, owner(record))?;
         if !is_still(share, path, record.inode)? {
             return Ok(());
         }

@@ -45,7 +45,9 @@ pub fn create(
     let mut gone = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let Some(found) = store::find::<Record>(share, key)? else {
+        let found = if let Some(found) = store::find::<Record>(share, key)? {
+            found
+        } else {
             let capacity_bytes = capacity(share, wanted)?;
             let refused = if wanted.adopt {
                 refuse_to_adopt(share, &wanted.sub_dir)
@@ -61,7 +63,7 @@ pub fn create(
                 }
                 return Err(refusal);
             }
-            let mut record = Record {
+            let record = Record {
                 format: FORMAT,
                 nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
                 generation: 1,
@@ -75,11 +77,11 @@ pub fn create(
                 copy: None,
                 changes: Changes::default(),
             };
-            // Won or lost, the next look finds a record.
-            store::publish(share, &mut record, |draft, record| {
-                prepare(share, draft, record)
-            })?;
-            continue;
+            let published =
+                store::publish(share, record, |draft, record| prepare(share, draft, record))?;
+            // Lost to somebody else, the next look finds a record.
+            let Some(found) = published else { continue };
+            found
         };
         let record = &found.record;
         if record.wanted.name != wanted.name {
@@ -108,10 +110,14 @@ pub fn create(
                     }
                     return Err(ShareError::FolderGone { path: path.clone() });
                 }
-                if record.needs_copy() {
-                    copy_source(share, &found, progress)?;
-                    continue;
-                }
+                let found = if record.needs_copy() {
+                    match copy_source(share, &found, progress)? {
+                        Some(copied) => copied,
+                        None => continue,
+                    }
+                } else {
+                    found
+                };
                 match finish_create(share, &found) {
                     Ok(Some(record)) => return Ok(record),
                     Err(error) if !is_overtaken(&error) => return Err(error),
@@ -157,11 +163,12 @@ fn capacity(share: &Share, wanted: &Wanted) -> Result<i64, ShareError> {
     Ok(wanted.required_bytes.max(source_bytes))
 }
 
-/// Makes ready what is published with the record: an empty volume's folder. A source is copied when the record is there.
-fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), ShareError> {
+/// Makes ready what is published with the record: an empty volume's folder. A source is copied when the record is there. Returns
+/// whether the folder lies in the draft.
+fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<bool, ShareError> {
     let wanted = &record.wanted;
     if wanted.source.is_some() {
-        return Ok(());
+        return Ok(false);
     }
     let doing = || "making the volume's folder".to_owned();
     let folder = if wanted.adopt {
@@ -178,10 +185,10 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), Sh
         folder
     };
     record.inode = fs::fstat(&folder).doing(doing)?.st_ino;
-    Ok(())
+    Ok(!record.wanted.adopt)
 }
 
-/// Copies the source of `found`, a record that says creating. The record is to be looked at again.
+/// Copies the source of `found`, a record that says creating. Returns it with the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
 /// Those of copying; a volume whose source cannot be copied is withdrawn.
@@ -189,16 +196,16 @@ pub(super) fn copy_source(
     share: &Share,
     found: &Found,
     progress: &Progress,
-) -> Result<(), ShareError> {
+) -> Result<Option<Found>, ShareError> {
     let wanted = &found.record.wanted;
     let Some(source) = &wanted.source else {
-        return Ok(());
+        return Ok(None);
     };
     let filled = fill::fill(share, found, source, progress, |folder| {
         dress(folder, wanted.mode, wanted.uid, wanted.gid)
     });
     match filled {
-        Err(error) if is_overtaken(&error) => Ok(()),
+        Err(error) if is_overtaken(&error) => Ok(None),
         Err(error) if is_final(&error) => {
             // By now the record has other generations.
             for attempt in 0..ATTEMPTS {

@@ -34,8 +34,10 @@ pub fn create(
     let key = NameKey::of(name);
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let Some(found) = store::find::<Snapshot>(share, key)? else {
-            let mut record = Snapshot {
+        let found = if let Some(found) = store::find::<Snapshot>(share, key)? {
+            found
+        } else {
+            let record = Snapshot {
                 format: FORMAT,
                 nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
                 generation: 1,
@@ -49,9 +51,10 @@ pub fn create(
                 copy: None,
                 left_out: None,
             };
-            // Won or lost, the next look finds a record.
-            store::publish(share, &mut record, |_, _| Ok(()))?;
-            continue;
+            let published = store::publish(share, record, |_, _| Ok(false))?;
+            // Lost to somebody else, the next look finds a record.
+            let Some(found) = published else { continue };
+            found
         };
         let record = &found.record;
         if record.state == State::Deleting {
@@ -67,7 +70,9 @@ pub fn create(
             store::discard_attempts(share, &found)?;
             return Ok(found.record);
         }
-        resume(share, &found, progress)?;
+        if let Some(made) = resume(share, &found, progress)? {
+            return Ok(made.record);
+        }
     }
     Err(contended(key))
 }
@@ -92,7 +97,7 @@ pub fn refusal(record: &Snapshot, name: &str, origin: &Origin) -> Option<ShareEr
     None
 }
 
-/// Copies what `found`, a record that says creating, promises. The record is to be looked at again.
+/// Copies what `found`, a record that says creating, promises. Returns it with the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
 /// As for [`create`]. What cannot be copied is withdrawn.
@@ -100,10 +105,10 @@ pub(super) fn resume(
     share: &Share,
     found: &Found<Snapshot>,
     progress: &Progress,
-) -> Result<(), ShareError> {
+) -> Result<Option<Found<Snapshot>>, ShareError> {
     let source = Source::Volume(found.record.source.clone());
     match fill::fill(share, found, &source, progress, |_| Ok(())) {
-        Err(error) if is_overtaken(&error) => Ok(()),
+        Err(error) if is_overtaken(&error) => Ok(None),
         Err(error) if is_final(&error) => {
             withdraw(share, found)?;
             Err(error)

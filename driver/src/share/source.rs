@@ -3,7 +3,7 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
-use super::copy::{self, CopyError, Progress, Report};
+use super::copy::{self, CopyError, LinksFolder, Progress, Report};
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::foreign;
@@ -78,7 +78,7 @@ impl Opened {
     pub(super) fn copy(
         self,
         target: &OwnedFd,
-        links: &OwnedFd,
+        links: &LinksFolder<'_>,
         progress: &Progress,
     ) -> Result<Report, CopyError> {
         match self {

@@ -109,6 +109,15 @@ impl<R: Keep> Found<R> {
             attempts: self.attempts.clone(),
         })
     }
+
+    /// The same, when the copy that the record names has just been made and nothing else lies beside it.
+    pub(super) fn with_data(self) -> Self {
+        Self {
+            prepared: true,
+            attempts: Vec::new(),
+            ..self
+        }
+    }
 }
 
 /// A record that is there and cannot be used.
@@ -131,7 +140,7 @@ pub enum Kept<R = Record> {
     Unreadable(Unreadable),
 }
 
-/// How an attempt to publish or update ended.
+/// How an attempt to update ended.
 #[derive(Debug)]
 pub(super) enum Claimed {
     /// It is ours.
@@ -286,18 +295,19 @@ fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
 }
 
 /// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it may also
-/// fill in the record.
+/// fill in the record, and says whether the data are there. Returns the record as it is found then; nothing when somebody
+/// else was first.
 ///
 /// # Errors
 /// I/O errors, after which nothing is left behind but drafts, which the recovery sweeps.
 pub(super) fn publish<R: Keep>(
     share: &Share,
-    record: &mut R,
-    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<(), ShareError>,
-) -> Result<Claimed, ShareError> {
+    record: R,
+    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<bool, ShareError>,
+) -> Result<Option<Found<R>>, ShareError> {
     let draft = record.nonce().to_string();
     let result = draft_and_rename(share, record, &draft, prepare);
-    if !matches!(result, Ok(Claimed::Won)) && !is_crash(&result) {
+    if !matches!(result, Ok(Some(_))) && !is_crash(&result) {
         remove_draft(share, &draft);
     }
     result
@@ -305,15 +315,15 @@ pub(super) fn publish<R: Keep>(
 
 fn draft_and_rename<R: Keep>(
     share: &Share,
-    record: &mut R,
+    mut record: R,
     draft: &str,
-    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<(), ShareError>,
-) -> Result<Claimed, ShareError> {
+    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<bool, ShareError>,
+) -> Result<Option<Found<R>>, ShareError> {
     let doing = || "preparing the record on the share".to_owned();
     beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
     let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
     step("the draft's folder is made")?;
-    prepare(&folder, record)?;
+    let prepared = prepare(&folder, &mut record)?;
     step("what lies beside the record is prepared")?;
     let text = record.to_bytes().map_err(|detail| ShareError::Damaged {
         what: "the new record".to_owned(),
@@ -333,13 +343,19 @@ fn draft_and_rename<R: Keep>(
             beneath::sync(R::shelf(share))
                 .doing(doing)
                 .map_err(ShareError::unfinished)?;
-            return Ok(Claimed::Won);
+            return Ok(Some(Found {
+                folder,
+                prepared,
+                attempts: Vec::new(),
+                oldest: record.generation(),
+                record,
+            }));
         };
         match look::<R>(share, key).map_err(ShareError::unfinished)? {
             Kept::Found(found) if found.record.nonce() == record.nonce() => {
-                return Ok(Claimed::Won);
+                return Ok(Some(found));
             }
-            Kept::Found(_) | Kept::Unreadable(_) => return Ok(Claimed::Lost),
+            Kept::Found(_) | Kept::Unreadable(_) => return Ok(None),
             // The draft was taken for a leftover: this process hung, or the server's clock has jumped.
             Kept::Nothing if error == Errno::NOENT => break,
             Kept::Nothing => {

@@ -1,12 +1,14 @@
 //! Files with several names. The first name that is met is copied and linked into a folder of its own under its inode's
-//! number; each further name is a link to that. So the file system remembers, and a million such files cost no memory.
+//! number; each further name is a link to that. So the file system remembers, and a million such files cost no memory. Most
+//! trees have none, and then that folder is not made.
 
+use super::super::beneath;
 use super::entry::Named;
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Which file it is. With the time of its birth, where there is one: an inode's number is soon used again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,10 +33,50 @@ impl Key {
     }
 }
 
+/// Where a copy keeps the files with several names while it runs: a folder that comes and goes with the first of them.
+#[derive(Debug)]
+pub struct LinksFolder<'a> {
+    at: &'a OwnedFd,
+    name: &'a str,
+    making: Mutex<()>,
+    made: OnceLock<OwnedFd>,
+}
+
+impl<'a> LinksFolder<'a> {
+    /// The folder `name` in `at`, which is on the copy's file system and has nothing of that name.
+    pub fn new(at: &'a OwnedFd, name: &'a str) -> Self {
+        Self {
+            at,
+            name,
+            making: Mutex::new(()),
+            made: OnceLock::new(),
+        }
+    }
+
+    fn folder(&self) -> std::io::Result<&OwnedFd> {
+        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = self.made.get() {
+            return Ok(folder);
+        }
+        beneath::make_folder(self.at, self.name, 0o700)?;
+        let folder = beneath::folder(self.at, self.name)?;
+        Ok(self.made.get_or_init(|| folder))
+    }
+
+    /// Removes the folder with all that is in it, by many threads.
+    pub(super) fn remove(&self, threads: usize) -> std::io::Result<()> {
+        if let Some(folder) = self.made.get() {
+            clear(folder, threads)?;
+            fs::unlinkat(self.at, self.name, AtFlags::REMOVEDIR)?;
+        }
+        Ok(())
+    }
+}
+
 /// The files with several names that were met.
 #[derive(Debug)]
 pub(super) struct Links<'a> {
-    folder: &'a OwnedFd,
+    folder: &'a LinksFolder<'a>,
     copying: Mutex<HashSet<Key>>,
     changed: Condvar,
 }
@@ -54,7 +96,7 @@ pub(super) struct First<'a> {
 }
 
 impl<'a> Links<'a> {
-    pub(super) fn new(folder: &'a OwnedFd) -> Self {
+    pub(super) fn new(folder: &'a LinksFolder<'a>) -> Self {
         Self {
             folder,
             copying: Mutex::default(),
@@ -67,7 +109,7 @@ impl<'a> Links<'a> {
     }
 
     /// Makes `to` a link to the copy of the file `key`, or says that it is to be copied. Waits while another thread copies it.
-    pub(super) fn turn(&'a self, key: Key, to: Named<'_>) -> io::Result<Turn<'a>> {
+    pub(super) fn turn(&'a self, key: Key, to: Named<'_>) -> std::io::Result<Turn<'a>> {
         let mut copying = self.lock();
         while copying.contains(&key) {
             copying = self
@@ -80,7 +122,7 @@ impl<'a> Links<'a> {
         drop(copying);
         let first = First { links: self, key };
         match fs::linkat(
-            self.folder,
+            self.folder.folder()?,
             &*first.key.0,
             to.folder,
             to.name,
@@ -89,24 +131,24 @@ impl<'a> Links<'a> {
             Ok(()) => Ok(Turn::Linked),
             // Too many links is no reason to lose the file.
             Err(Errno::NOENT | Errno::MLINK) => Ok(Turn::First(first)),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 impl First<'_> {
     /// Keeps the finished copy for its further names.
-    pub(super) fn keep(self, copy: Named<'_>) -> io::Result<()> {
+    pub(super) fn keep(self, copy: Named<'_>) -> std::io::Result<()> {
         match fs::linkat(
             copy.folder,
             copy.name,
-            self.links.folder,
+            self.links.folder.folder()?,
             &*self.key.0,
             AtFlags::empty(),
         ) {
             // There when it has reached the greatest number of links.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -119,13 +161,13 @@ impl Drop for First<'_> {
 }
 
 /// Empties the folder of links, by many threads.
-pub(super) fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
+fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
     loop {
         if is_empty(folder)? {
             return Ok(());
         }
         // Opened anew: what has been read once is not read again.
-        let names = Mutex::new(fs::Dir::new(super::super::beneath::folder(folder, ".")?)?);
+        let names = Mutex::new(fs::Dir::new(beneath::folder(folder, ".")?)?);
         std::thread::scope(|scope| {
             // As many as can be had, and this one.
             let workers: Vec<_> = (1..threads)
@@ -143,7 +185,7 @@ pub(super) fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
 }
 
 fn is_empty(folder: &OwnedFd) -> std::io::Result<bool> {
-    let mut names = fs::Dir::new(super::super::beneath::folder(folder, ".")?)?;
+    let mut names = fs::Dir::new(beneath::folder(folder, ".")?)?;
     while let Some(entry) = names.read() {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
             return Ok(false);

@@ -24,6 +24,7 @@ mod unpack;
 #[cfg(feature = "migration")]
 mod unpack_tests;
 
+pub use links::LinksFolder;
 #[cfg(feature = "migration")]
 pub use unpack::unpack;
 
@@ -196,22 +197,22 @@ impl CopyError {
 }
 
 /// Copies all that is in `source`, and the folder's own attributes, to the empty folder `target`, and returns when it is on
-/// disk. `links` is another empty folder on the target's file system, in which files with several names are kept by inode
-/// for the time of the copy; it is empty again afterwards.
+/// disk. In `links` files with several names are kept by inode for the time of the copy.
 ///
 /// # Errors
-/// [`CopyError`]; the target then holds a part.
+/// [`CopyError`]; the target then holds a part, and the folder of links may be there.
 pub fn copy(
     source: &OwnedFd,
     target: &OwnedFd,
-    links: &OwnedFd,
+    links: &LinksFolder<'_>,
     progress: &Progress,
 ) -> Result<Report, CopyError> {
     let means = Means::of(source, target)
         .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
     let omissions = Omissions::default();
     tree::copy(source, target, links, progress, &means, &omissions)?;
-    links::clear(links, means.threads)
+    links
+        .remove(means.threads)
         .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
     // Once for the whole file system, which is the cheapest; it reports what a write in the background met.
     rustix::fs::syncfs(target)

@@ -9,7 +9,7 @@
 
 use super::attributes::{self, Basics};
 use super::entry::{Desk, Done, Named};
-use super::links::Links;
+use super::links::{Links, LinksFolder};
 use super::listing::Listing;
 use super::node::{Node, Pair};
 use super::{CopyError, LeftOut, Means, Omissions, Progress};
@@ -39,7 +39,7 @@ const LONGEST: usize = 3500;
 pub(super) fn copy(
     source: &OwnedFd,
     target: &OwnedFd,
-    links: &OwnedFd,
+    links: &LinksFolder<'_>,
     progress: &Progress,
     means: &Means,
     omissions: &Omissions,

@@ -49,14 +49,13 @@ fn without_threads() {
     // Those that copy ask for little, and can be had.
     std::fs::write(trial.at("v0/a"), "x").unwrap();
     std::fs::hard_link(trial.at("v0/a"), trial.at("v0/b")).unwrap();
-    let (target, links) = (trial.at("target"), trial.at("links"));
-    for folder in [&target, &links] {
-        std::fs::create_dir(folder).unwrap();
-    }
-    let [from, to, by] = [&trial.at("v0"), &target, &links]
+    let target = trial.at("target");
+    std::fs::create_dir(&target).unwrap();
+    let [from, to, beside] = [&trial.at("v0"), &target, &trial.at(".")]
         .map(|folder| std::os::fd::OwnedFd::from(File::open(folder).unwrap()));
-    copy::copy(&from, &to, &by, &Progress::default()).unwrap();
-    assert!(target.join("b").exists() && trial.files("links").is_empty());
+    let links = copy::LinksFolder::new(&beside, "links");
+    copy::copy(&from, &to, &links, &Progress::default()).unwrap();
+    assert!(target.join("b").exists() && !trial.at("links").exists());
 
     // Nobody would renew the claim on this one.
     let origin = Origin {
