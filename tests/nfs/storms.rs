@@ -106,7 +106,7 @@ fn killed_in_mid_work_and_collected_at_the_first_use() {
         ("an update is linked", "clone", true),
         ("the record is published", "create", true),
         ("an entry is copied", "clone", true),
-        ("the copy is in its place", "clone", true),
+        ("the copy is on record", "clone", true),
         ("the folder waits in the trash", "delete", false),
         ("the claim is released", "delete", false),
     ];

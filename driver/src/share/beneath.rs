@@ -19,6 +19,11 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+const FOLDER_HANDLE: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
 /// Opens the folder at `path` (relative, without `..`) below `at`.
 ///
 /// # Errors
@@ -46,13 +51,21 @@ pub fn handle(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
     open(at, path.as_ref(), flags)
 }
 
+/// A handle of the folder at `path` below `at`: names are looked up in it as in an open one. Where the folder above has just
+/// been opened, an NFS client asks the server nothing.
+///
+/// # Errors
+/// As for [`folder`].
+pub fn folder_handle(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    open(at, path.as_ref(), FOLDER_HANDLE)
+}
+
 /// Changes the mode of the folder `name` in `at`, which need not be one that this process may enter.
 ///
 /// # Errors
 /// As for [`folder`], and whatever chmod(2) says.
 pub fn change_mode(at: impl AsFd, name: impl AsRef<Path>, mode: Mode) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = open(at, name.as_ref(), flags)?;
+    let folder = folder_handle(at, name)?;
     // chmod by name would follow a symlink that was put there since, and fchmod refuses an O_PATH descriptor. This link
     // leads to the very folder that was opened.
     let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
@@ -185,12 +198,15 @@ pub fn exists(at: impl AsFd, name: &str) -> io::Result<bool> {
 /// # Errors
 /// Whatever stat(2) says, but ENOENT.
 pub fn inode(at: impl AsFd, name: &str) -> io::Result<Option<u64>> {
-    // What another client has moved away is there for this one as long as it believes to know the folder.
-    let look = || {
+    let look = || fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW);
+    // What another client has moved away is there for this one as long as it believes to know the folder; what is not there
+    // it asks for each time.
+    let look_twice = || {
+        look()?;
         refresh(&at)?;
-        Ok::<_, io::Error>(fs::statat(&at, name, fs::AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok::<_, io::Error>(look()?)
     };
-    match patiently(look) {
+    match patiently(look_twice) {
         Ok(stat) => Ok(Some(stat.st_ino)),
         Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
         Err(other) => Err(other),
@@ -247,12 +263,26 @@ pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Makes a folder's entries durable. Some servers know no fsync of folders; theirs are durable at once.
+/// The names that are in a folder now, but `.` and `..`, in no order.
+///
+/// # Errors
+/// Whatever open(2) and getdents(2) say.
+pub fn names_now(folder: impl AsFd) -> io::Result<Vec<CString>> {
+    refresh(&folder)?;
+    // Opened anew: an open folder's position is shared, and a handle has none.
+    names(self::folder(folder, ".")?)
+}
+
+/// Makes a folder's entries durable, also by a handle. Some servers know no fsync of folders; theirs are durable at once.
 ///
 /// # Errors
 /// Whatever fsync(2) says, but EINVAL.
 pub fn sync(folder: impl AsFd) -> io::Result<()> {
-    match fs::fsync(folder) {
+    let synced = match fs::fsync(&folder) {
+        Err(Errno::BADF) => fs::fsync(self::folder(folder, ".")?),
+        other => other,
+    };
+    match synced {
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(other) => Err(other.into()),
     }

@@ -34,7 +34,7 @@ pub enum Expect {
 }
 
 /// A share whose records were found to be the right ones a moment ago. Opened anew for each operation, so that a folder
-/// that was removed or a disk that was unmounted is noticed before anything is said to be absent.
+/// that was removed or a disk that was unmounted is noticed before anything is said to be absent. The parts are handles.
 #[derive(Debug)]
 pub struct Share {
     pub(super) root: Root,
@@ -90,7 +90,7 @@ impl Share {
             _ => {}
         }
         let part = |name: &str| {
-            beneath::folder(&records, name).map_err(|source| {
+            beneath::folder_handle(&records, name).map_err(|source| {
                 if beneath::is_gone(&source) {
                     // Made anew, an empty `volumes` would say that every volume was deleted.
                     ShareError::Damaged {

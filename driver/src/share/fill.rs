@@ -89,7 +89,69 @@ impl Drop for Attempt {
     }
 }
 
-/// Copies `source` to the data beside `found`'s record and puts that on record. `dress` is given the finished folder before
+/// A copy that is about to be made.
+pub(super) struct Begun {
+    from: Opened,
+    /// The size of the source that is on record, in bytes.
+    pub size_bytes: i64,
+    attempt: Attempt,
+    /// The claim, which a record may be published with.
+    pub copying: Copying,
+}
+
+impl Begun {
+    /// Opens `source` for a copy.
+    ///
+    /// # Errors
+    /// As for [`Source::open`].
+    pub(super) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
+        let (from, size_bytes) = source.open(share)?;
+        let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
+        Ok(Self {
+            from,
+            size_bytes,
+            attempt,
+            copying,
+        })
+    }
+}
+
+/// Claims the copy that `found`'s record promises, unless it was published with the claim of `begun`. Nothing when somebody
+/// else was first.
+fn claim<R: Fill>(
+    share: &Share,
+    found: &Found<R>,
+    source: &Source,
+    begun: Option<Begun>,
+) -> Result<Option<(Found<R>, Begun)>, ShareError> {
+    if let Some(begun) = begun
+        && found.record.copying() == Some(&begun.copying)
+    {
+        return Ok(Some((found.with(found.record.clone())?, begun)));
+    }
+    if let Some(copying) = found.record.copying()
+        && is_alive(share, found, copying)?
+    {
+        return Err(ShareError::CopiedElsewhere {
+            what: format!("{}/{}", R::SHELF, found.record.key()),
+        });
+    }
+    // Before anything is claimed, so that what cannot be copied costs nothing.
+    let begun = Begun::of(share, source)?;
+    let next = found.record.with_copying(Some(begun.copying.clone()));
+    let claimed = match store::update(share, found, &next)? {
+        Claimed::Lost => return Ok(None),
+        Claimed::Won => found.with(next)?,
+    };
+    step("the copy is claimed")?;
+    // Those that were there before the claim: later ones may be on record already.
+    store::discard_attempts(share, found)?;
+    step("other attempts are discarded")?;
+    Ok(Some((claimed, begun)))
+}
+
+/// Copies `source` to the data beside `found`'s record and puts that on record; `begun` is the copy that the record was
+/// published with. `dress` is given the finished folder before
 /// anybody can see it. Returns the record as it is then; nothing when others have changed it, and it is to be looked at again.
 ///
 /// # Errors
@@ -100,28 +162,19 @@ pub(super) fn fill<R: Fill>(
     share: &Share,
     found: &Found<R>,
     source: &Source,
+    begun: Option<Begun>,
     progress: &Progress,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<Option<Found<R>>, ShareError> {
-    if let Some(copying) = found.record.copying()
-        && is_alive(share, found, copying)?
-    {
-        return Err(ShareError::CopiedElsewhere {
-            what: format!("{}/{}", R::SHELF, found.record.key()),
-        });
-    }
-    // Before anything is claimed, so that what cannot be copied costs nothing.
-    let from = source.open(share)?;
-    let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
-    let next = found.record.with_copying(Some(copying.clone()));
-    let claimed = match store::update(share, found, &next)? {
-        Claimed::Lost => return Ok(None),
-        Claimed::Won => found.with(next)?,
+    let Some((claimed, begun)) = claim(share, found, source, begun)? else {
+        return Ok(None);
     };
-    step("the copy is claimed")?;
-    // Those that were there before the claim: later ones may be on record already.
-    store::discard_attempts(share, found)?;
-    step("other attempts are discarded")?;
+    let Begun {
+        from,
+        attempt,
+        copying,
+        ..
+    } = begun;
     let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let filled = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {

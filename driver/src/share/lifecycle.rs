@@ -16,7 +16,7 @@ use super::crash::step;
 use super::database::{FORMAT, Share, now};
 use super::deletion::finish_delete;
 use super::error::{Doing, ShareError};
-use super::fill;
+use super::fill::{self, Begun};
 use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
 use super::snapshots::is_final;
@@ -45,10 +45,14 @@ pub fn create(
     let mut gone = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
+        let mut begun = None;
         let found = if let Some(found) = store::find::<Record>(share, key)? {
             found
         } else {
-            let capacity_bytes = capacity(share, wanted)?;
+            if let Some(source) = &wanted.source {
+                begun = Some(Begun::of(share, source)?);
+            }
+            let capacity_bytes = capacity(wanted, begun.as_ref().map(|begun| begun.size_bytes))?;
             let refused = if wanted.adopt {
                 refuse_to_adopt(share, &wanted.sub_dir)
             } else {
@@ -73,7 +77,7 @@ pub fn create(
                 capacity_bytes,
                 inode: 0,
                 created: now(),
-                copying: None,
+                copying: begun.as_ref().map(|begun| begun.copying.clone()),
                 copy: None,
                 changes: Changes::default(),
             };
@@ -111,7 +115,7 @@ pub fn create(
                     return Err(ShareError::FolderGone { path: path.clone() });
                 }
                 let found = if record.needs_copy() {
-                    match copy_source(share, &found, progress)? {
+                    match copy_source(share, &found, begun, progress)? {
                         Some(copied) => copied,
                         None => continue,
                     }
@@ -147,11 +151,10 @@ pub fn existing(share: &Share, wanted: &Wanted) -> Result<Option<Record>, ShareE
 }
 
 /// The capacity of a new volume. One that is a copy is not smaller than its source.
-fn capacity(share: &Share, wanted: &Wanted) -> Result<i64, ShareError> {
-    let Some(source) = &wanted.source else {
+fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareError> {
+    let Some(source_bytes) = source_bytes else {
         return Ok(wanted.capacity());
     };
-    let source_bytes = source.size(share)?;
     for allowed in [wanted.required_bytes, wanted.limit_bytes] {
         if allowed > 0 && allowed < source_bytes {
             return Err(ShareError::SmallerThanSource {
@@ -188,20 +191,21 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<bool, 
     Ok(!record.wanted.adopt)
 }
 
-/// Copies the source of `found`, a record that says creating. Returns it with the copy; nothing when it is to be looked at again.
+/// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
 /// Those of copying; a volume whose source cannot be copied is withdrawn.
 pub(super) fn copy_source(
     share: &Share,
     found: &Found,
+    begun: Option<Begun>,
     progress: &Progress,
 ) -> Result<Option<Found>, ShareError> {
     let wanted = &found.record.wanted;
     let Some(source) = &wanted.source else {
         return Ok(None);
     };
-    let filled = fill::fill(share, found, source, progress, |folder| {
+    let filled = fill::fill(share, found, source, begun, progress, |folder| {
         dress(folder, wanted.mode, wanted.uid, wanted.gid)
     });
     match filled {

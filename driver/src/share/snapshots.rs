@@ -9,7 +9,7 @@ use super::copy::Progress;
 use super::crash::step;
 use super::database::{FORMAT, Share, now};
 use super::error::{Doing, ShareError};
-use super::fill;
+use super::fill::{self, Begun};
 use super::lifecycle::{is_full, is_overtaken, is_read_only};
 use super::record::State;
 use super::snapshot::Snapshot;
@@ -34,9 +34,11 @@ pub fn create(
     let key = NameKey::of(name);
     for attempt in 0..ATTEMPTS {
         pause(attempt);
+        let mut begun = None;
         let found = if let Some(found) = store::find::<Snapshot>(share, key)? {
             found
         } else {
+            let copy = Begun::of(share, &Source::Volume(origin.clone()))?;
             let record = Snapshot {
                 format: FORMAT,
                 nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
@@ -45,12 +47,13 @@ pub fn create(
                 location: location.to_owned(),
                 name: name.to_owned(),
                 source: origin.clone(),
-                size_bytes: Source::Volume(origin.clone()).size(share)?,
+                size_bytes: copy.size_bytes,
                 created: now(),
-                copying: None,
+                copying: Some(copy.copying.clone()),
                 copy: None,
                 left_out: None,
             };
+            begun = Some(copy);
             let published = store::publish(share, record, |_, _| Ok(false))?;
             // Lost to somebody else, the next look finds a record.
             let Some(found) = published else { continue };
@@ -70,7 +73,7 @@ pub fn create(
             store::discard_attempts(share, &found)?;
             return Ok(found.record);
         }
-        if let Some(made) = resume(share, &found, progress)? {
+        if let Some(made) = resume(share, &found, begun, progress)? {
             return Ok(made.record);
         }
     }
@@ -97,17 +100,18 @@ pub fn refusal(record: &Snapshot, name: &str, origin: &Origin) -> Option<ShareEr
     None
 }
 
-/// Copies what `found`, a record that says creating, promises. Returns it with the copy; nothing when it is to be looked at again.
+/// Copies what `found`, a record that says creating, promises; `begun` is the copy that it was published with. Returns it with the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
 /// As for [`create`]. What cannot be copied is withdrawn.
 pub(super) fn resume(
     share: &Share,
     found: &Found<Snapshot>,
+    begun: Option<Begun>,
     progress: &Progress,
 ) -> Result<Option<Found<Snapshot>>, ShareError> {
     let source = Source::Volume(found.record.source.clone());
-    match fill::fill(share, found, &source, progress, |_| Ok(())) {
+    match fill::fill(share, found, &source, begun, progress, |_| Ok(())) {
         Err(error) if is_overtaken(&error) => Ok(None),
         Err(error) if is_final(&error) => {
             withdraw(share, found)?;

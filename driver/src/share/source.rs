@@ -109,44 +109,23 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// The size that is on record, in bytes.
+    /// Its folder or archive, open for reading, and the size that is on record, in bytes.
     ///
     /// # Errors
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
-    pub(super) fn size(&self, share: &Share) -> Result<i64, ShareError> {
-        match self {
+    pub(super) fn open(&self, share: &Share) -> Result<(Opened, i64), ShareError> {
+        let (folder, size_bytes) = match self {
             // Whoever made it has recorded no size.
             Self::Volume(Origin {
                 path: Some(path), ..
-            }) => match foreign::is_there(&share.root, path)? {
-                true => Ok(0),
-                false => Err(self.gone()),
-            },
-            Self::Archive(_) => self.open(share).map(|_| 0),
-            Self::Volume(origin) => Ok(self.volume(share, origin)?.capacity_bytes),
-            Self::Snapshot(origin) => {
-                let found = self.snapshot(share, origin)?;
-                Ok(found.record.size_bytes)
-            }
-        }
-    }
-
-    /// Its folder or archive, open for reading.
-    ///
-    /// # Errors
-    /// As for [`Source::size`].
-    pub(super) fn open(&self, share: &Share) -> Result<Opened, ShareError> {
-        let folder = match self {
-            Self::Volume(Origin {
-                path: Some(path), ..
-            }) => beneath::folder(&share.root, path.to_path()),
+            }) => (beneath::folder(&share.root, path.to_path()), 0),
             Self::Archive(origin) => {
                 let archive = origin
                     .path
                     .as_ref()
                     .map(|path| foreign::archive(&share.root, path));
                 return match archive.transpose()?.flatten() {
-                    Some(archive) => Ok(Opened::Archive(archive)),
+                    Some(archive) => Ok((Opened::Archive(archive), 0)),
                     None => Err(self.gone()),
                 };
             }
@@ -160,17 +139,20 @@ impl Source {
                 if !claims::holds(share, path, owner)? {
                     return Err(self.gone());
                 }
-                beneath::folder(&share.root, path.to_path())
+                let folder = beneath::folder(&share.root, path.to_path());
+                (folder, record.capacity_bytes)
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
-                beneath::folder(&found.folder, store::data_name(found.record.copy))
+                let data = store::data_name(found.record.copy);
+                let folder = beneath::folder(&found.folder, data);
+                (folder, found.record.size_bytes)
             }
         };
         match folder {
             Err(error) if beneath::is_gone(&error) => Err(self.gone()),
             other => other
-                .map(Opened::Tree)
+                .map(|folder| (Opened::Tree(folder), size_bytes))
                 .doing(|| format!("opening the {self}")),
         }
     }
@@ -179,9 +161,19 @@ impl Source {
     /// now was complete.
     ///
     /// # Errors
-    /// As for [`Source::size`].
+    /// As for [`Source::open`].
     pub(super) fn still_there(&self, share: &Share) -> Result<(), ShareError> {
-        self.size(share).map(drop)
+        match self {
+            Self::Volume(Origin {
+                path: Some(path), ..
+            }) => match foreign::is_there(&share.root, path)? {
+                true => Ok(()),
+                false => Err(self.gone()),
+            },
+            Self::Archive(_) => self.open(share).map(drop),
+            Self::Volume(origin) => self.volume(share, origin).map(drop),
+            Self::Snapshot(origin) => self.snapshot(share, origin).map(drop),
+        }
     }
 
     fn gone(&self) -> ShareError {

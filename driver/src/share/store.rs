@@ -467,27 +467,30 @@ pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
     prune(found, found.record.generation());
 }
 
-/// Removes the record, its newest generation last, so that a crash leaves either a record that says deleting or none.
+/// Removes the record and what copies have beside it, its newest generation last, so that a crash leaves either a record that
+/// says deleting or none.
 ///
 /// # Errors
 /// I/O errors, after which it is there still.
 pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
     let doing = || "removing the record".to_owned();
     let nonce = found.record.nonce();
-    match discard_copies(share, &found.folder, nonce) {
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
-        other => other?,
-    }
-    let mut generations: Vec<u64> = match beneath::names(&found.folder) {
-        Ok(names) => names
-            .iter()
-            .filter_map(|name| parse_file_name(name.to_str().ok()?))
-            .filter(|(owner, _)| *owner == nonce)
-            .map(|(_, generation)| generation)
-            .collect(),
+    let names = match beneath::names_now(&found.folder) {
         Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
+        names => names.doing(doing)?,
     };
+    let mut generations = Vec::new();
+    for name in names.iter().filter_map(|name| name.to_str().ok()) {
+        match parse_file_name(name) {
+            Some((owner, generation)) if owner == nonce => generations.push(generation),
+            // Whoever copies notices.
+            None if is_attempt(name) => match trash::discard(share, &found.folder, name, nonce) {
+                Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
+                other => drop(other?),
+            },
+            _ => {}
+        }
+    }
     generations.sort_unstable();
     for generation in generations {
         match fs::unlinkat(
@@ -571,35 +574,12 @@ pub(super) fn discard_attempts<R: Keep>(share: &Share, found: &Found<R>) -> Resu
     Ok(())
 }
 
-/// Moves all copies beside a record that is deleted to the trash, whoever makes them: they fail then.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn discard_copies(
-    share: &Share,
-    folder: &OwnedFd,
-    nonce: Nonce,
-) -> Result<(), ShareError> {
-    let names = beneath::folder(folder, ".")
-        .and_then(beneath::names)
-        .doing(|| "looking for unfinished copies".to_owned())?;
-    for name in names {
-        let Ok(name) = name.to_str() else { continue };
-        if is_attempt(name) {
-            trash::discard(share, folder, name, nonce)?;
-        }
-    }
-    Ok(())
-}
-
 /// All keys that have a folder, sorted. A folder may turn out to hold nothing.
 ///
 /// # Errors
 /// I/O errors.
 pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
-    // Opened anew: an open folder's position is shared, and an NFS client asks the server for changes only then.
-    let mut keys: Vec<NameKey> = beneath::folder(R::shelf(share), ".")
-        .and_then(beneath::names)
+    let mut keys: Vec<NameKey> = beneath::names_now(R::shelf(share))
         .doing(|| format!("listing the {}", R::SHELF))?
         .iter()
         .filter_map(|name| name.to_str().ok()?.parse().ok())

@@ -119,9 +119,7 @@ pub(super) fn discard(
 /// # Errors
 /// I/O errors.
 pub(super) fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
-    beneath::folder(&share.trash, ".")
-        .and_then(beneath::names)
-        .doing(|| "listing the trash".to_owned())
+    beneath::names_now(&share.trash).doing(|| "listing the trash".to_owned())
 }
 
 /// Purges what is in the trash until nothing is left or nothing can be done, in this thread and with the `helpers` that are
@@ -396,9 +394,7 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
         fs::statat(&share.drafts, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_mtime)
     };
     let now = server_now(share)?;
-    let names = beneath::folder(&share.drafts, ".")
-        .and_then(beneath::names)
-        .doing(doing)?;
+    let names = beneath::names_now(&share.drafts).doing(doing)?;
     for name in names {
         let old = time(&name)
             .is_ok_and(|then| u64::try_from(now - then).is_ok_and(|age| age >= life.as_secs()));

@@ -109,7 +109,7 @@ impl Trial {
 fn a_crash_in_a_snapshot_is_finished_by_a_retry_or_the_recovery() {
     for recover in [false, true] {
         at_each_step(
-            15,
+            12,
             |trial| full_volume(trial, "v"),
             |trial, volume| trial.snapshot("s", volume).map(drop),
             |trial, volume| {
@@ -157,7 +157,7 @@ fn a_crash_in_the_deletion_of_a_snapshot_is_finished() {
 #[test]
 fn a_crash_in_a_snapshot_can_be_deleted() {
     at_each_step(
-        15,
+        12,
         |trial| full_volume(trial, "v"),
         |trial, volume| trial.snapshot("s", volume).map(drop),
         |trial, _| {
@@ -182,7 +182,7 @@ pub(super) fn copy_of(source: Source) -> Wanted {
 fn a_crash_in_a_clone_or_restore_is_finished() {
     for (restore, recover) in [(false, true), (true, false)] {
         at_each_step(
-            20,
+            18,
             |trial| {
                 let volume = full_volume(trial, "v");
                 copy_of(if restore {
@@ -313,7 +313,7 @@ fn a_copy_that_was_taken_over_leaves_the_other_one_alone() {
         theirs = Some(taken_over(&trial, &find().unwrap()));
         Ok(())
     };
-    fill::fill(&share, &find().unwrap(), &source, &progress, late).unwrap();
+    fill::fill(&share, &find().unwrap(), &source, None, &progress, late).unwrap();
     assert!(theirs.unwrap().join("begun").exists());
     assert_eq!(find().unwrap().record.state, State::Creating);
 }
