@@ -328,9 +328,7 @@ impl Controller {
         limits::required("volume_id", &request.volume_id)?;
         limits::map("secrets", &request.secrets)?;
         limits::map("mutable_parameters", &request.mutable_parameters)?;
-        if request.mutable_parameters.is_empty() {
-            return Err(limits::LimitError::Missing("mutable_parameters").into());
-        }
+        // None at all are no change: what an orchestrator's empty class of attributes asks for.
         let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let options = secret_options(&request.secrets);
         (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;

@@ -105,7 +105,7 @@ impl Node for NodeService {
         self.config
             .check_volume_id(&request.volume_id)
             .map_err(NodeError::from)?;
-        let path = request::absolute("volume_path", &request.volume_path)?;
+        let path = request::stats_path(&request.volume_id, &request.volume_path)?;
         let condition = self
             .volumes
             .condition(&request.volume_id, &path, patience)

@@ -371,6 +371,18 @@ pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
     Ok(path.components().collect())
 }
 
+/// The path that NodeGetVolumeStats asks about. At one that is not absolute nothing is published: that is NOT_FOUND.
+pub fn stats_path(volume: &str, text: &str) -> Result<PathBuf, NodeError> {
+    if text.is_empty() || text.starts_with('/') || text.len() > MAX_PATH {
+        return absolute("volume_path", text);
+    }
+    Err(NodeError::NotPublished {
+        volume: volume.to_owned(),
+        path: PathBuf::from(text),
+        detail: ", which is not an absolute path".to_owned(),
+    })
+}
+
 /// Whether a volume with that mode may be published at several targets of a node (the second of the specification's
 /// tables, because the driver has the capability SINGLE_NODE_MULTI_WRITER).
 pub fn allows_many_targets(mode: Mode) -> bool {

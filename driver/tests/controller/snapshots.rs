@@ -407,11 +407,7 @@ async fn a_volume_can_be_modified_within_limits() {
             Code::InvalidArgument,
             ["uid", "number"],
         ),
-        (
-            modify(&[], id),
-            Code::InvalidArgument,
-            ["mutable", "missing"],
-        ),
+        (modify(&[], "nobody's"), Code::NotFound, ["nobody's", "id"]),
         (
             modify(&[("uid", "1")], "nobody's"),
             Code::NotFound,
@@ -420,6 +416,8 @@ async fn a_volume_can_be_modified_within_limits() {
     ] {
         refused(call(request).await, code, &words);
     }
+    // No parameters are no change.
+    call(modify(&[], id)).await.unwrap();
     std::fs::write(host.at("v/file"), "kept").unwrap();
     delete(c, id).await.unwrap();
     assert_eq!(std::fs::read(host.at("v/file")).unwrap(), b"kept");

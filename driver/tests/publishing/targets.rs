@@ -43,6 +43,13 @@ async fn a_volume_comes_and_goes() {
             .code(),
         Code::NotFound
     );
+    assert_eq!(
+        stats(&client, "a", std::path::Path::new("some/path"))
+            .await
+            .unwrap_err()
+            .code(),
+        Code::NotFound
+    );
 
     client.unpublish("a", &target).await.unwrap();
     client.unpublish("a", &target).await.unwrap();

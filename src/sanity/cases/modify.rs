@@ -23,13 +23,13 @@ pub const CASES: &[Case] = &[
     case!(
         Changes,
         "controller/modify/without-parameters",
-        "ControllerModifyVolume without mutable_parameters answers INVALID_ARGUMENT, for the field is required",
+        "ControllerModifyVolume without mutable_parameters, which are required, answers INVALID_ARGUMENT, or OK as to no change",
         "ControllerModifyVolume",
         [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
         |c| {
             let volume = c.volume()?;
             let request = modify(c, &volume.id(), BTreeMap::new());
-            c.refused(request, &[Code::InvalidArgument])?;
+            c.ok_or(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(

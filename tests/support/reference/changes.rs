@@ -166,11 +166,12 @@ impl Core {
         let id = request.volume_id.clone();
         self.id(&id, "volume_id", Defect::ModifyWithoutVolumeId)?;
         let parameters = &request.mutable_parameters;
-        self.required(
-            !parameters.is_empty(),
-            "mutable_parameters",
-            Defect::ModifyWithoutParameters,
-        )?;
+        if parameters.is_empty() && self.has(Defect::ModifyWithoutParameters) {
+            return Err(Status::internal("nothing to change"));
+        }
+        if parameters.is_empty() && !self.is_at_liberty() {
+            return Err(Status::invalid_argument("mutable_parameters is missing"));
+        }
         self.authenticate(&request.secrets)?;
         let what = [format!("volume {id}")];
         self.alone(what, self.modify_alone(&id, parameters)).await

@@ -283,7 +283,7 @@ defects! {
     ExpandOnlyOffline,
     /// ControllerModifyVolume needs no volume id.
     ModifyWithoutVolumeId,
-    /// ControllerModifyVolume needs no parameters.
+    /// ControllerModifyVolume without parameters is a defect of the driver's own.
     ModifyWithoutParameters,
     /// ControllerModifyVolume of an unknown volume is OK.
     ModifyUnknownVolume,
