@@ -247,13 +247,14 @@ pub fn read(at: impl AsFd, name: &str, limit: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// The names in an open folder, but `.` and `..`, in no order.
+/// The names in a folder, open or a handle, but `.` and `..`, in no order.
 ///
 /// # Errors
-/// Whatever getdents(2) says.
+/// Whatever open(2) and getdents(2) say.
 pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
+    // Opened anew: an open folder's position is shared, and a handle has none.
+    for entry in Dir::new(self::folder(folder, ".")?)? {
         let entry = entry?;
         let name = entry.file_name();
         if !matches!(name.to_bytes(), b"." | b"..") {
@@ -269,8 +270,7 @@ pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
 /// Whatever open(2) and getdents(2) say.
 pub fn names_now(folder: impl AsFd) -> io::Result<Vec<CString>> {
     refresh(&folder)?;
-    // Opened anew: an open folder's position is shared, and a handle has none.
-    names(self::folder(folder, ".")?)
+    names(folder)
 }
 
 /// Makes a folder's entries durable, also by a handle. Some servers know no fsync of folders; theirs are durable at once.
