@@ -19,7 +19,6 @@ use super::error::{Doing, ShareError};
 use super::fill;
 use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
-use super::snapshots::is_final;
 use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
@@ -184,7 +183,7 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<(), Sh
 /// Copies the source of `found`, a record that says creating. The record is to be looked at again.
 ///
 /// # Errors
-/// Those of copying; a volume whose source cannot be copied is withdrawn.
+/// Those of copying; a volume whose source cannot be copied is withdrawn, and after an error that may pass left to a retry.
 pub(super) fn copy_source(
     share: &Share,
     found: &Found,
@@ -199,7 +198,7 @@ pub(super) fn copy_source(
     });
     match filled {
         Err(error) if is_overtaken(&error) => Ok(()),
-        Err(error) if is_final(&error) => {
+        Err(error) if error.is_final() => {
             // By now the record has other generations.
             for attempt in 0..ATTEMPTS {
                 pause(attempt);
@@ -216,7 +215,7 @@ pub(super) fn copy_source(
             }
             Err(error)
         }
-        other => other,
+        other => other.map_err(ShareError::unfinished),
     }
 }
 

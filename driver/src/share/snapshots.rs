@@ -22,8 +22,8 @@ use super::trash;
 /// the share as it is to stand in a new snapshot's id.
 ///
 /// # Errors
-/// [`ShareError::Different`] when there is one of another volume, [`ShareError::NoSource`], and those of copying, leave
-/// nothing behind. [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
+/// [`ShareError::Different`] when there is one of another volume, and those that are final for a copy, leave nothing behind.
+/// [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
 pub fn create(
     share: &Share,
     name: &str,
@@ -95,7 +95,7 @@ pub fn refusal(record: &Snapshot, name: &str, origin: &Origin) -> Option<ShareEr
 /// Copies what `found`, a record that says creating, promises. The record is to be looked at again.
 ///
 /// # Errors
-/// As for [`create`]. What cannot be copied is withdrawn.
+/// As for [`create`]. What cannot be copied is withdrawn; after an error that may pass it is left to a retry.
 pub(super) fn resume(
     share: &Share,
     found: &Found<Snapshot>,
@@ -104,21 +104,11 @@ pub(super) fn resume(
     let source = Source::Volume(found.record.source.clone());
     match fill::fill(share, found, &source, progress, |_| Ok(())) {
         Err(error) if is_overtaken(&error) => Ok(()),
-        Err(error) if is_final(&error) => {
+        Err(error) if error.is_final() => {
             withdraw(share, found)?;
             Err(error)
         }
-        other => other,
-    }
-}
-
-/// Whether a copy cannot be had, so that nothing of it is to stay.
-pub(super) fn is_final(error: &ShareError) -> bool {
-    use super::copy::CopyError;
-    match error {
-        ShareError::Copy(CopyError::Stopped) => false,
-        ShareError::Copy(_) | ShareError::NoSource(_) | ShareError::Io { .. } => !error.is_crash(),
-        _ => false,
+        other => other.map_err(ShareError::unfinished),
     }
 }
 

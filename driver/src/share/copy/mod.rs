@@ -27,6 +27,9 @@ mod unpack_tests;
 #[cfg(feature = "migration")]
 pub use unpack::unpack;
 
+use super::crash;
+#[cfg(test)]
+use super::error::ShareError;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -224,6 +227,21 @@ pub fn copy(
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner),
     })
+}
+
+/// Marks a step of a copy; see [`crash`].
+fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
+    let passed = crash::step(step);
+    #[cfg(test)]
+    return passed.map_err(|error| match error {
+        ShareError::Io { source, .. } => CopyError::io("copying", path(), source),
+        _ => CopyError::Crash(step),
+    });
+    #[cfg(not(test))]
+    {
+        let _ = (passed, path);
+        Ok(())
+    }
 }
 
 /// What was left out so far.
