@@ -7,7 +7,7 @@
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::links::{First, Key, Links, Turn};
-use super::{CopyError, LeftOut, Means, Omissions, Progress};
+use super::{CopyError, Course, LeftOut, Means, Omissions};
 use crate::share::beneath;
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(super) struct Named<'a> {
 pub(super) struct Desk<'a> {
     pub means: &'a Means,
     pub links: &'a Links<'a>,
-    pub progress: &'a Progress,
+    pub course: &'a Course<'a>,
     pub omissions: &'a Omissions,
     pub bytes: Vec<u8>,
     pub names: Vec<u8>,
@@ -61,7 +61,7 @@ impl Desk<'_> {
             };
             match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
                 Step::Done(bytes) => {
-                    self.progress.count(bytes);
+                    self.course.progress.count(bytes);
                     return Ok(Done::Yes);
                 }
                 Step::LeftOut(what) => {
@@ -117,7 +117,7 @@ impl Desk<'_> {
         Ok(Step::Done(size))
     }
 
-    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was stopped.
+    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
     fn regular(
         &mut self,
         source: &OwnedFd,
@@ -141,7 +141,7 @@ impl Desk<'_> {
             &target,
             stat,
             self.means,
-            self.progress,
+            self.course,
             &mut self.bytes,
         )
         .map_err(because("copying"))?;

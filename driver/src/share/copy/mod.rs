@@ -212,8 +212,8 @@ pub fn copy(
 ) -> Result<Report, CopyError> {
     let means = Means::of(source, target)
         .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
-    let omissions = Omissions::default();
-    tree::copy(source, target, links, progress, &means, &omissions)?;
+    let (course, omissions) = (Course::of(progress), Omissions::default());
+    tree::copy(source, target, links, &course, &means, &omissions)?;
     links::clear(links, means.threads)
         .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
     // Once for the whole file system, which is the cheapest; it reports what a write in the background met.
@@ -227,6 +227,31 @@ pub fn copy(
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner),
     })
+}
+
+/// Whether the threads of a copy go on: until somebody stops it, or one of them has failed.
+#[derive(Debug)]
+struct Course<'a> {
+    progress: &'a Progress,
+    failed: AtomicBool,
+}
+
+impl<'a> Course<'a> {
+    fn of(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.is_stopped() || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends all threads at the next part of what they copy.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Marks a step of a copy; see [`crash`].

@@ -12,7 +12,7 @@ use super::entry::{Desk, Done, Named};
 use super::links::Links;
 use super::listing::Listing;
 use super::node::{Node, Pair};
-use super::{CopyError, LeftOut, Means, Omissions, Progress};
+use super::{CopyError, Course, LeftOut, Means, Omissions};
 use crate::share::beneath;
 use rustix::fs::{self, FileType, Mode};
 use rustix::io::Errno;
@@ -40,7 +40,7 @@ pub(super) fn copy(
     source: &OwnedFd,
     target: &OwnedFd,
     links: &OwnedFd,
-    progress: &Progress,
+    course: &Course<'_>,
     means: &Means,
     omissions: &Omissions,
 ) -> Result<(), CopyError> {
@@ -55,7 +55,7 @@ pub(super) fn copy(
         target,
         open: AtomicUsize::new(0),
         links: Links::new(links),
-        progress,
+        course,
         means,
         omissions,
         queue: Mutex::new(Queue {
@@ -141,7 +141,7 @@ struct Tree<'a> {
     target: &'a OwnedFd,
     open: AtomicUsize,
     links: Links<'a>,
-    progress: &'a Progress,
+    course: &'a Course<'a>,
     means: &'a Means,
     omissions: &'a Omissions,
     queue: Mutex<Queue>,
@@ -181,7 +181,7 @@ impl<'a> Tree<'a> {
         let mut desk = Desk {
             means: self.means,
             links: &self.links,
-            progress: self.progress,
+            course: self.course,
             omissions: self.omissions,
             bytes: Vec::new(),
             names: Vec::new(),
@@ -189,7 +189,7 @@ impl<'a> Tree<'a> {
         let mut queue = self.lock();
         queue.starting -= 1;
         while queue.failed.is_none() {
-            if self.progress.is_stopped() {
+            if self.course.is_over() {
                 queue.failed = Some(CopyError::Stopped);
                 break;
             }
@@ -207,6 +207,7 @@ impl<'a> Tree<'a> {
                     queue.busy -= 1;
                     if let Err(error) = done {
                         queue.failed.get_or_insert(error);
+                        self.course.fail();
                     }
                     if queue.busy == 0 || queue.failed.is_some() {
                         self.changed.notify_all();
@@ -281,7 +282,7 @@ impl<'a> Tree<'a> {
                 };
                 fs::mkdirat(&above.target, &*node.name, Mode::RWXU)
                     .map_err(|error| failed("making")(error.into()))?;
-                desk.progress.count(0);
+                desk.course.progress.count(0);
                 let Some(source) = source else {
                     return Ok(None);
                 };
@@ -327,6 +328,9 @@ impl<'a> Tree<'a> {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }
             };
+            if self.course.is_over() {
+                return Err(CopyError::Stopped);
+            }
             if kind == FileType::Directory {
                 let child = self.child(&node, &name);
                 let mut queue = self.lock();
@@ -408,7 +412,7 @@ impl<'a> Tree<'a> {
         kind: FileType,
         desk: &mut Desk<'_>,
     ) -> Result<(), CopyError> {
-        if self.progress.is_stopped() {
+        if self.course.is_over() {
             return Err(CopyError::Stopped);
         }
         let (from, to) = (&pair.source, &pair.target);
