@@ -31,17 +31,31 @@ enum Then {
     Wait(std::sync::Arc<Gate>),
     /// It fails; the next one does not.
     Fail(rustix::io::Errno),
+    /// Questions are counted instead, and one gets ESTALE.
+    Forget,
 }
 
 #[cfg(test)]
 impl Count {
     fn pass(&self, step: &'static str) -> Result<(), ShareError> {
+        if matches!(self.then, Then::Forget) {
+            return Ok(());
+        }
         let left = self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
         match &self.then {
             Then::Die if left <= 0 => return Err(ShareError::Crash(step)),
             Then::Wait(gate) if left == 0 => gate.pass(step),
             Then::Fail(errno) if left == 0 => return Err(*errno).doing(|| step.to_owned()),
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&self) -> rustix::io::Result<()> {
+        if matches!(self.then, Then::Forget)
+            && self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) == 0
+        {
+            return Err(rustix::io::Errno::STALE);
         }
         Ok(())
     }
@@ -122,6 +136,17 @@ pub(crate) fn step(step: &'static str) -> Result<(), ShareError> {
     Ok(())
 }
 
+/// Marks that a server is asked for what is copied, which it may not know for a moment.
+#[inline]
+#[cfg_attr(not(test), allow(clippy::unnecessary_wraps))]
+pub(crate) fn ask() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(count) = inherited() {
+        count.ask()?;
+    }
+    Ok(())
+}
+
 /// Death as a file plans it, whose path is in `CSI_NFS_CRASH_PLAN`. The file says `trace`, and then the steps are written
 /// to a file beside it, or `COUNT STEP`: the process dies at that step, after it has passed it COUNT times.
 #[cfg(all(debug_assertions, not(test)))]
@@ -175,6 +200,12 @@ pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 pub(crate) fn failing<T>(count: usize, errno: rustix::io::Errno, work: impl FnOnce() -> T) -> T {
     counted(count, Then::Fail(errno), work)
+}
+
+/// Runs `work` and lets a server not know what its `count`th question, counted from 0, is about.
+#[cfg(test)]
+pub(crate) fn forgetting<T>(count: usize, work: impl FnOnce() -> T) -> T {
+    counted(count, Then::Forget, work)
 }
 
 /// Runs `work` and lets it wait at its `count`th step, counted from 0, until the gate is opened.

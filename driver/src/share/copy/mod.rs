@@ -1,7 +1,7 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns what a copy is told
-//! and what it tells; the walk is `tree`, one entry is `entry`, the bytes of a file are `content`, the rest of it is
-//! `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and unpacked by `unpack`.
-//! Must not know volumes or snapshots.
+//! and what it tells; the walk is `tree`, its folders are `folders`, one entry is `entry`, the bytes of a file are `content`,
+//! the rest of it is `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and
+//! unpacked by `unpack`. Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
@@ -10,6 +10,7 @@
 mod attributes;
 mod content;
 mod entry;
+mod folders;
 mod links;
 mod listing;
 mod node;
@@ -185,6 +186,11 @@ pub enum CopyError {
 }
 
 impl CopyError {
+    /// Whether a server does not know what was open.
+    fn is_stale(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::STALE))
+    }
+
     fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match Errno::from_io_error(&source) {

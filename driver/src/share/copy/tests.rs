@@ -410,6 +410,35 @@ fn a_folder_that_goes_while_it_is_listed_is_told() {
     assert_eq!(report.left_out[&LeftOut::Vanished].count, 1);
 }
 
+/// A server that fails over does not know for a moment what is there.
+#[test]
+fn what_a_server_forgets_for_a_moment_is_not_left_out() {
+    let mut whole = 0;
+    for count in 0.. {
+        let trial = Trial::new();
+        for path in ["folder/a", "folder/inner/b", "c"] {
+            let path = trial.at("source").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "data").unwrap();
+        }
+        symlink("a", trial.at("source/folder/link")).unwrap();
+        match crash::forgetting(count, || (trial.copy(), crash::is_past())) {
+            (Ok(report), forgot) => {
+                assert_eq!(report.left_out, BTreeMap::new());
+                trial.equal();
+                whole += 1;
+                if !forgot {
+                    assert!(count > 10, "only {count} questions");
+                    break;
+                }
+            }
+            (Err(error), _) => assert!(error.is_stale(), "{error}"),
+        }
+    }
+    // Entries are looked for again.
+    assert!(whole > 4, "only {whole}");
+}
+
 /// A tenant swaps files, folders, symlinks and FIFOs while the copy runs.
 #[test]
 fn a_hostile_tenant_gets_nothing_from_outside() {
