@@ -138,18 +138,7 @@ pub fn purge(share: &Share, helpers: &Helpers) -> Result<usize, ShareError> {
             .filter(|name| name.to_bytes().ends_with(PURGE.as_bytes()))
             .map(Work::Entry)
             .collect();
-        let purger = Purger {
-            trash: &share.trash,
-            helpers,
-            queue: Mutex::new(Queue {
-                work: round,
-                idle: 0,
-                busy: 0,
-                removed: 0,
-                left: 0,
-            }),
-            changed: Condvar::new(),
-        };
+        let purger = Purger::new(share, helpers, round);
         std::thread::scope(|scope| {
             let purger = &purger;
             Worker { purger, scope }.run(None);
@@ -190,7 +179,22 @@ struct Purger<'a> {
     changed: Condvar,
 }
 
-impl Purger<'_> {
+impl<'a> Purger<'a> {
+    fn new(share: &'a Share, helpers: &'a Helpers, work: VecDeque<Work>) -> Self {
+        Self {
+            trash: &share.trash,
+            helpers,
+            queue: Mutex::new(Queue {
+                work,
+                idle: 0,
+                busy: 0,
+                removed: 0,
+                left: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,14 +258,15 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    /// Returns how many names went and how many entries stayed.
+    /// Returns how many names this has removed and how many entries stayed. What others have removed is no progress: with
+    /// another purger at work, one that makes none would go on for as long as that one.
     fn perform(self, work: Work) -> (usize, usize) {
         match work {
             Work::Names(folder, names) => (self.remove_all(&folder, &names), 0),
             Work::Entry(name) => {
                 let mut removed = 0;
                 match self.remove_entry(&name, &mut removed) {
-                    Ok(()) => (removed + 1, 0),
+                    Ok(()) => (removed, 0),
                     Err(_) => (removed, 1),
                 }
             }
@@ -270,7 +275,11 @@ impl<'scope> Worker<'scope, '_> {
 
     fn remove_entry(self, name: &CStr, removed: &mut usize) -> io::Result<()> {
         match beneath::unlink(self.purger.trash, name) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Ok(()) => {
+                *removed += 1;
+                return Ok(());
+            }
+            Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
@@ -293,7 +302,11 @@ impl<'scope> Worker<'scope, '_> {
         }
         *removed += self.remove_all(&folder, &batch);
         match fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) => {
+                *removed += 1;
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
             // Others still unlink their batches, or somebody holds a file open (`.nfs…`): the next round.
             Err(error) => Err(error.into()),
         }
@@ -332,7 +345,7 @@ impl<'scope> Worker<'scope, '_> {
         self.remove_all(folder, &names)
     }
 
-    /// Returns how many names went.
+    /// Returns how many names this has removed.
     fn remove_all(self, folder: &OwnedFd, names: &[CString]) -> usize {
         names
             .iter()
@@ -342,17 +355,19 @@ impl<'scope> Worker<'scope, '_> {
 
     fn remove_name(self, folder: &OwnedFd, name: &CStr) -> bool {
         match fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => true,
-            Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).is_ok(),
+            Ok(()) => true,
+            Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).unwrap_or(false),
             Err(_) => false,
         }
     }
 
-    /// Makes a folder within an entry an entry of its own. A mount point refuses (EBUSY, EXDEV) and stays as it is.
-    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+    /// Makes a folder within an entry an entry of its own, unless it is gone, which returns false. A mount point refuses (EBUSY,
+    /// EXDEV) and stays as it is.
+    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
         // Most folders are the last of their branch or empty.
         match fs::unlinkat(folder, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Ok(false),
             Err(_) => {}
         }
         let entry = CString::new(format!("{}{PURGE}", Nonce::random()?))?;
@@ -365,7 +380,6 @@ impl<'scope> Worker<'scope, '_> {
             other => other?,
         }
         let mut queue = self.purger.lock();
-        queue.removed += 1;
         if queue.work.len() < QUEUE {
             queue.work.push_back(Work::Entry(entry));
             self.find_help(&queue);
@@ -373,7 +387,7 @@ impl<'scope> Worker<'scope, '_> {
             // The next round finds it.
             queue.left += 1;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -477,6 +491,31 @@ mod tests {
         // Each had one entry, for which one thread would do, and a tree with work for more.
         assert!(fewest.into_inner() < HELPERS);
         assert_eq!(helpers.0.into_inner(), HELPERS);
+    }
+
+    #[test]
+    fn what_others_have_removed_is_no_progress() {
+        let (dir, share) = with_entry(1);
+        let trash = dir.path().join(".csi-nfs/trash");
+        let open = || Arc::new(OwnedFd::from(File::open(&trash).unwrap()));
+        write(trash.join("file.purge"), "").unwrap();
+        write(trash.join("name"), "").unwrap();
+        create_dir_all(trash.join("folder")).unwrap();
+        let helpers = Helpers::default();
+        let purger = Purger::new(&share, &helpers, VecDeque::new());
+        std::thread::scope(|scope| {
+            let purger = &purger;
+            let worker = Worker { purger, scope };
+            // Theirs and its own, then theirs alone.
+            for removed in [(1, 2), (0, 0)] {
+                let entry = Work::Entry(c"file.purge".to_owned());
+                assert_eq!(worker.perform(entry), (removed.0, 0));
+                let names = [c"name", c"gone", c"folder"].map(CStr::to_owned);
+                let names = Work::Names(open(), names.into());
+                assert_eq!(worker.perform(names), (removed.1, 0));
+            }
+            assert!(!worker.raise(&open(), c"folder").unwrap());
+        });
     }
 
     #[test]
