@@ -35,11 +35,16 @@ const QUEUE: usize = 64;
 
 /// Who may help to purge. The purges of one process share them.
 #[derive(Debug)]
-pub struct Helpers(AtomicUsize);
+pub struct Helpers {
+    free: AtomicUsize,
+    /// How few were free at a time.
+    #[cfg(test)]
+    fewest: AtomicUsize,
+}
 
 impl Default for Helpers {
     fn default() -> Self {
-        Self(AtomicUsize::new(HELPERS))
+        Self::new(HELPERS)
     }
 }
 
@@ -47,16 +52,26 @@ impl Default for Helpers {
 struct Helper<'a>(&'a Helpers);
 
 impl Helpers {
+    fn new(free: usize) -> Self {
+        Self {
+            free: AtomicUsize::new(free),
+            #[cfg(test)]
+            fewest: AtomicUsize::new(free),
+        }
+    }
+
     fn hire(&self) -> Option<Helper<'_>> {
         let one_less = |free: usize| free.checked_sub(1);
-        let hired = self.0.try_update(SeqCst, SeqCst, one_less);
-        hired.ok().map(|_| Helper(self))
+        self.free.try_update(SeqCst, SeqCst, one_less).ok()?;
+        #[cfg(test)]
+        self.fewest.fetch_min(self.free.load(SeqCst), SeqCst);
+        Some(Helper(self))
     }
 }
 
 impl Drop for Helper<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, SeqCst);
+        self.0.free.fetch_add(1, SeqCst);
     }
 }
 
@@ -443,7 +458,6 @@ mod tests {
     use super::super::database::Expect;
     use super::*;
     use std::fs::{File, create_dir_all, read_dir, write};
-    use std::sync::atomic::AtomicBool;
 
     /// A share with one entry in its trash, of `folders` folders with 50 files in each.
     fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
@@ -470,14 +484,7 @@ mod tests {
     fn several_purges_share_their_helpers() {
         let helpers = Helpers::default();
         let shares: Vec<_> = (0..4).map(|_| with_entry(40)).collect();
-        let (over, fewest) = (AtomicBool::new(false), AtomicUsize::new(HELPERS));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(SeqCst) {
-                    fewest.fetch_min(helpers.0.load(SeqCst), SeqCst);
-                    std::thread::yield_now();
-                }
-            });
             let purges: Vec<_> = shares
                 .iter()
                 .map(|(_, share)| scope.spawn(|| purge(share, &helpers)))
@@ -485,12 +492,11 @@ mod tests {
             for purge in purges {
                 assert_eq!(purge.join().unwrap().unwrap(), 0);
             }
-            over.store(true, SeqCst);
         });
         assert!(shares.iter().all(|(dir, _)| is_purged(dir)));
         // Each had one entry, for which one thread would do, and a tree with work for more.
-        assert!(fewest.into_inner() < HELPERS);
-        assert_eq!(helpers.0.into_inner(), HELPERS);
+        assert!(helpers.fewest.into_inner() < HELPERS);
+        assert_eq!(helpers.free.into_inner(), HELPERS);
     }
 
     #[test]
@@ -520,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_purge_goes_on_when_others_have_all_helpers() {
-        let helpers = Helpers(AtomicUsize::new(1));
+        let helpers = Helpers::new(1);
         let busy = helpers.hire().unwrap();
         assert!(helpers.hire().is_none());
         let (dir, share) = with_entry(20);
