@@ -31,6 +31,8 @@ enum Then {
     Wait(std::sync::Arc<Gate>),
     /// It fails; the next one does not.
     Fail(rustix::io::Errno),
+    /// It panics.
+    Panic,
     /// Questions are counted instead, and one gets ESTALE.
     Forget,
 }
@@ -45,6 +47,7 @@ impl Count {
         match &self.then {
             Then::Die if left <= 0 => return Err(ShareError::Crash(step)),
             Then::Wait(gate) if left == 0 => gate.pass(step),
+            Then::Panic if left == 0 => panic!("on purpose, after {step}"),
             Then::Fail(errno) if left == 0 => return Err(*errno).doing(|| step.to_owned()),
             _ => {}
         }
@@ -200,6 +203,12 @@ pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 pub(crate) fn failing<T>(count: usize, errno: rustix::io::Errno, work: impl FnOnce() -> T) -> T {
     counted(count, Then::Fail(errno), work)
+}
+
+/// Runs `work` and lets it panic at its `count`th step, counted from 0.
+#[cfg(test)]
+pub(crate) fn panicking<T>(count: usize, work: impl FnOnce() -> T) -> T {
+    counted(count, Then::Panic, work)
 }
 
 /// Runs `work` and lets a server not know what its `count`th question, counted from 0, is about.

@@ -176,6 +176,8 @@ enum Work {
     Entry(CString),
     /// Names in a folder.
     Names(Arc<OwnedFd>, Vec<CString>),
+    #[cfg(test)]
+    Panic,
 }
 
 struct Queue {
@@ -212,6 +214,18 @@ impl<'a> Purger<'a> {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a thread that panics not waited for.
+struct Busy<'a, 'env>(&'a Purger<'env>);
+
+impl Drop for Busy<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().busy -= 1;
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -252,7 +266,9 @@ impl<'scope> Worker<'scope, '_> {
             queue.busy += 1;
             self.find_help(&queue);
             drop(queue);
+            let busy = Busy(self.purger);
             let (removed, left) = self.perform(work);
+            drop(busy);
             queue = self.purger.lock();
             queue.busy -= 1;
             queue.removed += removed;
@@ -277,6 +293,8 @@ impl<'scope> Worker<'scope, '_> {
     /// another purger at work, one that makes none would go on for as long as that one.
     fn perform(self, work: Work) -> (usize, usize) {
         match work {
+            #[cfg(test)]
+            Work::Panic => panic!("on purpose"),
             Work::Names(folder, names) => (self.remove_all(&folder, &names), 0),
             Work::Entry(name) => {
                 let mut removed = 0;
@@ -459,6 +477,8 @@ mod tests {
     use super::*;
     use std::fs::{File, create_dir_all, read_dir, write};
 
+    const LONG: Duration = Duration::from_secs(30);
+
     /// A share with one entry in its trash, of `folders` folders with 50 files in each.
     fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
         let dir = tempfile::tempdir().unwrap();
@@ -522,6 +542,32 @@ mod tests {
             }
             assert!(!worker.raise(&open(), c"folder").unwrap());
         });
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_not_waited_for() {
+        let (dir, share) = with_entry(1);
+        let mut work: VecDeque<Work> = entries(&share)
+            .unwrap()
+            .into_iter()
+            .map(Work::Entry)
+            .collect();
+        work.push_front(Work::Panic);
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let helpers = Helpers::default();
+            let purger = Purger::new(&share, &helpers, work);
+            let purged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                std::thread::scope(|scope| {
+                    let purger = &purger;
+                    Worker { purger, scope }.run(None);
+                });
+            }));
+            ended.send(purged.is_err()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(LONG), Ok(true));
+        // By the helper that had come for it.
+        assert!(is_purged(&dir));
     }
 
     #[test]

@@ -124,6 +124,20 @@ pub(super) struct Tree<'a> {
     crash: crash::Inherited,
 }
 
+/// Wakes the other threads when one panics, which they would wait for.
+struct Waking<'a>(&'a Tree<'a>);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().failed.get_or_insert(CopyError::Stopped);
+            self.0.course.fail();
+            self.0.changed.notify_all();
+            self.0.wanted.notify_one();
+        }
+    }
+}
+
 impl<'a> Tree<'a> {
     pub(super) fn new(
         [source, target, links]: [&'a OwnedFd; 3],
@@ -177,6 +191,7 @@ impl<'a> Tree<'a> {
     }
 
     fn run(&'a self) {
+        let _waking = Waking(self);
         own_umask();
         #[cfg(test)]
         crash::adopt(&self.crash);
