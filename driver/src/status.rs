@@ -14,7 +14,7 @@ use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
 use crate::share::copy::CopyError;
-use crate::share::error::ShareError;
+use crate::share::error::{ShareError, is_lasting};
 use crate::share::roots::RootError;
 use rustix::io::Errno;
 use std::io;
@@ -191,14 +191,8 @@ fn io_code(error: &io::Error) -> Code {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT) => Code::ResourceExhausted,
         Some(Errno::ACCESS | Errno::PERM) => Code::PermissionDenied,
-        Some(
-            Errno::ROFS
-            | Errno::OPNOTSUPP
-            | Errno::NOENT
-            | Errno::NOTDIR
-            | Errno::LOOP
-            | Errno::XDEV,
-        ) => Code::FailedPrecondition,
+        Some(Errno::NOENT) => Code::FailedPrecondition,
+        _ if is_lasting(error) => Code::FailedPrecondition,
         _ => Code::Unavailable,
     }
 }
@@ -230,6 +224,31 @@ mod tests {
         let unfinished = share(no_space().unfinished());
         assert_eq!(unfinished.code(), Code::Unavailable);
         assert!(unfinished.message().contains("10.0.0.4:/a"), "{unfinished}");
+    }
+
+    #[test]
+    fn an_error_of_a_copy_is_final_when_it_has_left_nothing() {
+        for number in 1..134 {
+            let source = || Errno::from_raw_os_error(number).into();
+            let copying = ShareError::Copy(CopyError::Io {
+                doing: "copying",
+                path: "a".to_owned(),
+                source: source(),
+            });
+            let looking = ShareError::Io {
+                doing: "looking".to_owned(),
+                source: source(),
+            };
+            for error in [copying, looking] {
+                let is_final = error.is_final();
+                let error = if is_final { error } else { error.unfinished() };
+                let retried = share_code(&error) == Code::Unavailable;
+                assert_eq!(retried, !is_final, "{error}");
+            }
+        }
+        for errno in [Errno::IO, Errno::STALE, Errno::TIMEDOUT, Errno::NOENT] {
+            assert!(!is_lasting(&errno.into()), "{errno}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Places where a test can let an operation end as if the process had died: in a test of this package an operation alone
-//! ends, in a debug build the whole process, by SIGKILL, where a plan says so. Nothing of it is in a release build.
+//! ends, or waits, or meets an error; in a debug build the whole process ends, by SIGKILL, where a plan says so. Nothing of it
+//! is in a release build.
 
+#[cfg(test)]
+use super::error::Doing as _;
 use super::error::ShareError;
 
 #[cfg(test)]
@@ -16,17 +19,46 @@ pub(crate) type Inherited = Option<std::sync::Arc<Count>>;
 #[cfg(test)]
 pub(crate) struct Count {
     left: std::sync::atomic::AtomicIsize,
-    gate: Option<std::sync::Arc<Gate>>,
+    then: Then,
+}
+
+/// What happens at the step for which none is left.
+#[cfg(test)]
+enum Then {
+    /// It is the last one.
+    Die,
+    /// It waits.
+    Wait(std::sync::Arc<Gate>),
+    /// It fails; the next one does not.
+    Fail(rustix::io::Errno),
+    /// It panics.
+    Panic,
+    /// Questions are counted instead, and one gets ESTALE.
+    Forget,
 }
 
 #[cfg(test)]
 impl Count {
     fn pass(&self, step: &'static str) -> Result<(), ShareError> {
+        if matches!(self.then, Then::Forget) {
+            return Ok(());
+        }
         let left = self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-        match &self.gate {
-            None if left <= 0 => return Err(ShareError::Crash(step)),
-            Some(gate) if left == 0 => gate.pass(step),
+        match &self.then {
+            Then::Die if left <= 0 => return Err(ShareError::Crash(step)),
+            Then::Wait(gate) if left == 0 => gate.pass(step),
+            Then::Panic if left == 0 => panic!("on purpose, after {step}"),
+            Then::Fail(errno) if left == 0 => return Err(*errno).doing(|| step.to_owned()),
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&self) -> rustix::io::Result<()> {
+        if matches!(self.then, Then::Forget)
+            && self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst) == 0
+        {
+            return Err(rustix::io::Errno::STALE);
         }
         Ok(())
     }
@@ -80,6 +112,13 @@ pub(crate) fn inherited() -> Inherited {
     AFTER.with_borrow(Clone::clone)
 }
 
+/// Whether this thread's operation has come to the step that it was to meet.
+#[cfg(test)]
+pub(crate) fn is_past() -> bool {
+    let left = |count: std::sync::Arc<Count>| count.left.load(std::sync::atomic::Ordering::SeqCst);
+    inherited().is_some_and(|count| left(count) < 0)
+}
+
 /// Makes this thread count with the one that `count` is from.
 #[cfg(test)]
 pub(crate) fn adopt(count: &Inherited) {
@@ -97,6 +136,17 @@ pub(crate) fn step(step: &'static str) -> Result<(), ShareError> {
     #[cfg(all(debug_assertions, not(test)))]
     plan::obey(step);
     let _ = step;
+    Ok(())
+}
+
+/// Marks that a server is asked for what is copied, which it may not know for a moment.
+#[inline]
+#[cfg_attr(not(test), allow(clippy::unnecessary_wraps))]
+pub(crate) fn ask() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(count) = inherited() {
+        count.ask()?;
+    }
     Ok(())
 }
 
@@ -146,7 +196,25 @@ mod plan {
 /// Runs `work` and lets it die at its `count`th step, counted from 0.
 #[cfg(test)]
 pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> T {
-    counted(count, None, work)
+    counted(count, Then::Die, work)
+}
+
+/// Runs `work` and lets its `count`th step, counted from 0, fail with `errno`.
+#[cfg(test)]
+pub(crate) fn failing<T>(count: usize, errno: rustix::io::Errno, work: impl FnOnce() -> T) -> T {
+    counted(count, Then::Fail(errno), work)
+}
+
+/// Runs `work` and lets it panic at its `count`th step, counted from 0.
+#[cfg(test)]
+pub(crate) fn panicking<T>(count: usize, work: impl FnOnce() -> T) -> T {
+    counted(count, Then::Panic, work)
+}
+
+/// Runs `work` and lets a server not know what its `count`th question, counted from 0, is about.
+#[cfg(test)]
+pub(crate) fn forgetting<T>(count: usize, work: impl FnOnce() -> T) -> T {
+    counted(count, Then::Forget, work)
 }
 
 /// Runs `work` and lets it wait at its `count`th step, counted from 0, until the gate is opened.
@@ -160,13 +228,13 @@ pub(crate) fn waiting<T>(count: usize, gate: &std::sync::Arc<Gate>, work: impl F
         }
     }
     let _over = Over(gate);
-    counted(count, Some(std::sync::Arc::clone(gate)), work)
+    counted(count, Then::Wait(std::sync::Arc::clone(gate)), work)
 }
 
 #[cfg(test)]
-fn counted<T>(count: usize, gate: Option<std::sync::Arc<Gate>>, work: impl FnOnce() -> T) -> T {
+fn counted<T>(count: usize, then: Then, work: impl FnOnce() -> T) -> T {
     let left = isize::try_from(count).unwrap().into();
-    AFTER.set(Some(std::sync::Arc::new(Count { left, gate })));
+    AFTER.set(Some(std::sync::Arc::new(Count { left, then })));
     let result = work();
     AFTER.set(None);
     result

@@ -226,15 +226,55 @@ impl ShareError {
         }
     }
 
+    /// Whether what was to be copied cannot be had, however often it is tried, so that nothing of it is to stay. What may pass
+    /// leaves the record to a retry: its id may have been given out.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::NoSource(_)
+            | Self::NotPlain { .. }
+            | Self::Blocked { .. }
+            | Self::Copy(CopyError::NoRoom { .. } | CopyError::Archive { .. }) => true,
+            Self::Io { source, .. } | Self::Copy(CopyError::Io { source, .. }) => {
+                is_lasting(source)
+            }
+            _ => false,
+        }
+    }
+
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
     pub(crate) fn unfinished(self) -> Self {
         match self {
-            Self::Io { .. } => Self::Unfinished {
+            Self::Io { .. } | Self::Copy(CopyError::Io { .. }) => Self::Unfinished {
                 source: Box::new(self),
             },
             other => other,
         }
     }
+}
+
+/// Whether who tries again meets the error again, until somebody has done something about it outside the driver. Others may
+/// pass: of a server that fails over or is away, of a machine that is short of memory.
+pub(crate) fn is_lasting(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::NOSPC
+                | Errno::DQUOT
+                | Errno::FBIG
+                | Errno::ACCESS
+                | Errno::PERM
+                | Errno::ROFS
+                | Errno::OPNOTSUPP
+                | Errno::NOSYS
+                | Errno::NOTDIR
+                | Errno::LOOP
+                | Errno::XDEV
+                | Errno::MLINK
+                | Errno::NAMETOOLONG
+                | Errno::INVAL
+                | Errno::ILSEQ
+        )
+    )
 }
 
 /// Says what was tried when an I/O call fails.

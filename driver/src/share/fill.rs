@@ -256,8 +256,10 @@ fn copy_beating<R: Fill>(
             .name("heart".to_owned())
             .spawn_scoped(scope, beats)
             .doing(|| "starting a thread to copy".to_owned())?;
-        let copied = from.copy(&target, &links, progress);
-        heart.stop();
+        let copied = {
+            let _stopping = Stopping(&heart);
+            from.copy(&target, &links, progress)
+        };
         let beaten = beating
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -300,6 +302,15 @@ fn is_ours<R: Fill>(
 struct Heart {
     over: Mutex<bool>,
     changed: Condvar,
+}
+
+/// Stops the heart when the copy has ended, also by a panic.
+struct Stopping<'a>(&'a Heart);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Heart {

@@ -19,7 +19,6 @@ use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
-use super::snapshots::is_final;
 use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
@@ -191,10 +190,11 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<bool, 
     Ok(!record.wanted.adopt)
 }
 
-/// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with the copy; nothing when it is to be looked at again.
+/// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with
+/// the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
-/// Those of copying; a volume whose source cannot be copied is withdrawn.
+/// Those of copying; a volume whose source cannot be copied is withdrawn, and after an error that may pass left to a retry.
 pub(super) fn copy_source(
     share: &Share,
     found: &Found,
@@ -210,7 +210,7 @@ pub(super) fn copy_source(
     });
     match filled {
         Err(error) if is_overtaken(&error) => Ok(None),
-        Err(error) if is_final(&error) => {
+        Err(error) if error.is_final() => {
             // By now the record has other generations.
             for attempt in 0..ATTEMPTS {
                 pause(attempt);
@@ -227,7 +227,7 @@ pub(super) fn copy_source(
             }
             Err(error)
         }
-        other => other,
+        other => other.map_err(ShareError::unfinished),
     }
 }
 

@@ -22,8 +22,8 @@ use super::trash;
 /// the share as it is to stand in a new snapshot's id.
 ///
 /// # Errors
-/// [`ShareError::Different`] when there is one of another volume, [`ShareError::NoSource`], and those of copying, leave
-/// nothing behind. [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
+/// [`ShareError::Different`] when there is one of another volume, and those that are final for a copy, leave nothing behind.
+/// [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
 pub fn create(
     share: &Share,
     name: &str,
@@ -100,10 +100,11 @@ pub fn refusal(record: &Snapshot, name: &str, origin: &Origin) -> Option<ShareEr
     None
 }
 
-/// Copies what `found`, a record that says creating, promises; `begun` is the copy that it was published with. Returns it with the copy; nothing when it is to be looked at again.
+/// Copies what `found`, a record that says creating, promises; `begun` is the copy that it was published with. Returns it with
+/// the copy; nothing when it is to be looked at again.
 ///
 /// # Errors
-/// As for [`create`]. What cannot be copied is withdrawn.
+/// As for [`create`]. What cannot be copied is withdrawn; after an error that may pass it is left to a retry.
 pub(super) fn resume(
     share: &Share,
     found: &Found<Snapshot>,
@@ -113,21 +114,11 @@ pub(super) fn resume(
     let source = Source::Volume(found.record.source.clone());
     match fill::fill(share, found, &source, begun, progress, |_| Ok(())) {
         Err(error) if is_overtaken(&error) => Ok(None),
-        Err(error) if is_final(&error) => {
+        Err(error) if error.is_final() => {
             withdraw(share, found)?;
             Err(error)
         }
-        other => other,
-    }
-}
-
-/// Whether a copy cannot be had, so that nothing of it is to stay.
-pub(super) fn is_final(error: &ShareError) -> bool {
-    use super::copy::CopyError;
-    match error {
-        ShareError::Copy(CopyError::Stopped) => false,
-        ShareError::Copy(_) | ShareError::NoSource(_) | ShareError::Io { .. } => !error.is_crash(),
-        _ => false,
+        other => other.map_err(ShareError::unfinished),
     }
 }
 

@@ -35,11 +35,16 @@ const QUEUE: usize = 64;
 
 /// Who may help to purge. The purges of one process share them.
 #[derive(Debug)]
-pub struct Helpers(AtomicUsize);
+pub struct Helpers {
+    free: AtomicUsize,
+    /// How few were free at a time.
+    #[cfg(test)]
+    fewest: AtomicUsize,
+}
 
 impl Default for Helpers {
     fn default() -> Self {
-        Self(AtomicUsize::new(HELPERS))
+        Self::new(HELPERS)
     }
 }
 
@@ -47,16 +52,26 @@ impl Default for Helpers {
 struct Helper<'a>(&'a Helpers);
 
 impl Helpers {
+    fn new(free: usize) -> Self {
+        Self {
+            free: AtomicUsize::new(free),
+            #[cfg(test)]
+            fewest: AtomicUsize::new(free),
+        }
+    }
+
     fn hire(&self) -> Option<Helper<'_>> {
         let one_less = |free: usize| free.checked_sub(1);
-        let hired = self.0.try_update(SeqCst, SeqCst, one_less);
-        hired.ok().map(|_| Helper(self))
+        self.free.try_update(SeqCst, SeqCst, one_less).ok()?;
+        #[cfg(test)]
+        self.fewest.fetch_min(self.free.load(SeqCst), SeqCst);
+        Some(Helper(self))
     }
 }
 
 impl Drop for Helper<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, SeqCst);
+        self.0.free.fetch_add(1, SeqCst);
     }
 }
 
@@ -136,18 +151,7 @@ pub fn purge(share: &Share, helpers: &Helpers) -> Result<usize, ShareError> {
             .filter(|name| name.to_bytes().ends_with(PURGE.as_bytes()))
             .map(Work::Entry)
             .collect();
-        let purger = Purger {
-            trash: &share.trash,
-            helpers,
-            queue: Mutex::new(Queue {
-                work: round,
-                idle: 0,
-                busy: 0,
-                removed: 0,
-                left: 0,
-            }),
-            changed: Condvar::new(),
-        };
+        let purger = Purger::new(share, helpers, round);
         std::thread::scope(|scope| {
             let purger = &purger;
             Worker { purger, scope }.run(None);
@@ -170,6 +174,8 @@ enum Work {
     Entry(CString),
     /// Names in a folder.
     Names(Arc<OwnedFd>, Vec<CString>),
+    #[cfg(test)]
+    Panic,
 }
 
 struct Queue {
@@ -188,9 +194,36 @@ struct Purger<'a> {
     changed: Condvar,
 }
 
-impl Purger<'_> {
+impl<'a> Purger<'a> {
+    fn new(share: &'a Share, helpers: &'a Helpers, work: VecDeque<Work>) -> Self {
+        Self {
+            trash: &share.trash,
+            helpers,
+            queue: Mutex::new(Queue {
+                work,
+                idle: 0,
+                busy: 0,
+                removed: 0,
+                left: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a thread that panics not waited for.
+struct Busy<'a, 'env>(&'a Purger<'env>);
+
+impl Drop for Busy<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().busy -= 1;
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -231,7 +264,9 @@ impl<'scope> Worker<'scope, '_> {
             queue.busy += 1;
             self.find_help(&queue);
             drop(queue);
+            let busy = Busy(self.purger);
             let (removed, left) = self.perform(work);
+            drop(busy);
             queue = self.purger.lock();
             queue.busy -= 1;
             queue.removed += removed;
@@ -252,14 +287,17 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    /// Returns how many names went and how many entries stayed.
+    /// Returns how many names this has removed and how many entries stayed. What others have removed is no progress: with
+    /// another purger at work, one that makes none would go on for as long as that one.
     fn perform(self, work: Work) -> (usize, usize) {
         match work {
+            #[cfg(test)]
+            Work::Panic => panic!("on purpose"),
             Work::Names(folder, names) => (self.remove_all(&folder, &names), 0),
             Work::Entry(name) => {
                 let mut removed = 0;
                 match self.remove_entry(&name, &mut removed) {
-                    Ok(()) => (removed + 1, 0),
+                    Ok(()) => (removed, 0),
                     Err(_) => (removed, 1),
                 }
             }
@@ -268,7 +306,11 @@ impl<'scope> Worker<'scope, '_> {
 
     fn remove_entry(self, name: &CStr, removed: &mut usize) -> io::Result<()> {
         match beneath::unlink(self.purger.trash, name) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Ok(()) => {
+                *removed += 1;
+                return Ok(());
+            }
+            Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
@@ -291,7 +333,11 @@ impl<'scope> Worker<'scope, '_> {
         }
         *removed += self.remove_all(&folder, &batch);
         match fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) => {
+                *removed += 1;
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
             // Others still unlink their batches, or somebody holds a file open (`.nfs…`): the next round.
             Err(error) => Err(error.into()),
         }
@@ -330,7 +376,7 @@ impl<'scope> Worker<'scope, '_> {
         self.remove_all(folder, &names)
     }
 
-    /// Returns how many names went.
+    /// Returns how many names this has removed.
     fn remove_all(self, folder: &OwnedFd, names: &[CString]) -> usize {
         names
             .iter()
@@ -340,17 +386,19 @@ impl<'scope> Worker<'scope, '_> {
 
     fn remove_name(self, folder: &OwnedFd, name: &CStr) -> bool {
         match fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => true,
-            Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).is_ok(),
+            Ok(()) => true,
+            Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).unwrap_or(false),
             Err(_) => false,
         }
     }
 
-    /// Makes a folder within an entry an entry of its own. A mount point refuses (EBUSY, EXDEV) and stays as it is.
-    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+    /// Makes a folder within an entry an entry of its own, unless it is gone, which returns false. A mount point refuses (EBUSY,
+    /// EXDEV) and stays as it is.
+    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
         // Most folders are the last of their branch or empty.
         match fs::unlinkat(folder, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Ok(false),
             Err(_) => {}
         }
         let entry = CString::new(format!("{}{PURGE}", Nonce::random()?))?;
@@ -363,7 +411,6 @@ impl<'scope> Worker<'scope, '_> {
             other => other?,
         }
         let mut queue = self.purger.lock();
-        queue.removed += 1;
         if queue.work.len() < QUEUE {
             queue.work.push_back(Work::Entry(entry));
             self.find_help(&queue);
@@ -371,7 +418,7 @@ impl<'scope> Worker<'scope, '_> {
             // The next round finds it.
             queue.left += 1;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -425,7 +472,8 @@ mod tests {
     use super::super::database::Expect;
     use super::*;
     use std::fs::{File, create_dir_all, read_dir, write};
-    use std::sync::atomic::AtomicBool;
+
+    const LONG: Duration = Duration::from_secs(30);
 
     /// A share with one entry in its trash, of `folders` folders with 50 files in each.
     fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
@@ -452,14 +500,7 @@ mod tests {
     fn several_purges_share_their_helpers() {
         let helpers = Helpers::default();
         let shares: Vec<_> = (0..4).map(|_| with_entry(40)).collect();
-        let (over, fewest) = (AtomicBool::new(false), AtomicUsize::new(HELPERS));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(SeqCst) {
-                    fewest.fetch_min(helpers.0.load(SeqCst), SeqCst);
-                    std::thread::yield_now();
-                }
-            });
             let purges: Vec<_> = shares
                 .iter()
                 .map(|(_, share)| scope.spawn(|| purge(share, &helpers)))
@@ -467,17 +508,67 @@ mod tests {
             for purge in purges {
                 assert_eq!(purge.join().unwrap().unwrap(), 0);
             }
-            over.store(true, SeqCst);
         });
         assert!(shares.iter().all(|(dir, _)| is_purged(dir)));
         // Each had one entry, for which one thread would do, and a tree with work for more.
-        assert!(fewest.into_inner() < HELPERS);
-        assert_eq!(helpers.0.into_inner(), HELPERS);
+        assert!(helpers.fewest.into_inner() < HELPERS);
+        assert_eq!(helpers.free.into_inner(), HELPERS);
+    }
+
+    #[test]
+    fn what_others_have_removed_is_no_progress() {
+        let (dir, share) = with_entry(1);
+        let trash = dir.path().join(".csi-nfs/trash");
+        let open = || Arc::new(OwnedFd::from(File::open(&trash).unwrap()));
+        write(trash.join("file.purge"), "").unwrap();
+        write(trash.join("name"), "").unwrap();
+        create_dir_all(trash.join("folder")).unwrap();
+        let helpers = Helpers::default();
+        let purger = Purger::new(&share, &helpers, VecDeque::new());
+        std::thread::scope(|scope| {
+            let purger = &purger;
+            let worker = Worker { purger, scope };
+            // Theirs and its own, then theirs alone.
+            for removed in [(1, 2), (0, 0)] {
+                let entry = Work::Entry(c"file.purge".to_owned());
+                assert_eq!(worker.perform(entry), (removed.0, 0));
+                let names = [c"name", c"gone", c"folder"].map(CStr::to_owned);
+                let names = Work::Names(open(), names.into());
+                assert_eq!(worker.perform(names), (removed.1, 0));
+            }
+            assert!(!worker.raise(&open(), c"folder").unwrap());
+        });
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_not_waited_for() {
+        let (dir, share) = with_entry(1);
+        let mut work: VecDeque<Work> = entries(&share)
+            .unwrap()
+            .into_iter()
+            .map(Work::Entry)
+            .collect();
+        work.push_front(Work::Panic);
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let helpers = Helpers::default();
+            let purger = Purger::new(&share, &helpers, work);
+            let purged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                std::thread::scope(|scope| {
+                    let purger = &purger;
+                    Worker { purger, scope }.run(None);
+                });
+            }));
+            ended.send(purged.is_err()).unwrap();
+        });
+        assert_eq!(end.recv_timeout(LONG), Ok(true));
+        // By the helper that had come for it.
+        assert!(is_purged(&dir));
     }
 
     #[test]
     fn a_purge_goes_on_when_others_have_all_helpers() {
-        let helpers = Helpers(AtomicUsize::new(1));
+        let helpers = Helpers::new(1);
         let busy = helpers.hire().unwrap();
         assert!(helpers.hire().is_none());
         let (dir, share) = with_entry(20);

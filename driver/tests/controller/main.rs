@@ -6,6 +6,8 @@ mod hazards;
 mod lists;
 #[cfg(feature = "migration")]
 mod migration;
+#[cfg(feature = "migration")]
+mod migration_copies;
 mod requests;
 mod snapshots;
 mod volumes;

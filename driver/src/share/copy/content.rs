@@ -1,13 +1,14 @@
 //! The bytes of one regular file: cloned, copied by the kernel or the server, or streamed; holes stay holes. Must not care
 //! for anything else of the file.
 
-use super::{Means, Progress};
+use super::{Course, Means};
+use crate::share::crash;
 use rustix::fs::{self, SeekFrom, Stat};
 use rustix::io::{self, Errno};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-/// What one call copies at most, so that a copy can be stopped and its progress seen.
+/// What one call copies at most, so that the end of the copy is heard in the middle of a file.
 const CHUNK: u64 = 16 << 20;
 /// The buffer of a stream. There is one a thread, when it is needed.
 const BUFFER: usize = 128 << 10;
@@ -21,7 +22,7 @@ pub(super) enum Way {
     Settled,
     /// By writes, which may still be in memory.
     Written,
-    /// The copy was stopped.
+    /// The copy is over.
     Stopped,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn copy(
     target: &OwnedFd,
     stat: &Stat,
     means: &Means,
-    progress: &Progress,
+    course: &Course<'_>,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Way> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -56,7 +57,7 @@ pub(super) fn copy(
         source,
         target,
         means,
-        progress,
+        course,
         buffer,
         seek_holes: false,
     };
@@ -85,13 +86,13 @@ struct Stream<'a> {
     source: &'a OwnedFd,
     target: &'a OwnedFd,
     means: &'a Means,
-    progress: &'a Progress,
+    course: &'a Course<'a>,
     buffer: &'a mut Vec<u8>,
     /// Whether zeros are to be left out, because the file has holes that cannot be asked for.
     seek_holes: bool,
 }
 
-/// Where the copied part ends; nothing when the copy was stopped.
+/// Where the copied part ends; nothing when the copy is over.
 type End = io::Result<Option<u64>>;
 
 impl Stream<'_> {
@@ -123,11 +124,20 @@ impl Stream<'_> {
         Ok(Some(size.min(now)))
     }
 
+    /// Whether no further part is to be copied.
+    fn is_over(&self, after_a_part: bool) -> bool {
+        if after_a_part {
+            // Whoever dies here dies at the end of the entry as well.
+            let _ = crash::step("a part of a file is copied");
+        }
+        self.course.is_over()
+    }
+
     /// Copies the bytes from `start` to `end`, or to the file's end. The result is where it ended.
     fn range(&mut self, start: u64, end: u64) -> End {
         let mut at = start;
         while at < end {
-            if self.progress.is_stopped() {
+            if self.is_over(at > start) {
                 return Ok(None);
             }
             if self.seek_holes || !self.means.copy_range.load(Ordering::Relaxed) {
@@ -162,7 +172,7 @@ impl Stream<'_> {
         self.buffer.resize(BUFFER, 0);
         let mut at = start;
         while at < end {
-            if self.progress.is_stopped() {
+            if self.is_over(at > start) {
                 return Ok(None);
             }
             let length = usize::try_from(end - at).unwrap_or(BUFFER).min(BUFFER);

@@ -7,8 +7,8 @@
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::links::{First, Key, Links, Turn};
-use super::{CopyError, LeftOut, Means, Omissions, Progress};
-use crate::share::beneath;
+use super::{CopyError, Course, LeftOut, Means, Omissions};
+use crate::share::{beneath, crash};
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -27,7 +27,7 @@ pub(super) struct Named<'a> {
 pub(super) struct Desk<'a> {
     pub means: &'a Means,
     pub links: &'a Links<'a>,
-    pub progress: &'a Progress,
+    pub course: &'a Course<'a>,
     pub omissions: &'a Omissions,
     pub bytes: Vec<u8>,
     pub names: Vec<u8>,
@@ -61,7 +61,7 @@ impl Desk<'_> {
             };
             match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
                 Step::Done(bytes) => {
-                    self.progress.count(bytes);
+                    self.course.progress.count(bytes);
                     return Ok(Done::Yes);
                 }
                 Step::LeftOut(what) => {
@@ -79,7 +79,7 @@ impl Desk<'_> {
         let source = match self.open(from) {
             Ok(Opened::File(source)) => source,
             Ok(Opened::Other(kind)) => return Ok(Step::Is(kind)),
-            Err(error) => return changed(error, "opening"),
+            Err(error) => return changed(from, error, "opening"),
         };
         let stat = match fs::fstat(&source) {
             Ok(stat) => stat,
@@ -117,7 +117,7 @@ impl Desk<'_> {
         Ok(Step::Done(size))
     }
 
-    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was stopped.
+    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
     fn regular(
         &mut self,
         source: &OwnedFd,
@@ -141,7 +141,7 @@ impl Desk<'_> {
             &target,
             stat,
             self.means,
-            self.progress,
+            self.course,
             &mut self.bytes,
         )
         .map_err(because("copying"))?;
@@ -162,6 +162,7 @@ impl Desk<'_> {
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
     /// at first.
     fn open(&self, from: Named<'_>) -> io::Result<Opened> {
+        crash::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
         if self.means.harmless {
             return beneath::file(from.folder, path).map(Opened::File);
@@ -181,9 +182,10 @@ impl Desk<'_> {
     }
 
     fn other(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
-        let stat = match fs::statat(from.folder, from.name, AtFlags::SYMLINK_NOFOLLOW) {
+        let look = || fs::statat(from.folder, from.name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = match crash::ask().and_then(|()| look()) {
             Ok(stat) => stat,
-            Err(error) => return changed(error.into(), "looking at"),
+            Err(error) => return changed(from, error.into(), "looking at"),
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if matches!(kind, FileType::RegularFile | FileType::Directory) {
@@ -202,7 +204,7 @@ impl Desk<'_> {
         if kind == FileType::Symlink {
             match fs::readlinkat(from.folder, from.name, Vec::new()) {
                 Ok(text) => fs::symlinkat(&*text, to.folder, to.name).map_err(because("making"))?,
-                Err(error) => return changed(error.into(), "reading the symlink"),
+                Err(error) => return changed(from, error.into(), "reading the symlink"),
             }
         } else {
             match make_special(to, kind, &basics, &stat) {
@@ -247,10 +249,14 @@ fn is_stale(error: &io::Error) -> bool {
     beneath::errno(error) == Some(Errno::STALE)
 }
 
-/// What it means that an entry is not there as it was listed.
-fn changed(error: io::Error, doing: &'static str) -> Result_ {
+/// What it means that the entry `from` is not there as it was listed.
+fn changed(from: Named<'_>, error: io::Error, doing: &'static str) -> Result_ {
     match beneath::errno(&error) {
-        Some(Errno::NOENT | Errno::STALE) => Ok(Step::LeftOut(LeftOut::Vanished)),
+        Some(Errno::NOENT) => Ok(Step::LeftOut(LeftOut::Vanished)),
+        // Its folder is there, and tells. Otherwise it is the folder that is to be looked for.
+        Some(Errno::STALE) if beneath::refresh(from.folder).is_ok() => {
+            Ok(Step::Is(FileType::Unknown))
+        }
         Some(Errno::XDEV) => Ok(Step::LeftOut(LeftOut::Mount)),
         // A symlink, a socket, a device without a driver, no symlink any more.
         Some(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::INVAL) => {

@@ -1,7 +1,7 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns what a copy is told
-//! and what it tells; the walk is `tree`, one entry is `entry`, the bytes of a file are `content`, the rest of it is
-//! `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and unpacked by `unpack`.
-//! Must not know volumes or snapshots.
+//! and what it tells; the walk is `tree`, its folders are `folders`, one entry is `entry`, the bytes of a file are `content`,
+//! the rest of it is `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and
+//! unpacked by `unpack`. Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
@@ -10,6 +10,7 @@
 mod attributes;
 mod content;
 mod entry;
+mod folders;
 mod links;
 mod listing;
 mod node;
@@ -28,6 +29,9 @@ pub use links::LinksFolder;
 #[cfg(feature = "migration")]
 pub use unpack::unpack;
 
+use super::crash;
+#[cfg(test)]
+use super::error::ShareError;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -183,6 +187,11 @@ pub enum CopyError {
 }
 
 impl CopyError {
+    /// Whether a server does not know what was open.
+    fn is_stale(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::STALE))
+    }
+
     fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match Errno::from_io_error(&source) {
@@ -209,8 +218,8 @@ pub fn copy(
 ) -> Result<Report, CopyError> {
     let means = Means::of(source, target)
         .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
-    let omissions = Omissions::default();
-    tree::copy(source, target, links, progress, &means, &omissions)?;
+    let (course, omissions) = (Course::of(progress), Omissions::default());
+    tree::copy(source, target, links, &course, &means, &omissions)?;
     links
         .remove(means.threads)
         .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
@@ -225,6 +234,46 @@ pub fn copy(
             .into_inner()
             .unwrap_or_else(std::sync::PoisonError::into_inner),
     })
+}
+
+/// Whether the threads of a copy go on: until somebody stops it, or one of them has failed.
+#[derive(Debug)]
+struct Course<'a> {
+    progress: &'a Progress,
+    failed: AtomicBool,
+}
+
+impl<'a> Course<'a> {
+    fn of(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.progress.is_stopped() || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends all threads at the next part of what they copy.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Marks a step of a copy; see [`crash`].
+fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
+    let passed = crash::step(step);
+    #[cfg(test)]
+    return passed.map_err(|error| match error {
+        ShareError::Io { source, .. } => CopyError::io("copying", path(), source),
+        _ => CopyError::Crash(step),
+    });
+    #[cfg(not(test))]
+    {
+        let _ = (passed, path);
+        Ok(())
+    }
 }
 
 /// What was left out so far.

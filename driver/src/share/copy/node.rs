@@ -33,7 +33,7 @@ impl Node {
     }
 
     /// Itself and the folders above it, without the root.
-    fn chain(self: &Arc<Self>) -> Vec<Arc<Node>> {
+    pub fn chain(self: &Arc<Self>) -> Vec<Arc<Node>> {
         let mut chain = Vec::new();
         let mut at = Arc::clone(self);
         while let Some(parent) = at.parent.clone() {

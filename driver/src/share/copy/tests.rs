@@ -343,6 +343,61 @@ fn a_copy_can_be_stopped() {
     ));
 }
 
+/// A file of several parts, as the kernel copies it and as a stream.
+fn large(trial: &Trial, copy_range: bool) -> (Means, u64) {
+    let size = if copy_range { 17 << 20 } else { 256 << 10 };
+    std::fs::write(trial.at("source/large"), vec![7; size]).unwrap();
+    let means = Means::of(&trial.open("source"), &trial.open("target")).unwrap();
+    means.clone.store(false, Ordering::Relaxed);
+    means.copy_range.store(copy_range, Ordering::Relaxed);
+    (means, size as u64)
+}
+
+#[test]
+fn a_large_file_ends_with_the_copy() {
+    for (copy_range, stopped) in [(true, true), (true, false), (false, true), (false, false)] {
+        let trial = Trial::new();
+        let (means, size) = large(&trial, copy_range);
+        let (source, target) = (trial.open("source"), trial.open("target"));
+        let (beside, omissions) = (trial.open("."), Omissions::default());
+        let links = LinksFolder::new(&beside, "links");
+        let progress = Progress::default();
+        let course = Course::of(&progress);
+        let gate = Arc::new(crash::Gate::default());
+        let copy = || tree::copy(&source, &target, &links, &course, &means, &omissions);
+        let copied = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| crash::waiting(0, &gate, copy));
+            assert_eq!(gate.reached(), Some("a part of a file is copied"));
+            match stopped {
+                true => progress.stop(),
+                // As another thread does.
+                false => course.fail(),
+            }
+            gate.open();
+            copying.join().unwrap()
+        });
+        assert!(matches!(copied, Err(CopyError::Stopped)), "{copied:?}");
+        let length = trial.at("target/large").metadata().unwrap().len();
+        assert!((1..size).contains(&length), "{length} of {size}");
+    }
+}
+
+#[test]
+fn a_thread_that_fails_ends_the_others() {
+    let trial = Trial::new();
+    for name in ["source/folder", "target/folder"] {
+        std::fs::create_dir(trial.at(name)).unwrap();
+    }
+    let (source, target) = (trial.open("source"), trial.open("target"));
+    let (progress, omissions) = (Progress::default(), Omissions::default());
+    let (means, course) = (Means::of(&source, &target).unwrap(), Course::of(&progress));
+    let beside = trial.open(".");
+    let links = LinksFolder::new(&beside, "links");
+    let copied = tree::copy(&source, &target, &links, &course, &means, &omissions);
+    assert!(matches!(copied, Err(CopyError::Io { .. })), "{copied:?}");
+    assert!(course.is_over() && !progress.is_stopped());
+}
+
 #[test]
 fn a_folder_that_goes_while_it_is_listed_is_told() {
     let trial = Trial::new();
@@ -356,6 +411,35 @@ fn a_folder_that_goes_while_it_is_listed_is_told() {
         return;
     };
     assert_eq!(report.left_out[&LeftOut::Vanished].count, 1);
+}
+
+/// A server that fails over does not know for a moment what is there.
+#[test]
+fn what_a_server_forgets_for_a_moment_is_not_left_out() {
+    let mut whole = 0;
+    for count in 0.. {
+        let trial = Trial::new();
+        for path in ["folder/a", "folder/inner/b", "c"] {
+            let path = trial.at("source").join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "data").unwrap();
+        }
+        symlink("a", trial.at("source/folder/link")).unwrap();
+        match crash::forgetting(count, || (trial.copy(), crash::is_past())) {
+            (Ok(report), forgot) => {
+                assert_eq!(report.left_out, BTreeMap::new());
+                trial.equal();
+                whole += 1;
+                if !forgot {
+                    assert!(count > 10, "only {count} questions");
+                    break;
+                }
+            }
+            (Err(error), _) => assert!(error.is_stale(), "{error}"),
+        }
+    }
+    // Entries are looked for again.
+    assert!(whole > 4, "only {whole}");
 }
 
 /// A tenant swaps files, folders, symlinks and FIFOs while the copy runs.

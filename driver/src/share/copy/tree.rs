@@ -1,26 +1,22 @@
 //! The walk through a tree that is copied: many threads, a bounded number of open folders and of names in memory, no
 //! recursion however deep the tree, folders finished after all that is in them. What is done with an entry is the business
-//! of `entry`.
+//! of `entry`, how folders are opened and finished that of `folders`.
 //!
 //! Work lies on a stack, so the walk goes down first. A thread that lists a folder hands its entries on in batches while
 //! others have nothing to do, and else deals with them itself. When too many folders wait, a listing pauses, lies on the
 //! stack below the folder that it has just found, and goes on when that is done. A thread is started when there is more work
 //! than threads that wait for some: most volumes are small, and a thread costs more than a few files.
 
-use super::attributes::{self, Basics};
 use super::entry::{Desk, Done, Named};
 use super::links::{Links, LinksFolder};
 use super::listing::Listing;
 use super::node::{Node, Pair};
-use super::{CopyError, LeftOut, Means, Omissions, Progress};
-use crate::share::beneath;
-use rustix::fs::{self, FileType, Mode};
+use super::{CopyError, Course, Means, Omissions};
+use crate::share::crash;
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsStr};
-use std::io;
+use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -30,43 +26,17 @@ const BATCH: usize = 8;
 const WAITING: usize = 4096;
 /// Listings that pause at most, each with an open folder and a buffer.
 const PAUSED: usize = 48;
-/// Pairs of folders that are kept open.
-const OPEN: usize = 96;
 const STACK: usize = 256 * 1024;
-/// The longest path in one open(2), with room to spare.
-const LONGEST: usize = 3500;
 
 pub(super) fn copy(
     source: &OwnedFd,
     target: &OwnedFd,
     links: &LinksFolder<'_>,
-    progress: &Progress,
+    course: &Course<'_>,
     means: &Means,
     omissions: &Omissions,
 ) -> Result<(), CopyError> {
-    let root = Arc::new(Node {
-        parent: None,
-        name: CString::default(),
-        state: Mutex::default(),
-        unfinished: AtomicUsize::new(1),
-    });
-    let tree = Tree {
-        source,
-        target,
-        open: AtomicUsize::new(0),
-        links: Links::new(links),
-        progress,
-        means,
-        omissions,
-        queue: Mutex::new(Queue {
-            work: vec![Work::Folder(root)],
-            ..Queue::default()
-        }),
-        changed: Condvar::new(),
-        wanted: Condvar::new(),
-        #[cfg(test)]
-        crash: crate::share::crash::inherited(),
-    };
+    let tree = Tree::new([source, target], links, course, means, omissions);
     // Of this thread's own umask nothing is to be changed, so it copies nothing itself.
     std::thread::scope(|scope| {
         let mut most = means.threads;
@@ -136,24 +106,71 @@ impl Queue {
     }
 }
 
-struct Tree<'a> {
-    source: &'a OwnedFd,
-    target: &'a OwnedFd,
-    open: AtomicUsize,
+pub(super) struct Tree<'a> {
+    pub(super) source: &'a OwnedFd,
+    pub(super) target: &'a OwnedFd,
+    /// Pairs of folders that are open.
+    pub(super) open: AtomicUsize,
     links: Links<'a>,
-    progress: &'a Progress,
-    means: &'a Means,
-    omissions: &'a Omissions,
+    pub(super) course: &'a Course<'a>,
+    pub(super) means: &'a Means,
+    pub(super) omissions: &'a Omissions,
     queue: Mutex<Queue>,
     /// There is work, or there will be no more.
     changed: Condvar,
     /// A thread is wanted, or none will be.
     wanted: Condvar,
     #[cfg(test)]
-    crash: crate::share::crash::Inherited,
+    crash: crash::Inherited,
+}
+
+/// Wakes the other threads when one panics, which they would wait for.
+struct Waking<'a>(&'a Tree<'a>);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().failed.get_or_insert(CopyError::Stopped);
+            self.0.course.fail();
+            self.0.changed.notify_all();
+            self.0.wanted.notify_one();
+        }
+    }
 }
 
 impl<'a> Tree<'a> {
+    pub(super) fn new(
+        [source, target]: [&'a OwnedFd; 2],
+        links: &'a LinksFolder<'a>,
+        course: &'a Course<'a>,
+        means: &'a Means,
+        omissions: &'a Omissions,
+    ) -> Self {
+        let root = Arc::new(Node {
+            parent: None,
+            name: CString::default(),
+            state: Mutex::default(),
+            unfinished: AtomicUsize::new(1),
+        });
+        Self {
+            source,
+            target,
+            open: AtomicUsize::new(0),
+            links: Links::new(links),
+            course,
+            means,
+            omissions,
+            queue: Mutex::new(Queue {
+                work: vec![Work::Folder(root)],
+                ..Queue::default()
+            }),
+            changed: Condvar::new(),
+            wanted: Condvar::new(),
+            #[cfg(test)]
+            crash: crash::inherited(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,13 +192,14 @@ impl<'a> Tree<'a> {
     }
 
     fn run(&'a self) {
+        let _waking = Waking(self);
         own_umask();
         #[cfg(test)]
-        crate::share::crash::adopt(&self.crash);
+        crash::adopt(&self.crash);
         let mut desk = Desk {
             means: self.means,
             links: &self.links,
-            progress: self.progress,
+            course: self.course,
             omissions: self.omissions,
             bytes: Vec::new(),
             names: Vec::new(),
@@ -189,7 +207,7 @@ impl<'a> Tree<'a> {
         let mut queue = self.lock();
         queue.starting -= 1;
         while queue.failed.is_none() {
-            if self.progress.is_stopped() {
+            if self.course.is_over() {
                 queue.failed = Some(CopyError::Stopped);
                 break;
             }
@@ -207,6 +225,7 @@ impl<'a> Tree<'a> {
                     queue.busy -= 1;
                     if let Err(error) = done {
                         queue.failed.get_or_insert(error);
+                        self.course.fail();
                     }
                     if queue.busy == 0 || queue.failed.is_some() {
                         self.changed.notify_all();
@@ -232,78 +251,13 @@ impl<'a> Tree<'a> {
             },
             Work::Listing(node, pair, listing) => self.list(node, pair, listing, desk),
             Work::Entries(node, entries) => {
-                let pair = self.pair(&node)?;
-                for (name, kind) in &entries {
-                    self.entry(&node, &pair, name, *kind, desk)?;
+                match self.pair(&node)? {
+                    Some(pair) => self.entries(&node, &pair, entries, desk)?,
+                    None => self.leave_out(&node, None),
                 }
-                drop(pair);
                 self.finished(node)
             }
         }
-    }
-
-    /// Makes the folder in the target and opens both. Nothing when there is nothing to list.
-    fn enter(
-        &self,
-        node: &Arc<Node>,
-        desk: &mut Desk<'_>,
-    ) -> Result<Option<(Arc<Pair>, Listing)>, CopyError> {
-        let failed = |doing| {
-            let node = Arc::clone(node);
-            move |error: io::Error| CopyError::io(doing, node.path(None), error)
-        };
-        let (source, target) = match &node.parent {
-            None => (
-                beneath::folder(self.source, ".").map_err(failed("opening"))?,
-                beneath::folder(self.target, ".").map_err(failed("opening"))?,
-            ),
-            Some(parent) => {
-                let above = self.pair(parent)?;
-                let name = OsStr::from_bytes(node.name.to_bytes());
-                let source = match beneath::folder(&above.source, name) {
-                    Ok(source) => Some(source),
-                    Err(error) => match beneath::errno(&error) {
-                        Some(Errno::XDEV) => {
-                            desk.omissions.add(LeftOut::Mount, || node.path(None));
-                            None
-                        }
-                        Some(Errno::NOENT | Errno::STALE) => {
-                            desk.omissions.add(LeftOut::Vanished, || node.path(None));
-                            return Ok(None);
-                        }
-                        // No folder any more.
-                        Some(Errno::LOOP | Errno::NOTDIR) => {
-                            self.entry(parent, &above, &node.name, FileType::Unknown, desk)?;
-                            return Ok(None);
-                        }
-                        _ => return Err(failed("opening")(error)),
-                    },
-                };
-                fs::mkdirat(&above.target, &*node.name, Mode::RWXU)
-                    .map_err(|error| failed("making")(error.into()))?;
-                desk.progress.count(0);
-                let Some(source) = source else {
-                    return Ok(None);
-                };
-                let target =
-                    beneath::folder(&above.target, name).map_err(failed("opening the copy of"))?;
-                (source, target)
-            }
-        };
-        let looking = failed("looking at");
-        let stat = fs::fstat(&source).map_err(|error| looking(error.into()))?;
-        let attributes =
-            attributes::read(&source, self.means, desk.omissions, &mut desk.names, || {
-                node.path(None)
-            })
-            .map_err(|error| failed("reading the attributes of")(error.into()))?;
-        let listing = Listing::open(&source, self.means.remote).map_err(failed("listing"))?;
-        let pair = Arc::new(Pair { source, target });
-        self.open.fetch_add(1, Ordering::Relaxed);
-        let mut state = node.lock();
-        state.pair = Some(Arc::clone(&pair));
-        state.rest = Some((Basics::of(&stat), attributes));
-        Ok(Some((pair, listing)))
     }
 
     fn list(
@@ -315,18 +269,25 @@ impl<'a> Tree<'a> {
     ) -> Result<(), CopyError> {
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
         loop {
-            let (name, kind) = match listing.next() {
+            let (name, kind) = match crash::ask().and_then(|()| listing.next()) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 // The folder was removed while it was read: what was left in it then is not known.
-                Err(Errno::NOENT | Errno::STALE) => {
-                    desk.omissions.add(LeftOut::Vanished, || node.path(None));
+                Err(Errno::NOENT) => {
+                    self.leave_out(&node, None);
+                    break;
+                }
+                Err(Errno::STALE) if self.is_gone(&node, &pair.source, None)? => {
+                    self.leave_out(&node, None);
                     break;
                 }
                 Err(error) => {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }
             };
+            if self.course.is_over() {
+                return Err(CopyError::Stopped);
+            }
             if kind == FileType::Directory {
                 let child = self.child(&node, &name);
                 let mut queue = self.lock();
@@ -400,7 +361,7 @@ impl<'a> Tree<'a> {
             .try_for_each(|(name, kind)| self.entry(node, pair, name, *kind, desk))
     }
 
-    fn entry(
+    pub(super) fn entry(
         &self,
         node: &Arc<Node>,
         pair: &Pair,
@@ -408,15 +369,19 @@ impl<'a> Tree<'a> {
         kind: FileType,
         desk: &mut Desk<'_>,
     ) -> Result<(), CopyError> {
-        if self.progress.is_stopped() {
+        if self.course.is_over() {
             return Err(CopyError::Stopped);
         }
         let (from, to) = (&pair.source, &pair.target);
         let from = Named { folder: from, name };
         let to = Named { folder: to, name };
-        match desk.copy(from, to, kind, || node.path(Some(name)))? {
-            Done::Yes => {}
-            Done::Folder => {
+        match desk.copy(from, to, kind, || node.path(Some(name))) {
+            Ok(Done::Yes) => {}
+            Err(error) if error.is_stale() && self.is_gone(node, &pair.source, Some(name))? => {
+                self.leave_out(node, Some(name));
+            }
+            Err(error) => return Err(error),
+            Ok(Done::Folder) => {
                 let child = self.child(node, name);
                 let mut queue = self.lock();
                 queue.waiting += 1;
@@ -424,78 +389,7 @@ impl<'a> Tree<'a> {
                 self.call(queue);
             }
         }
-        if crate::share::crash::step("an entry is copied").is_err() {
-            #[cfg(test)]
-            return Err(CopyError::Crash("an entry is copied"));
-        }
-        Ok(())
-    }
-
-    /// The node's two folders, opened again where they were closed.
-    fn pair(&self, node: &Arc<Node>) -> Result<Arc<Pair>, CopyError> {
-        if let Some(pair) = &node.lock().pair {
-            return Ok(Arc::clone(pair));
-        }
-        let failed = |error| CopyError::io("opening", node.path(None), error);
-        let pair = Arc::new(Pair {
-            source: self.walk(self.source, node, true).map_err(failed)?,
-            target: self.walk(self.target, node, false).map_err(failed)?,
-        });
-        let mut state = node.lock();
-        if state.pair.is_none() && self.open.load(Ordering::Relaxed) < OPEN {
-            self.open.fetch_add(1, Ordering::Relaxed);
-            state.pair = Some(Arc::clone(&pair));
-        }
-        drop(state);
-        Ok(pair)
-    }
-
-    /// Opens the node's folder from the nearest one above that is open, in pieces where the path is too long for one call.
-    fn walk(&self, root: &OwnedFd, node: &Arc<Node>, source: bool) -> io::Result<OwnedFd> {
-        let mut names = Vec::new();
-        let mut at = Arc::clone(node);
-        let mut start = None;
-        while let Some(parent) = at.parent.clone() {
-            names.push(at.name.clone());
-            if let Some(pair) = &parent.lock().pair {
-                start = Some(Arc::clone(pair));
-            }
-            if start.is_some() {
-                break;
-            }
-            at = parent;
-        }
-        let from = match &start {
-            Some(pair) if source => &pair.source,
-            Some(pair) => &pair.target,
-            None => root,
-        };
-        let mut current: Option<OwnedFd> = None;
-        let mut path = Vec::new();
-        while let Some(name) = names.pop() {
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend(name.to_bytes());
-            if names.is_empty() || path.len() > LONGEST {
-                let next = Path::new(OsStr::from_bytes(&path));
-                current = Some(match &current {
-                    Some(current) => beneath::folder(current, next)?,
-                    None => beneath::folder(from, next)?,
-                });
-                path.clear();
-            }
-        }
-        match current {
-            Some(current) => Ok(current),
-            None => beneath::folder(root, "."),
-        }
-    }
-
-    fn close_if_many(&self, node: &Arc<Node>) {
-        if self.open.load(Ordering::Relaxed) > OPEN && node.lock().pair.take().is_some() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-        }
+        super::step("an entry is copied", || node.path(Some(name)))
     }
 
     /// Counts one part of a folder as done; the last one finishes the folder, which is a part of the one above.
@@ -509,35 +403,6 @@ impl<'a> Tree<'a> {
             next = node.parent.clone();
         }
         Ok(())
-    }
-
-    /// Gives a folder its attributes, after all that is in it, which would change its times.
-    fn seal(&self, node: &Arc<Node>) -> Result<(), CopyError> {
-        let (pair, rest) = {
-            let mut state = node.lock();
-            (state.pair.take(), state.rest.take())
-        };
-        let Some((basics, attributes)) = rest else {
-            return Ok(());
-        };
-        let failed = |error| CopyError::io("giving its attributes to", node.path(None), error);
-        let walked;
-        let target = match &pair {
-            Some(pair) => {
-                self.open.fetch_sub(1, Ordering::Relaxed);
-                &pair.target
-            }
-            None => {
-                walked = self.walk(self.target, node, false).map_err(failed)?;
-                &walked
-            }
-        };
-        let made = fs::fstat(target).map_err(|error| failed(error.into()))?;
-        basics
-            .give(target, &made, &attributes, self.omissions, || {
-                node.path(None)
-            })
-            .map_err(|error| failed(error.into()))
     }
 }
 

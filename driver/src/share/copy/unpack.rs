@@ -105,7 +105,13 @@ enum Trouble {
 
 impl From<TarError> for Trouble {
     fn from(error: TarError) -> Self {
-        Self::Refused(error.to_string())
+        match error {
+            // The file system's; what is wrong with the archive itself has no number.
+            TarError::Io(error) if error.raw_os_error().is_some() => {
+                Self::Doing("reading the archive at", error)
+            }
+            other => Self::Refused(other.to_string()),
+        }
     }
 }
 

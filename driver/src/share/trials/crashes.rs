@@ -1,6 +1,13 @@
 //! Crashes between any two steps, and things that happen meanwhile.
 
+use super::super::crash::panicking;
+use super::copies::full_volume;
 use super::*;
+use std::panic::AssertUnwindSafe;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_crash_in_a_creation_is_finished_by_a_retry() {
@@ -195,4 +202,25 @@ fn a_folder_removed_by_hand_in_mid_creation_is_made_again() {
             trial.check();
         },
     );
+}
+
+/// In a release a panic ends the process. Elsewhere whoever waits for the thread is to learn of it.
+#[test]
+fn a_panic_in_a_copy_is_not_waited_for() {
+    let (ended, end) = mpsc::channel();
+    std::thread::spawn(move || {
+        let trial = Trial::new();
+        let volume = full_volume(&trial, "v");
+        let mut panics = 0;
+        while let Err(_panic) = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            panicking(panics, || trial.snapshot("s", &volume))
+        })) {
+            panics += 1;
+        }
+        trial.snapshot("s", &volume).unwrap();
+        trial.check_snapshots();
+        ended.send(panics).unwrap();
+    });
+    let panics = end.recv_timeout(LONG).unwrap();
+    assert!(panics > 10, "only {panics}");
 }

@@ -1,10 +1,12 @@
-//! Trials of the share as a database: crashes between any two steps, races, and hostile folders. Only for tests.
+//! Trials of the share as a database: crashes between any two steps and errors at each, races, and hostile folders. Only for
+//! tests.
 //!
 //! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
 //! separated by colons, they run over NFS: each operation takes another mount, as if it were another controller's.
 
 mod copies;
 mod crashes;
+mod errors;
 mod foreign;
 mod forged;
 mod hazards;

@@ -195,3 +195,19 @@ fn a_full_disk_is_no_room_and_a_stop_is_a_stop() {
     let full = CopyError::io("writing", "a".to_owned(), Errno::NOSPC);
     assert!(matches!(full, CopyError::NoRoom { .. }));
 }
+
+/// What the file system says of the archive may pass; nothing is wrong with the archive itself.
+#[test]
+fn an_archive_that_cannot_be_read_now_is_not_damaged() {
+    let trial = Trial::new();
+    let archive = Maker::default().file("a", &"x".repeat(4096)).end();
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+    let mut begun = File::from(writer);
+    begun.write_all(&archive[..1024]).unwrap();
+    let target = File::open(trial.at("target")).unwrap().into();
+    let error = unpack(reader, &target, &Progress::default()).unwrap_err();
+    let CopyError::Io { source, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(Errno::from_io_error(&source), Some(Errno::AGAIN));
+}
