@@ -224,7 +224,7 @@ fn finish<R: Fill>(
     dress(folder)?;
     beneath::sync(folder).doing(doing)?;
     beneath::sync(&current.folder).doing(doing)?;
-    Ok(fs::fstat(folder).doing(doing)?.st_ino)
+    beneath::own_inode(folder).doing(doing)
 }
 
 /// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then, and the copy.

@@ -22,7 +22,6 @@ use super::record::{Changes, OnDelete, Record, State, Wanted};
 use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
-use rustix::fs;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -186,7 +185,7 @@ fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<bool, 
         beneath::sync(&folder).doing(doing)?;
         folder
     };
-    record.inode = fs::fstat(&folder).doing(doing)?.st_ino;
+    record.inode = beneath::own_inode(&folder).doing(doing)?;
     Ok(!record.wanted.adopt)
 }
 
