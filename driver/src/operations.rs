@@ -110,8 +110,50 @@ where
     where
         W: Future<Output = T> + Send + 'static,
     {
+        let (result, _) = self.run_or_join(key, operation, patience, work).await?;
+        Ok(result)
+    }
+
+    /// As [`Operations::run`], for a result that may be out of date when it was come to before this call, as `may_be_old`
+    /// says: a volume that was found, and that another controller has deleted since. Who has joined asks once more then.
+    ///
+    /// # Errors
+    /// [`Busy`], as it says.
+    pub async fn run_anew<W>(
+        &self,
+        key: K,
+        operation: Operation,
+        patience: Duration,
+        may_be_old: impl FnOnce(&T) -> bool,
+        work: impl Fn() -> W,
+    ) -> Result<T, Busy>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
+        let began = Instant::now();
+        let first = self.run_or_join(key.clone(), operation.clone(), patience, &work);
+        match first.await? {
+            (result, true) if may_be_old(&result) => {
+                let left = patience.saturating_sub(began.elapsed());
+                self.run(key, operation, left, work).await
+            }
+            (result, _) => Ok(result),
+        }
+    }
+
+    /// Returns the result, and whether it is that of an operation which was running before.
+    async fn run_or_join<W>(
+        &self,
+        key: K,
+        operation: Operation,
+        patience: Duration,
+        work: impl FnOnce() -> W,
+    ) -> Result<(T, bool), Busy>
+    where
+        W: Future<Output = T> + Send + 'static,
+    {
         let owner = operation.rpc;
-        let (since, mut result) = {
+        let (since, mut result, joined) = {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             match running.get(&key) {
                 Some(other) if other.operation != operation => {
@@ -120,7 +162,7 @@ where
                         age: other.since.elapsed(),
                     });
                 }
-                Some(same) => (same.since, same.result.clone()),
+                Some(same) => (same.since, same.result.clone(), true),
                 None => {
                     let (sender, receiver) = watch::channel(None);
                     let since = Instant::now();
@@ -143,13 +185,16 @@ where
                         drop(entry);
                         sender.send_replace(Some(result));
                     });
-                    (since, receiver)
+                    (since, receiver, false)
                 }
             }
         };
         let waited = tokio::time::timeout(patience, result.wait_for(Option::is_some)).await;
         match waited {
-            Ok(Ok(result)) => result.clone().ok_or(Busy::Died { owner }),
+            Ok(Ok(result)) => match result.clone() {
+                Some(result) => Ok((result, joined)),
+                None => Err(Busy::Died { owner }),
+            },
             Ok(Err(_)) => Err(Busy::Died { owner }),
             Err(_) => Err(Busy::Running {
                 owner,
@@ -217,6 +262,43 @@ mod tests {
         Operation {
             rpc,
             arguments: arguments.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn who_joins_an_older_operation_asks_again_when_its_result_may_be_old() {
+        for (may_be_old, expected) in [(true, [1, 2]), (false, [1, 1])] {
+            let operations = Operations::<u8, usize>::default();
+            let (runs, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+            let call = || {
+                operations.run_anew(
+                    1,
+                    operation("a", ""),
+                    LONG,
+                    move |_| may_be_old,
+                    || {
+                        let (runs, go) = (runs.clone(), go.clone());
+                        async move {
+                            let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
+                            go.notified().await;
+                            run
+                        }
+                    },
+                )
+            };
+            let both = async { tokio::join!(call(), call()) };
+            let opened = async {
+                for _ in expected {
+                    go.notify_one();
+                    tokio::task::yield_now().await;
+                }
+                std::future::pending::<()>().await;
+            };
+            let (first, second) = tokio::select! {
+                results = both => results,
+                () = opened => unreachable!(),
+            };
+            assert_eq!([first.unwrap(), second.unwrap()], expected);
         }
     }
 

@@ -392,7 +392,7 @@ fn killed_at_every_step() {
     let hit = hit.into_inner().unwrap();
     let missed: Vec<_> = steps_in_the_source()
         .into_iter()
-        .filter(|step| !hit.contains(step.as_str()) && !ONLY_IN_RACES.contains(&step.as_str()))
+        .filter(|step| !hit.contains(step.as_str()) && !NOT_HERE.contains(&step.as_str()))
         .collect();
     assert!(missed.is_empty(), "no operation was killed at {missed:?}");
     eprintln!(
@@ -402,8 +402,10 @@ fn killed_at_every_step() {
     );
 }
 
-/// Steps that one controller alone never comes to. The driver's own tests crash there (`share/trials`).
-const ONLY_IN_RACES: [&str; 2] = [
+/// Steps that one controller alone never comes to, or only with a file that is too large for hundreds of trials. The driver's
+/// own tests come there (`share/trials`, `share/copy/tests.rs`).
+const NOT_HERE: [&str; 3] = [
+    "a part of a file is copied",
     "the folder is found in the trash",
     "the prepared folder is set aside",
 ];

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Where the source of a copy is.
+#[derive(Clone)]
 pub(super) enum SourceShare {
     /// On the share with this UUID.
     Known(ShareUuid),

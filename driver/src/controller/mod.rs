@@ -116,9 +116,13 @@ impl Controller {
         let ended = self
             .shares
             .operations
-            .run(key.clone(), operation.clone(), patience, || {
-                creation.run(shares, own)
-            })
+            .run_anew(
+                key.clone(),
+                operation.clone(),
+                patience,
+                |outcome| matches!(outcome, Ok(Some(_))),
+                || creation.clone().run(Arc::clone(&shares), own.clone()),
+            )
             .await?;
         if ended.is_err() {
             // It is heard now.

@@ -60,6 +60,7 @@ pub(super) fn check_expansion(range: &csi::CapacityRange) -> Result<(), Controll
 }
 
 /// A checked CreateVolume.
+#[derive(Clone)]
 pub(super) struct Creation {
     pub export: Export,
     pub wanted: Wanted,

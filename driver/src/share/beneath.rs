@@ -82,11 +82,14 @@ fn open_once(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
             | ResolveFlags::NO_SYMLINKS
             | ResolveFlags::NO_MAGICLINKS
             | ResolveFlags::NO_XDEV;
-        // EAGAIN: a rename elsewhere made the kernel unsure of its walk.
+        // EAGAIN: a rename elsewhere made the kernel unsure of its walk. EXDEV says so too, of a folder that another thread
+        // has moved in this moment; it is gone then, and a mount is still there.
+        let mut moved = 0;
         for _ in 0..128 {
             match fs::openat2(&at, path, flags, Mode::empty(), resolve) {
                 Ok(fd) => return Ok(fd),
                 Err(Errno::AGAIN) => {}
+                Err(Errno::XDEV) if moved < 2 => moved += 1,
                 Err(Errno::NOSYS) => {
                     NO_OPENAT2.store(true, Ordering::Relaxed);
                     break;

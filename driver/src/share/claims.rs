@@ -252,11 +252,26 @@ fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
 pub(super) fn holds(share: &Share, path: &SubPath, owner: Owner) -> Result<bool, ShareError> {
     let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
     let found = beneath::folder(&share.claims, steps.join("/")).and_then(|folder| place(&folder));
+    let found = match found {
+        // A claim has an owner: a client may know a folder by this name that is gone, and that the server has open still.
+        Ok(Place { owner: None, .. }) => place_now(share, &steps),
+        other => other,
+    };
     match found {
         Ok(place) => Ok(place.owner == Some(owner)),
         Err(error) if beneath::is_gone(&error) => Ok(false),
         Err(error) => Err(error).doing(|| format!("looking up the claim of {path}")),
     }
+}
+
+/// What stands at the place that `steps` lead to now, asked of the server from the top down.
+fn place_now(share: &Share, steps: &[String]) -> io::Result<Place> {
+    let mut at = beneath::folder(&share.claims, ".")?;
+    for step in steps {
+        beneath::refresh(&at)?;
+        at = beneath::folder(&at, step)?;
+    }
+    place(&at)
 }
 
 /// Whose claim keeps others from `path`, as the error that says so; nothing when it is free or its owner is gone.

@@ -186,10 +186,12 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
         let Some((nonce, generation)) = files.newest else {
-            // A listing is not one moment: look twice before saying that there is nothing.
+            // A listing is not one moment, and a folder that a client knows by this name may be one that is gone and that
+            // the server has open still: look twice before saying that there is nothing.
             if seen_empty {
                 return Ok(Kept::Nothing);
             }
+            beneath::refresh(R::shelf(share)).doing(|| format!("reading {shelf}"))?;
             seen_empty = true;
             continue;
         };
