@@ -41,6 +41,12 @@ impl Owner {
     }
 }
 
+/// The top of the tree, as it is now; below it each folder is when it is opened by its name.
+fn top(share: &Share) -> io::Result<OwnedFd> {
+    beneath::refresh(&share.claims)?;
+    beneath::folder(&share.claims, ".")
+}
+
 fn step_name(component: &str) -> String {
     format!("+{component}")
 }
@@ -143,7 +149,7 @@ fn claim_with(
 }
 
 fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Result<Attempt> {
-    let mut at = beneath::folder(&share.claims, ".")?;
+    let mut at = top(share)?;
     let (leaf, above) = match path.components() {
         [above @ .., leaf] => (step_name(leaf), above),
         [] => return Err(Errno::INVAL.into()),
@@ -230,7 +236,7 @@ fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
         }
         let _ = fs::unlinkat(at, name, AtFlags::REMOVEDIR);
     }
-    let Ok(mut at) = beneath::folder(&share.claims, ".") else {
+    let Ok(mut at) = top(share) else {
         return;
     };
     if let [above @ .., leaf] = path.components() {
@@ -266,9 +272,8 @@ pub(super) fn holds(share: &Share, path: &SubPath, owner: Owner) -> Result<bool,
 
 /// What stands at the place that `steps` lead to now, asked of the server from the top down.
 fn place_now(share: &Share, steps: &[String]) -> io::Result<Place> {
-    let mut at = beneath::folder(&share.claims, ".")?;
+    let mut at = top(share)?;
     for step in steps {
-        beneath::refresh(&at)?;
         at = beneath::folder(&at, step)?;
     }
     place(&at)
@@ -299,7 +304,7 @@ pub(super) fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>,
 }
 
 fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, Owner)>> {
-    let mut at = beneath::folder(&share.claims, ".")?;
+    let mut at = top(share)?;
     let last = path.components().len() - 1;
     for (index, component) in path.components().iter().enumerate() {
         at = beneath::folder(&at, step_name(component))?;

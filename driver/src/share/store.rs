@@ -520,9 +520,10 @@ pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<N
         if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
             return;
         }
-        let Ok(folder) = beneath::folder(R::shelf(share), &name) else {
-            return;
-        };
+        // Not one of this name that is gone.
+        let folder = beneath::refresh(R::shelf(share))
+            .and_then(|()| beneath::folder(R::shelf(share), &name));
+        let Ok(folder) = folder else { return };
         for left in beneath::names(&folder).unwrap_or_default() {
             let Ok(left) = left.to_str() else { return };
             match parse_file_name(left) {

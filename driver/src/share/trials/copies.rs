@@ -217,6 +217,31 @@ fn a_crash_in_a_clone_or_restore_is_finished() {
     }
 }
 
+/// The second death comes to whoever takes up what the first has left.
+#[test]
+fn a_crash_in_a_copy_that_was_taken_up_is_finished() {
+    at_each_step(
+        15,
+        |trial| {
+            let wanted = copy_of(Source::Volume(origin(&full_volume(trial, "v"))));
+            for count in 0.. {
+                let _ = crashing(count, || trial.create(&wanted));
+                let begun = |record: &Record| record.copying.is_some();
+                if trial.records().iter().any(begun) {
+                    break;
+                }
+            }
+            wanted
+        },
+        |trial, wanted| trial.create(wanted).map(drop),
+        |trial, wanted| {
+            trial.create(wanted).unwrap();
+            assert_full(&trial.at("team/copy"));
+            trial.check_snapshots();
+        },
+    );
+}
+
 #[test]
 fn of_many_that_make_one_snapshot_all_get_the_same() {
     for _ in 0..10 {
