@@ -9,6 +9,7 @@ use super::error::{Doing, ShareError};
 use super::folders::{exists_at, make_parents, open_parent};
 use super::lifecycle::{contended, is_full, is_overtaken, is_read_only, owner};
 use super::record::{OnDelete, Record, State};
+use super::removal;
 use super::store::{self, ATTEMPTS, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
@@ -75,7 +76,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareErr
     // Only now: without it, and with the claim, a repeat would take what lies at the path for ours.
     trash::discard(share, &found.folder, SET_ASIDE, record.nonce)
         .map_err(ShareError::unfinished)?;
-    store::remove(share, found).map_err(ShareError::unfinished)
+    removal::remove(share, found).map_err(ShareError::unfinished)
 }
 
 /// The prepared folder of a volume that is deleted before it was placed.

@@ -14,6 +14,7 @@ use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::process;
+use super::removal;
 use super::source::{Opened, Source};
 use super::store::{self, COPYING, Claimed, Found, Keep};
 use super::token::Nonce;
@@ -145,14 +146,14 @@ fn claim<R: Fill>(
     };
     step("the copy is claimed")?;
     // Those that were there before the claim: later ones may be on record already.
-    store::discard_attempts(share, found)?;
+    removal::discard_attempts(share, found)?;
     step("other attempts are discarded")?;
     Ok(Some((claimed, begun)))
 }
 
 /// Copies `source` to the data beside `found`'s record and puts that on record; `begun` is the copy that the record was
-/// published with. `dress` is given the finished folder before
-/// anybody can see it. Returns the record as it is then; nothing when others have changed it, and it is to be looked at again.
+/// published with. `dress` is given the finished folder before anybody can see it. Returns the record as it is then; nothing
+/// when others have changed it, and it is to be looked at again.
 ///
 /// # Errors
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
@@ -209,7 +210,7 @@ pub(super) fn fill<R: Fill>(
             let _ = trash::discard(share, &claimed.folder, name, nonce);
         }
         // It may have been deleted meanwhile, and then this attempt has kept the folder.
-        store::remove_folder::<R>(share, claimed.record.key(), None);
+        removal::remove_folder::<R>(share, claimed.record.key(), None);
     }
     result
 }

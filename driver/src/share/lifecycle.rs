@@ -19,6 +19,7 @@ use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::folders::{blocked, exists_at, make_parents, open_parent};
 use super::record::{Changes, OnDelete, Record, State, Wanted};
+use super::removal;
 use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
@@ -237,7 +238,7 @@ pub(super) fn copy_source(
 pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
     refuse_misplaced(share, found)?;
-    store::discard_attempts(share, found).map_err(ShareError::unfinished)?;
+    removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
     let placed = claims::claim(share, &record.wanted.sub_dir, owner(record))
         .and_then(|()| place(share, found));
     match placed {

@@ -17,6 +17,7 @@ pub mod local;
 mod process;
 pub mod record;
 pub mod recovery;
+mod removal;
 pub mod roots;
 pub mod snapshot;
 pub mod snapshots;

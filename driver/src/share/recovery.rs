@@ -8,6 +8,7 @@ use super::deletion;
 use super::error::{Doing, ShareError};
 use super::lifecycle;
 use super::record::{Record, State};
+use super::removal;
 use super::snapshot::Snapshot;
 use super::snapshots;
 use super::store::{self, Kept};
@@ -79,7 +80,7 @@ pub fn recover<G>(
         let found = match store::look::<Record>(share, key)? {
             Kept::Found(found) => found,
             Kept::Nothing => {
-                failures.extend(store::clear_leftovers::<Record>(share, key).err());
+                failures.extend(removal::clear_leftovers::<Record>(share, key).err());
                 continue;
             }
             Kept::Unreadable(record) => {
@@ -94,7 +95,7 @@ pub fn recover<G>(
             State::Ready => match waiting.remove(&record.inode) {
                 // Moved by a late deletion of an earlier volume at that path, which died before it gave it back.
                 Some(name) => give_back(share, record, &name),
-                None => store::discard_attempts(share, &found),
+                None => removal::discard_attempts(share, &found),
             },
             // That may take hours, and is not waited for here.
             State::Creating if record.needs_copy() => {
@@ -119,11 +120,11 @@ pub fn recover<G>(
     }
     for key in store::keys::<Snapshot>(share)? {
         let done = match store::look::<Snapshot>(share, key)? {
-            Kept::Nothing => store::clear_leftovers::<Snapshot>(share, key),
+            Kept::Nothing => removal::clear_leftovers::<Snapshot>(share, key),
             Kept::Found(found) => match found.record.state {
                 State::Ready => {
                     store::prune_leftovers(&found);
-                    store::discard_attempts(share, &found)
+                    removal::discard_attempts(share, &found)
                 }
                 State::Creating => {
                     copies.push(Unfinished::Snapshot(key));

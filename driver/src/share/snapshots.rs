@@ -12,6 +12,7 @@ use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::lifecycle::{is_full, is_overtaken, is_read_only};
 use super::record::State;
+use super::removal;
 use super::snapshot::Snapshot;
 use super::source::{Origin, Source};
 use super::store::{self, ATTEMPTS, Claimed, Found, Keep, pause};
@@ -70,7 +71,7 @@ pub fn create(
             return Err(refusal);
         }
         if record.state == State::Ready {
-            store::discard_attempts(share, &found)?;
+            removal::discard_attempts(share, &found)?;
             return Ok(found.record);
         }
         if let Some(made) = resume(share, &found, begun, progress)? {
@@ -186,7 +187,7 @@ pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<()
     let data = store::data_name(found.record.copy);
     trash::discard(share, &found.folder, &data, nonce).map_err(ShareError::unfinished)?;
     step("the snapshot's data are in the trash")?;
-    store::remove(share, found).map_err(ShareError::unfinished)
+    removal::remove(share, found).map_err(ShareError::unfinished)
 }
 
 fn contended(key: NameKey) -> ShareError {

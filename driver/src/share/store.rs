@@ -1,5 +1,5 @@
-//! The records of volumes and of snapshots: find, publish, update, remove. Owns `volumes/` and `snapshots/` on the share and
-//! the races about them; what a state means and what follows from it is the business of `lifecycle` and `snapshots`.
+//! The records of volumes and of snapshots: find, publish, update. Owns `volumes/` and `snapshots/` on the share and the races
+//! about them; how a record goes away is in `removal`, what a state means and what follows from it is the business of `lifecycle` and `snapshots`.
 //!
 //! Each has a folder `volumes/<name key>/` with its record in files `<nonce>.<generation>`, the highest one valid.
 //! - It is published by renaming a finished draft folder into place. A folder replaces an empty folder and nothing else,
@@ -17,8 +17,8 @@ use super::crash::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{MAX_RECORD, Record};
+use super::removal;
 use super::token::{NameKey, Nonce};
-use super::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -282,7 +282,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
 }
 
 /// Whether it is the name of what a copy has beside a record.
-fn is_attempt(name: &str) -> bool {
+pub(super) fn is_attempt(name: &str) -> bool {
     let is = |kind: &str| {
         let rest = name.strip_prefix(kind);
         rest.is_some_and(|rest| rest.starts_with('.'))
@@ -290,7 +290,8 @@ fn is_attempt(name: &str) -> bool {
     COPYING.into_iter().any(is)
 }
 
-fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
+/// Whose generation a file of that name is, and which.
+pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     let (nonce, generation) = name.split_once('.')?;
     let number: u64 = generation.parse().ok()?;
     (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
@@ -365,7 +366,7 @@ fn draft_and_rename<R: Keep>(
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
                     return Err(error).doing(|| "publishing the record".to_owned());
                 }
-                clear_leftovers::<R>(share, key)?;
+                removal::clear_leftovers::<R>(share, key)?;
             }
         }
     }
@@ -452,7 +453,7 @@ fn is_late<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> std::io::Resul
         return Ok(false);
     }
     let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
-    remove_folder::<R>(share, next.key(), Some(next.nonce()));
+    removal::remove_folder::<R>(share, next.key(), Some(next.nonce()));
     Ok(true)
 }
 
@@ -467,114 +468,6 @@ fn prune<R: Keep>(found: &Found<R>, newest: u64) {
 /// Removes the generations that a crash has left.
 pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
     prune(found, found.record.generation());
-}
-
-/// Removes the record and what copies have beside it, its newest generation last, so that a crash leaves either a record that
-/// says deleting or none.
-///
-/// # Errors
-/// I/O errors, after which it is there still.
-pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
-    let doing = || "removing the record".to_owned();
-    let nonce = found.record.nonce();
-    let names = match beneath::names_now(&found.folder) {
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        names => names.doing(doing)?,
-    };
-    let mut generations = Vec::new();
-    for name in names.iter().filter_map(|name| name.to_str().ok()) {
-        match parse_file_name(name) {
-            Some((owner, generation)) if owner == nonce => generations.push(generation),
-            // Whoever copies notices.
-            None if is_attempt(name) => match trash::discard(share, &found.folder, name, nonce) {
-                Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
-                other => drop(other?),
-            },
-            _ => {}
-        }
-    }
-    generations.sort_unstable();
-    for generation in generations {
-        match fs::unlinkat(
-            &found.folder,
-            format!("{nonce}.{generation}"),
-            AtFlags::empty(),
-        ) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => {}
-            Err(error) => return Err(error).doing(doing),
-        }
-        step("a generation is removed")?;
-    }
-    remove_folder::<R>(share, found.record.key(), Some(nonce));
-    beneath::sync(R::shelf(share)).doing(doing)
-}
-
-/// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
-/// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
-/// done.
-pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
-    let name = key.to_string();
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let removed = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
-        if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
-            return;
-        }
-        // Not one of this name that is gone.
-        let folder = beneath::refresh(R::shelf(share))
-            .and_then(|()| beneath::folder(R::shelf(share), &name));
-        let Ok(folder) = folder else { return };
-        for left in beneath::names(&folder).unwrap_or_default() {
-            let Ok(left) = left.to_str() else { return };
-            match parse_file_name(left) {
-                Some((nonce, _)) if Some(nonce) == gone => {
-                    let _ = fs::unlinkat(&folder, left, AtFlags::empty());
-                }
-                _ if left.starts_with(".nfs") => {}
-                _ => return,
-            }
-        }
-    }
-}
-
-/// Clears a folder without a record, where somebody who came late has left something, or nothing.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<(), ShareError> {
-    let doing = || format!("clearing {}/{key}", R::SHELF);
-    let name = key.to_string();
-    let folder = match beneath::folder(R::shelf(share), &name) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
-    };
-    let names = match beneath::folder(&folder, ".").and_then(beneath::names) {
-        Ok(names) => names,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
-    };
-    let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
-    // A newer one has come to the same place, its record with it.
-    if names.iter().any(|name| parse_file_name(name).is_some()) {
-        return Ok(());
-    }
-    for name in names {
-        trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
-    }
-    remove_folder::<R>(share, key, None);
-    Ok(())
-}
-
-/// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn discard_attempts<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
-    for name in &found.attempts {
-        trash::discard(share, &found.folder, name, found.record.nonce())?;
-    }
-    Ok(())
 }
 
 /// All keys that have a folder, sorted. A folder may turn out to hold nothing.

@@ -1,6 +1,7 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
 use super::super::fill::{self, Copying, Fill};
+use super::super::removal;
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
 use super::super::source::{Origin, Source};
@@ -313,7 +314,7 @@ fn taken_over(trial: &Trial, found: &Found<Snapshot>) -> PathBuf {
     let next = found.record.with_copying(Some(copying.clone()));
     let taken = store::update(&share, found, &next).unwrap();
     assert!(matches!(taken, Claimed::Won));
-    store::discard_attempts(&share, found).unwrap();
+    removal::discard_attempts(&share, found).unwrap();
     let folder = trial.at(&format!(".csi-nfs/snapshots/{}", found.record.key()));
     let data = folder.join(format!("data.{}", copying.attempt));
     std::fs::create_dir(&data).unwrap();

@@ -151,6 +151,9 @@ impl Trial {
 /// Ends all operations of a volume, whoever has begun them; then makes it and deletes it.
 fn can_be_made_and_deleted(trial: &Trial, wanted: &Wanted) {
     let record = trial.made(wanted);
+    if wanted.source.is_some() {
+        assert_full(&trial.at(&wanted.sub_dir.to_string()));
+    }
     trial.check_snapshots();
     trial.delete(&record).unwrap();
     trial.is_without(wanted);
@@ -185,13 +188,7 @@ fn copies_that_are_taken_over_leave_one_volume() {
             true,
             |trial| copy_of(Source::Volume(origin(&full_volume(trial, "v")))),
             operations,
-            |trial, wanted| {
-                let record = trial.made(wanted);
-                assert_full(&trial.at("team/copy"));
-                trial.check_snapshots();
-                trial.delete(&record).unwrap();
-                trial.is_without(wanted);
-            },
+            can_be_made_and_deleted,
         );
     }
 }

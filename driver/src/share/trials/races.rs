@@ -1,5 +1,6 @@
 //! Calls at the same time, and calls that come late.
 
+use super::super::removal;
 use super::*;
 
 #[test]
@@ -138,7 +139,7 @@ fn a_late_update_does_not_touch_a_newer_volume_of_the_name() {
         store::update(&share, &late, &next),
         Ok(Claimed::Lost)
     ));
-    store::remove(&share, &late).unwrap();
+    removal::remove(&share, &late).unwrap();
     trial.delete(&old).unwrap();
     assert_eq!(trial.records(), [new]);
     trial.check();
