@@ -39,7 +39,7 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     // The embedded driver mounts in a child that is this program again.
     #[cfg(feature = "embedded")]
-    if let Some(code) = csi_driver_nfs::mount::helper::run_if_child() {
+    if let Some(code) = csi_nfs::mount::helper::run_if_child() {
         return code;
     }
     let arguments: Vec<_> = std::env::args_os().collect();

@@ -343,7 +343,7 @@ pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
         return Ok(());
     }
     #[cfg(feature = "embedded")]
-    match csi_driver_nfs::namespace::enter_private() {
+    match csi_nfs::namespace::enter_private() {
         Ok(entered) if !entered.may_mount() => {
             eprintln!(
                 "note: this user may not mount here: the volume is shown through a symbolic link instead"

@@ -1,4 +1,4 @@
-//! The command line of `csi-driver-nfs` and the environment variables beside it. Owns the words; `config` owns the
+//! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
 use crate::config::{
@@ -18,22 +18,22 @@ use std::time::Duration;
 /// Serves the Container Storage Interface on a unix socket. It mounts with the kernel's own calls and needs no other
 /// program: neither nfs-utils nor a shell.
 #[derive(Debug, Parser)]
-#[command(name = "csi-driver-nfs", version = version_text(), max_term_width = 100)]
+#[command(name = "csi-nfs", version = version_text(), max_term_width = 100)]
 #[command(
     after_help = "Every flag can be given by the environment variable that stands beside it; the flag wins.
 
 Examples:
   # Controller and node in one process, for a test on one machine:
-  csi-driver-nfs --endpoint unix:///run/csi-nfs.sock --share home=10.0.0.4:/srv/home
+  csi-nfs --endpoint unix:///run/csi-nfs.sock --share home=10.0.0.4:/srv/home
 
   # On every node of a cluster:
-  csi-driver-nfs --mode node --endpoint unix:///csi/csi.sock --node-id \"$NODE_NAME\" --log-format json
+  csi-nfs --mode node --endpoint unix:///csi/csi.sock --node-id \"$NODE_NAME\" --log-format json
 
   # The controller on the NFS server itself, where the export is a local folder:
-  csi-driver-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv
+  csi-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv
 
   # In the place of csi-driver-nfs, for its volumes and snapshots too:
-  csi-driver-nfs --endpoint unix:///csi/csi.sock --driver-name nfs.csi.k8s.io --migrate-from csi-driver-nfs"
+  csi-nfs --endpoint unix:///csi/csi.sock --driver-name nfs.csi.k8s.io --migrate-from csi-driver-nfs"
 )]
 pub struct Flags {
     /// Where to serve: unix:///PATH, or tcp://127.0.0.1:PORT
@@ -75,7 +75,7 @@ pub struct Flags {
         long,
         env = "CSI_NFS_WORK_DIR",
         value_name = "DIR",
-        default_value = "/var/lib/csi-driver-nfs",
+        default_value = "/var/lib/csi-nfs",
         help_heading = "Serving"
     )]
     work_dir: PathBuf,

@@ -1,14 +1,14 @@
-//! `csi-driver-nfs`: parse, serve, exit.
+//! `csi-nfs`: parse, serve, exit.
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use csi_driver_nfs::config::Config;
-use csi_driver_nfs::driver::Driver;
-use csi_driver_nfs::flags::{Flags, Serving};
-use csi_driver_nfs::log::{Level, Log};
-use csi_driver_nfs::mount::helper;
-use csi_driver_nfs::privileges::{self, Needs};
-use csi_driver_nfs::server::{self, Ended, Listener, StopSignals};
+use csi_nfs::config::Config;
+use csi_nfs::driver::Driver;
+use csi_nfs::flags::{Flags, Serving};
+use csi_nfs::log::{Level, Log};
+use csi_nfs::mount::helper;
+use csi_nfs::privileges::{self, Needs};
+use csi_nfs::server::{self, Ended, Listener, StopSignals};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Late | Ended::Forced) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("csi-driver-nfs: {error}");
+            eprintln!("csi-nfs: {error}");
             ExitCode::FAILURE
         }
     }

@@ -7,9 +7,9 @@
 
 mod rig;
 
-use csi_driver_nfs::embedded::Embedded;
-use csi_driver_nfs::mount::helper;
-use csi_driver_nfs::namespace::{self, Entered};
+use csi_nfs::embedded::Embedded;
+use csi_nfs::mount::helper;
+use csi_nfs::namespace::{self, Entered};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, ProbeRequest, ProbeResponse,

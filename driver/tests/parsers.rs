@@ -1,19 +1,19 @@
 //! Every parser of text that comes from outside, with a corpus of seeds and of what was found, and with random changes of it.
 //! A parser answers any text, in bounded time and with a bounded message, and what it accepts is safe.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p csi-driver-nfs --test parsers` looks longer.
+//! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test parsers` looks longer.
 
 #![allow(clippy::unwrap_used)]
 
-use csi_driver_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::mount::options::MountOptions;
-use csi_driver_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
+use csi_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
+use csi_nfs::export::Export;
+use csi_nfs::mount::options::MountOptions;
+use csi_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
 #[cfg(feature = "migration")]
-use csi_driver_nfs::peer_id::{PeerSnapshotId, PeerVolumeId};
-use csi_driver_nfs::share::sub_path::{SubPath, encode_name};
-use csi_driver_nfs::share::token::{NameKey, Nonce, ShareUuid};
-use csi_driver_nfs::volume_id::{Location, SnapshotId, VolumeId};
+use csi_nfs::peer_id::{PeerSnapshotId, PeerVolumeId};
+use csi_nfs::share::sub_path::{SubPath, encode_name};
+use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
+use csi_nfs::volume_id::{Location, SnapshotId, VolumeId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Display;

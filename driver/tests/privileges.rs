@@ -28,7 +28,7 @@ fn set(pid: u32, name: &str) -> u64 {
 
 /// `--mode MODE`, with or without a local share.
 fn start(rig: &Rig, mode: &str, local: bool) -> Driver {
-    let mut command = rig.command(env!("CARGO_BIN_EXE_csi-driver-nfs"));
+    let mut command = rig.command(env!("CARGO_BIN_EXE_csi-nfs"));
     command
         .args(["--node-id", "node-1", "--mode", mode, "--endpoint"])
         .arg(rig.path("csi.sock"))
@@ -84,7 +84,7 @@ fn restricted(rig: &Rig, flags: &[&str]) -> Driver {
     command.args(flags);
     let whole = rig.driver_command();
     // The driver and its flags, without what leads into the namespace, which has been entered.
-    let driver = env!("CARGO_BIN_EXE_csi-driver-nfs");
+    let driver = env!("CARGO_BIN_EXE_csi-nfs");
     let args: Vec<_> = whole.get_args().skip_while(|arg| *arg != driver).collect();
     command.args(args).stderr(Stdio::piped());
     let mut driver = Driver::start(&mut command);
@@ -102,7 +102,7 @@ fn give_to_nobody(rig: &Rig) {
     // The checkout may lie where nobody may go.
     let binary = Command::new("setpriv")
         .args(ORDINARY)
-        .args([env!("CARGO_BIN_EXE_csi-driver-nfs"), "--version"])
+        .args([env!("CARGO_BIN_EXE_csi-nfs"), "--version"])
         .output()
         .unwrap();
     assert!(binary.status.success(), "{binary:?}");

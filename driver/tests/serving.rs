@@ -114,7 +114,7 @@ fn a_socket_of_somebody_else_outlives_the_driver() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_loopback_port_is_served() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_csi-driver-nfs"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_csi-nfs"));
     command
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
@@ -366,7 +366,7 @@ async fn a_mode_serves_its_services_only() {
 
 #[test]
 fn bad_flags_are_explained() {
-    let binary = env!("CARGO_BIN_EXE_csi-driver-nfs");
+    let binary = env!("CARGO_BIN_EXE_csi-nfs");
     for (flags, words) in [
         (
             vec!["--endpoint", "tcp://0.0.0.0:1"],

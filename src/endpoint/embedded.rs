@@ -7,7 +7,7 @@ use super::state::Folder;
 #[cfg(not(feature = "embedded"))]
 use absent::Embedded;
 #[cfg(feature = "embedded")]
-use csi_driver_nfs::embedded::Embedded;
+use csi_nfs::embedded::Embedded;
 use std::sync::Arc;
 use tokio::io::DuplexStream;
 

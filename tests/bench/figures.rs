@@ -97,7 +97,7 @@ fn main() {
         let name = program.file_name().unwrap().to_string_lossy().into_owned();
         figure(&format!("{name}: size"), size, 8.0, "MB");
     }
-    figure("csi-driver-nfs: idle", idle_driver(), 6.0, "MiB");
+    figure("csi-nfs: idle", idle_driver(), 6.0, "MiB");
 }
 
 fn figure(name: &str, measured: f64, target: f64, unit: &str) {

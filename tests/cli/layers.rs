@@ -104,6 +104,6 @@ fn the_protocol_knows_neither_program_and_the_driver_not_the_client() {
         fs::read_to_string(path).unwrap()
     };
     let proto = manifest("proto/Cargo.toml");
-    assert!(!proto.contains("csi-cli") && !proto.contains("csi-driver-nfs"));
+    assert!(!proto.contains("csi-cli") && !proto.contains("csi-nfs"));
     assert!(!manifest("driver/Cargo.toml").contains("csi-cli"));
 }

@@ -1,4 +1,4 @@
-//! The real `csi-driver-nfs` on a folder of this machine, killed at every step of its work from outside, and under many
+//! The real `csi-nfs` on a folder of this machine, killed at every step of its work from outside, and under many
 //! calls at a time.
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! `csi` and `csi-driver-nfs` as processes, against a real kernel NFS server and client. `tests/run` starts this program
+//! `csi` and `csi-nfs` as processes, against a real kernel NFS server and client. `tests/run` starts this program
 //! where there is such a server (`tests/nfs-guest`, `tests/nfs-host`), as root, with `EXPORT` in its environment.
 //!
 //! Every test has a folder of the export to itself, which is a share of its own: they run side by side.

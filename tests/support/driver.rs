@@ -1,4 +1,4 @@
-//! The real `csi-driver-nfs` as a process. It can be killed and started again at will; in the end nothing of it is left.
+//! The real `csi-nfs` as a process. It can be killed and started again at will; in the end nothing of it is left.
 
 use crate::support::PATIENCE;
 use crate::support::process::Process;
@@ -125,7 +125,7 @@ impl Driver {
         while UnixStream::connect(&socket).is_err() {
             assert!(
                 self.process.is_running() && Instant::now() < end,
-                "csi-driver-nfs {:?} does not answer\n{}",
+                "csi-nfs {:?} does not answer\n{}",
                 self.args,
                 self.log()
             );
@@ -145,7 +145,7 @@ impl Drop for Driver {
 
 /// The driver's binary, which stands beside the client's.
 pub fn binary() -> PathBuf {
-    let binary = Path::new(super::program::BINARY).with_file_name("csi-driver-nfs");
+    let binary = Path::new(super::program::BINARY).with_file_name("csi-nfs");
     assert!(
         binary.exists(),
         "{} is not built: use tests/run, or `cargo build --workspace` first",

@@ -270,7 +270,7 @@ pub fn run_if_child() -> Option<ExitCode> {
     Some(match serve(arguments.next(), arguments.next()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("csi-driver-nfs helper process: {error}");
+            eprintln!("csi-nfs helper process: {error}");
             ExitCode::FAILURE
         }
     })

@@ -1,8 +1,8 @@
 //! A share to try things on, and the calls as short functions.
 
-use csi_driver_nfs::controller::{Controller, ControllerConfig};
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::share::local::LocalRoots;
+use csi_nfs::controller::{Controller, ControllerConfig};
+use csi_nfs::export::Export;
+use csi_nfs::share::local::LocalRoots;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::v1::*;

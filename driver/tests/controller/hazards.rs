@@ -2,10 +2,10 @@
 
 use crate::calls::*;
 use crate::snapshots::from_volume;
-use csi_driver_nfs::controller::{Controller, ControllerConfig};
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::share::local::LocalRoots;
-use csi_driver_nfs::share::roots::{Root, RootError, ShareRoots};
+use csi_nfs::controller::{Controller, ControllerConfig};
+use csi_nfs::export::Export;
+use csi_nfs::share::local::LocalRoots;
+use csi_nfs::share::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
 use std::io::ErrorKind;

@@ -1,9 +1,9 @@
 //! Lists of volumes: order, pages, and several shares.
 
 use crate::calls::*;
-use csi_driver_nfs::controller::{Controller, ControllerConfig, NamedShare};
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::share::local::LocalRoots;
+use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
+use csi_nfs::export::Export;
+use csi_nfs::share::local::LocalRoots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tonic::Code;

@@ -3,10 +3,10 @@
 
 use crate::calls::*;
 use crate::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
-use csi_driver_nfs::config::Migration;
-use csi_driver_nfs::controller::Controller;
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::share::record::OnDelete;
+use csi_nfs::config::Migration;
+use csi_nfs::controller::Controller;
+use csi_nfs::export::Export;
+use csi_nfs::share::record::OnDelete;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;

@@ -6,11 +6,11 @@ use crate::snapshots::{
     delete_snapshot, from_snapshot, from_volume, get_snapshot, listed, ready, snapshot,
     snapshot_request,
 };
-use csi_driver_nfs::config::Migration;
-use csi_driver_nfs::controller::Controller;
-use csi_driver_nfs::export::Export;
-use csi_driver_nfs::share::local::LocalRoots;
-use csi_driver_nfs::share::record::OnDelete;
+use csi_nfs::config::Migration;
+use csi_nfs::controller::Controller;
+use csi_nfs::export::Export;
+use csi_nfs::share::local::LocalRoots;
+use csi_nfs::share::record::OnDelete;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;

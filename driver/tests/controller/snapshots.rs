@@ -1,7 +1,7 @@
 //! Snapshots, restores, clones, changes and adoption through the calls.
 
 use crate::calls::*;
-use csi_driver_nfs::controller::Controller;
+use csi_nfs::controller::Controller;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;

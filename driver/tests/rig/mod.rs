@@ -105,7 +105,7 @@ impl Rig {
 
     /// The driver's command, with the export `server:/` on the local folder.
     pub fn driver_command(&self) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_csi-driver-nfs"));
+        let mut command = self.command(env!("CARGO_BIN_EXE_csi-nfs"));
         command
             .arg("--endpoint")
             .arg(self.path("csi.sock"))
