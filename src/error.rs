@@ -3,15 +3,14 @@
 //!
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 
-use crate::endpoint::{Endpoint, EndpointError, HandshakeError, LastWords};
-use crate::output::json;
-use crate::output::text::escaped;
-use csi_proto::schema::Method;
+use csi_proto::text::{Escaping, escaped};
+use serde::Serialize;
+use serde_json::ser::CompactFormatter;
 use serde_json::{Value as Json, json as object};
 use std::error::Error as StdError;
+use std::fmt;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 use tonic::Code;
 
 /// What failed, in the terms that a script acts on.
@@ -97,23 +96,6 @@ impl Error {
         Self::new(Kind::Rpc(code), message.into())
     }
 
-    /// There is no connection to the driver.
-    pub fn connection(endpoint: &Endpoint, cause: &EndpointError) -> Self {
-        let error = match cause {
-            EndpointError::Syntax { .. } => return Self::usage(cause.to_string()),
-            EndpointError::TlsUnused { .. } | EndpointError::TlsMaterial { .. } => {
-                return Self::usage(cause.to_string());
-            }
-            EndpointError::Embedded { .. } => Self::local(format!("no connection to {endpoint}")),
-            _ => Self::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
-        };
-        let error = error.caused_by(cause);
-        match hint_for_connection(cause) {
-            Some(hint) => error.hint(hint),
-            None => error,
-        }
-    }
-
     fn new(kind: Kind, message: String) -> Self {
         Self(Box::new(Parts {
             kind,
@@ -151,8 +133,8 @@ impl Error {
     pub fn caused_by(mut self, source: &(dyn StdError + 'static)) -> Self {
         let mut next = Some(source);
         while let Some(error) = next {
-            if let Some(words) = error.downcast_ref::<LastWords>() {
-                self.0.stderr.extend(words.lines().map(str::to_owned));
+            if let Some(stderr) = error.downcast_ref::<StderrLines>() {
+                self.0.stderr.extend(stderr.lines().map(str::to_owned));
                 next = error.source();
                 continue;
             }
@@ -219,8 +201,11 @@ impl Error {
             Style::Text => self.text(),
             Style::Json => {
                 let mut line = Vec::new();
+                let mut writer =
+                    serde_json::Serializer::with_formatter(&mut line, Escaping(CompactFormatter));
                 // A vector takes every byte.
-                let _ = json::line(&self.json(), &mut line);
+                let _ = self.json().serialize(&mut writer);
+                line.push(b'\n');
                 String::from_utf8_lossy(&line).into_owned()
             }
             Style::Csc => {
@@ -308,62 +293,38 @@ impl Error {
     }
 }
 
-/// The advice that a code of a method deserves whatever the driver said.
-pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
-    let hint = match code {
-        Code::Unimplemented if method.service == "Identity" => {
-            "every CSI driver serves Identity: is this endpoint one?"
-        }
-        Code::Unimplemented => {
-            "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
-             `get-capabilities` of each service list what it serves"
-        }
-        Code::DeadlineExceeded => {
-            let repeat = "the call may still take effect; repeat it";
-            return Some(match timeout {
-                Some(timeout) => {
-                    format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
-                }
-                None => repeat.to_owned(),
-            });
-        }
-        Code::Aborted if method.request.field("starting_token").is_some() => {
-            "the starting_token is not one that the driver takes, or takes any more: begin without it"
-        }
-        Code::Aborted => {
-            "another operation on this volume is running; repeat the call when it is done"
-        }
-        _ => return None,
-    };
-    Some(hint.to_owned())
+/// The end of what an `exec:` command wrote to stderr, at most 8 KiB: untrusted text of one line or many.
+///
+/// It stands in the chain of causes; [`Error::caused_by`] shows it line by line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StderrLines(String);
+
+impl StderrLines {
+    /// The lines of `text`; `None` where it shows nothing.
+    pub fn new(text: String) -> Option<Self> {
+        (!text.trim().is_empty()).then_some(Self(text))
+    }
+
+    /// Its lines, in order, without those that are empty.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0
+            .lines()
+            .map(str::trim_end)
+            .filter(|line| !line.is_empty())
+    }
 }
 
-/// What to do about a connection that cannot be made.
-fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
-    Some(match cause {
-        EndpointError::NoSocket { .. } => {
-            "is the driver running, and is its socket visible here? --wait 1m waits for it"
+impl fmt::Display for StderrLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.lines().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{line}")?;
         }
-        EndpointError::PermissionDenied { .. } => {
-            "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
-        }
-        EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
-        EndpointError::Refused { .. } => {
-            "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
-        }
-        EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
-            "a call that was under way may have taken effect: repeat it when the driver is back"
-        }
-        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
-            "--cacert names the authority to trust, --server-name the name in the certificate"
-        }
-        EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
-        EndpointError::ExecEnded { .. } => {
-            "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
-        }
-        _ => return None,
-    })
+        Ok(())
+    }
 }
+
+impl std::error::Error for StderrLines {}
 
 /// The code's number on the wire, 0 to 16.
 pub fn code_number(code: Code) -> u8 {
@@ -395,11 +356,3 @@ pub const CODE_NAMES: [&str; 17] = [
     "DATA_LOSS",
     "UNAUTHENTICATED",
 ];
-
-/// Whether a handshake failed for what `--cacert` and `--server-name` can mend; the other reasons say what to do.
-fn trusts_or_names(cause: &HandshakeError) -> bool {
-    matches!(
-        cause,
-        HandshakeError::UnknownIssuer | HandshakeError::OtherKey | HandshakeError::OtherName { .. }
-    )
-}

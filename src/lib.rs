@@ -3,33 +3,16 @@
 //! Owns the order parse, run, exit code. Must not know what any command does.
 
 mod arguments;
-mod bench;
 mod call;
-mod call_log;
 mod cli;
-mod completion;
-mod endpoint;
 mod error;
-mod grpc;
-mod interrupt;
-mod lifecycle;
-mod live_ids;
+mod invocation;
 mod output;
-mod parse;
-mod proxy;
 mod recording;
-mod replay;
 mod rpc;
-mod run;
-pub mod sanity;
-mod session;
-mod shell;
-#[cfg(test)]
-mod shipped_files;
-mod state_folder;
-mod status_details;
-mod validation;
-mod wait;
+mod tools;
+
+pub use tools::sanity;
 
 use error::{Error, Style};
 use std::io::Write;
@@ -44,14 +27,14 @@ pub fn main() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().collect();
     let name = called_as(arguments.first());
-    if completion::answer(&arguments, name) {
+    if cli::answer(&arguments, name) {
         return ExitCode::SUCCESS;
     }
-    let matches = match parse::parse(cli::command(name), &arguments) {
+    let matches = match invocation::parse::parse(cli::command(name), &arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };
-    let (result, style) = run::run(&matches, name);
+    let (result, style) = cli::run(&matches, name);
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -81,7 +64,6 @@ fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> E
         return match output::print(error.render().to_string().as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                let error = Error::because("stdout cannot be written", &error);
                 report(&error, style);
                 error.exit_code(style)
             }

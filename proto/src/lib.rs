@@ -24,6 +24,7 @@ pub mod guess;
 pub mod json;
 pub mod path;
 pub mod schema;
+pub mod text;
 pub mod value;
 pub mod wire;
 

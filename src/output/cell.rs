@@ -1,10 +1,10 @@
 //! A value as the text of a table's cell, and a column as something that reads it from a row.
 
-use super::text::escaped;
 use super::view::{Column, Format};
 use crate::arguments::{duration, map, size};
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::Message;
+use csi_proto::text::escaped;
 use csi_proto::value::{TimestampText, Value, ValueError, enum_text};
 use std::borrow::Cow;
 use std::fmt::Write as _;

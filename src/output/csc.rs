@@ -296,7 +296,7 @@ fn quoted(text: &str) -> String {
             '\0'..='\x7f' => {
                 let _ = write!(out, "\\x{:02x}", u32::from(letter));
             }
-            _ if super::text::escaped(letter.encode_utf8(&mut [0; 4])).len()
+            _ if csi_proto::text::escaped(letter.encode_utf8(&mut [0; 4])).len()
                 == letter.len_utf8() =>
             {
                 out.push(letter);

@@ -1,13 +1,13 @@
 //! Canonical proto3 JSON, pretty or one document a line. A long list is written entry by entry, never built whole.
 
 use super::OutputError;
-use super::text::is_hazardous;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use csi_proto::text::Escaping;
 use csi_proto::value::{Secrets, decode};
 use csi_proto::wire::{Raw, fields};
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
+use serde_json::ser::{CompactFormatter, PrettyFormatter};
 use std::io::{self, Write};
 
 /// A message that is decoded while it is written.
@@ -97,7 +97,7 @@ fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
 /// When the bytes are not the message or `out` cannot be written.
 pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), OutputError> {
     let mut serializer =
-        serde_json::Serializer::with_formatter(&mut *out, Careful(PrettyFormatter::new()));
+        serde_json::Serializer::with_formatter(&mut *out, Escaping(PrettyFormatter::new()));
     document.serialize(&mut serializer).map_err(from_json)?;
     Ok(out.write_all(b"\n")?)
 }
@@ -108,55 +108,9 @@ pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), Out
 /// When the bytes are not the message or `out` cannot be written.
 pub fn line(document: &impl Serialize, out: &mut impl Write) -> Result<(), OutputError> {
     let mut serializer =
-        serde_json::Serializer::with_formatter(&mut *out, Careful(CompactFormatter));
+        serde_json::Serializer::with_formatter(&mut *out, Escaping(CompactFormatter));
     document.serialize(&mut serializer).map_err(from_json)?;
     Ok(out.write_all(b"\n")?)
-}
-
-/// Escapes what JSON may carry raw and a terminal would act on, such as C1 controls and directional overrides.
-struct Careful<F>(F);
-
-macro_rules! as_inner {
-    ($($name:ident($($argument:ident: $type:ty),*)),* $(,)?) => {
-        $(fn $name<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $type)*) -> io::Result<()> {
-            self.0.$name(writer $(, $argument)*)
-        })*
-    };
-}
-
-impl<F: Formatter> Formatter for Careful<F> {
-    fn write_string_fragment<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        if fragment.is_ascii() || !fragment.chars().any(is_hazardous) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for letter in fragment.chars() {
-            let mut buffer = [0; 4];
-            if is_hazardous(letter) {
-                // All of them lie in the basic plane: one unit each.
-                write!(writer, "\\u{:04x}", u32::from(letter))?;
-            } else {
-                writer.write_all(letter.encode_utf8(&mut buffer).as_bytes())?;
-            }
-        }
-        Ok(())
-    }
-
-    as_inner!(
-        begin_array(),
-        end_array(),
-        begin_array_value(first: bool),
-        end_array_value(),
-        begin_object(),
-        end_object(),
-        begin_object_key(first: bool),
-        end_object_key(),
-        begin_object_value(),
-        end_object_value(),
-    );
 }
 
 /// A list that arrives in pages, written as the one document that a single page would have been.

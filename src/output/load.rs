@@ -2,8 +2,9 @@
 //!
 //! Owns how it looks. What it says is measured elsewhere.
 
-use super::text::{escaped, width};
+use super::terminal::columns_of;
 use super::{OutputError, figure, json};
+use csi_proto::text::escaped;
 use serde_json::{Value as Json, json as object};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -215,7 +216,7 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
     }
     let mut table = String::new();
     self::columns(&lines, &mut table, |_| true);
-    let used = table.lines().map(width).max().unwrap_or(0) + 2;
+    let used = table.lines().map(columns_of).max().unwrap_or(0) + 2;
     let room = columns.saturating_sub(used).clamp(8, 100);
     for (index, line) in table.lines().enumerate() {
         text.push_str(line);
@@ -225,7 +226,7 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
             // What is there is seen.
             let eighths = eighths.max(usize::from(*calls > 0));
             if eighths > 0 {
-                text.extend(std::iter::repeat_n(' ', used - width(line)));
+                text.extend(std::iter::repeat_n(' ', used - columns_of(line)));
                 text.extend(std::iter::repeat_n('█', eighths / 8));
                 text.push_str(EIGHTHS[eighths % 8]);
             }
@@ -282,14 +283,14 @@ fn left_aligned(lines: &[Vec<String>], text: &mut String) {
 
 fn columns(lines: &[Vec<String>], text: &mut String, to_the_right: impl Fn(usize) -> bool) {
     let count = lines.first().map_or(0, Vec::len);
-    let widest = |column: usize| lines.iter().map(|line| width(&line[column])).max();
+    let widest = |column: usize| lines.iter().map(|line| columns_of(&line[column])).max();
     let widths: Vec<usize> = (0..count)
         .map(|column| widest(column).unwrap_or(0))
         .collect();
     for line in lines {
         let mut out = String::new();
         for (column, cell) in line.iter().enumerate() {
-            let padding = widths[column].saturating_sub(width(cell));
+            let padding = widths[column].saturating_sub(columns_of(cell));
             if column > 0 {
                 out.push_str("  ");
             }

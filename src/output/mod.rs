@@ -12,15 +12,13 @@ pub mod lines;
 pub mod load;
 pub mod redirect;
 pub mod replayed;
-pub mod sanity;
 pub mod shell_word;
 pub mod steps;
 pub mod table;
 pub mod terminal;
-pub mod text;
 pub mod view;
 
-use crate::rpc::Rpc;
+use crate::error::Error;
 use cell::{Reader, Row, RowTypes, Source};
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::{Cardinality, Field, Kind, Method};
@@ -29,7 +27,6 @@ use csi_proto::wire::{Raw, fields};
 use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::rc::Rc;
-use thiserror::Error;
 use view::View;
 
 /// Stdout, for a [`Printer`] or steps.
@@ -37,14 +34,16 @@ pub fn stdout() -> impl Write {
     io::BufWriter::new(io::stdout().lock())
 }
 
-/// Writes what is not a reply: help, a completion script.
+/// Writes what is not a reply: help, a completion script. A reader who went away is no error.
 ///
 /// # Errors
-/// When stdout cannot be written; a reader who went away is no error.
-pub fn print(bytes: &[u8]) -> io::Result<()> {
+/// When stdout cannot be written.
+pub fn print(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::because("stdout cannot be written", &error))
+        }
         _ => Ok(()),
     }
 }
@@ -96,7 +95,7 @@ pub struct Reply<'a> {
 }
 
 /// Output that cannot be made.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The reply's bytes are not the message that they should be.
     #[error("the reply is not valid: {0}")]
@@ -153,13 +152,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of an RPC's replies.
+    /// The layout of a method's replies.
     ///
     /// # Errors
-    /// When the declaration names fields that do not exist.
-    pub fn of(rpc: &'static Rpc) -> Result<Self, OutputError> {
-        let reply = rpc.method.response;
-        let (rows, row) = match rpc.view.rows {
+    /// When the view names fields that do not exist.
+    pub fn of(method: &'static Method, view: &'static View) -> Result<Self, OutputError> {
+        let reply = method.response;
+        let (rows, row) = match view.rows {
             "" => (None, reply),
             path => {
                 let path = Path::parse(reply, path)?;
@@ -171,11 +170,11 @@ impl Layout {
             }
         };
         Ok(Self {
-            method: rpc.method,
-            view: rpc.view,
+            method,
+            view,
             rows,
             types: RowTypes {
-                request: rpc.method.request,
+                request: method.request,
                 reply,
                 row,
             },
@@ -269,17 +268,18 @@ impl Held {
 }
 
 impl<W: Write> Printer<W> {
-    /// A printer for the replies of `rpc`; `all_pages` when the pages of a list are to look like one.
+    /// A printer for the replies of `method`; `all_pages` when the pages of a list are to look like one.
     ///
     /// # Errors
     /// When a column that was asked for does not exist.
     pub fn new(
-        rpc: &'static Rpc,
+        method: &'static Method,
+        view: &'static View,
         options: &Options,
         all_pages: bool,
         out: W,
     ) -> Result<Self, OutputError> {
-        let layout = Layout::of(rpc)?;
+        let layout = Layout::of(method, view)?;
         let is_table = matches!(options.format, Format::Table | Format::Wide);
         if !options.columns.is_empty() && !is_table {
             return Err(OutputError::Useless(
@@ -375,7 +375,7 @@ impl<W: Write> Printer<W> {
     fn write(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
         let is_table = matches!(self.options.format, Format::Table | Format::Wide);
         if is_table && !self.layout.view.done.is_empty() && self.options.columns.is_empty() {
-            let subject = text::escaped(reply.subject);
+            let subject = csi_proto::text::escaped(reply.subject);
             let done = self.layout.view.done;
             let space = if subject.is_empty() { "" } else { " " };
             return Ok(writeln!(self.out, "{subject}{space}{done}")?);
@@ -391,7 +391,11 @@ impl<W: Write> Printer<W> {
                 return json::line(&document, &mut self.out);
             }
             Format::Name if self.layout.view.name.is_empty() => {
-                return Ok(writeln!(self.out, "{}", text::escaped(reply.subject))?);
+                return Ok(writeln!(
+                    self.out,
+                    "{}",
+                    csi_proto::text::escaped(reply.subject)
+                )?);
             }
             _ => {}
         }

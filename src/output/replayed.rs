@@ -1,8 +1,8 @@
 //! What came of the calls of a recording, one after the other: lines for people, one JSON object a call for scripts.
 
 use super::json as careful;
-use super::text::escaped;
 use super::{OutputError, figure};
+use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::time::Duration;

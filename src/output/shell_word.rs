@@ -1,6 +1,6 @@
 //! Text as one word of a shell, safe to show on a terminal.
 
-use super::text::escaped;
+use csi_proto::text::escaped;
 use std::fmt::Write as _;
 
 /// `text` as one word for a shell, safe to show.

@@ -1,7 +1,7 @@
 //! The steps of a longer task, printed as they happen: aligned lines for people, one JSON object a line for scripts.
 
 use super::figure;
-use super::text::escaped;
+use csi_proto::text::escaped;
 use serde_json::json;
 use std::io::{self, Write};
 use std::time::Duration;

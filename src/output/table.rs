@@ -3,7 +3,7 @@
 //! A page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
 use super::cell::{Reader, Row};
-use super::text::width;
+use super::terminal::columns_of;
 use csi_proto::value::ValueError;
 use std::io::{self, Write};
 
@@ -68,12 +68,18 @@ impl Table {
         let mut line = String::new();
         let is_first = self.widths.is_empty();
         if is_first {
-            let head = |column: &Reader| if self.heads { width(&column.head) } else { 0 };
+            let head = |column: &Reader| {
+                if self.heads {
+                    columns_of(&column.head)
+                } else {
+                    0
+                }
+            };
             self.widths = self.columns.iter().map(head).collect();
         }
         for row in cells.chunks(count) {
             for (widest, cell) in self.widths.iter_mut().zip(row) {
-                *widest = width(cell).max(*widest);
+                *widest = columns_of(cell).max(*widest);
             }
         }
         if self.records > 0 || (is_first && self.is_too_wide()) {
@@ -118,7 +124,7 @@ fn record(columns: &[Reader], row: &[&str], before: usize, lines: &mut String) {
     if before > 0 {
         lines.push('\n');
     }
-    let widest = columns.iter().map(|column| width(&column.head)).max();
+    let widest = columns.iter().map(|column| columns_of(&column.head)).max();
     for (column, cell) in columns.iter().zip(row) {
         pad(&[&column.head, cell], &[widest.unwrap_or(0), 0], lines);
     }
@@ -129,7 +135,7 @@ fn pad(row: &[&str], widths: &[usize], line: &mut String) {
     for (index, (cell, widest)) in row.iter().zip(widths).enumerate() {
         line.push_str(cell);
         if index + 1 < row.len() {
-            let missing = widest.saturating_sub(width(cell)) + GAP;
+            let missing = widest.saturating_sub(columns_of(cell)) + GAP;
             line.extend(std::iter::repeat_n(' ', missing));
         }
     }

@@ -1,6 +1,7 @@
-//! The size of the terminal behind stdout.
+//! The size of the terminal behind stdout, and how many of its columns a text takes.
 
 use std::io::IsTerminal;
+use unicode_width::UnicodeWidthStr;
 
 /// Its columns; `None` where stdout is no terminal. A terminal that does not know its size counts as 80 wide.
 pub fn width() -> Option<usize> {
@@ -19,4 +20,24 @@ pub fn size() -> Option<(usize, usize)> {
         }
         _ => (24, 80),
     })
+}
+
+/// How many columns of a terminal `text` takes.
+pub fn columns_of(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.width()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(columns_of("abc"), 3);
+        assert_eq!(columns_of("日本"), 4);
+    }
 }

@@ -1,7 +1,7 @@
 //! A call as a proxy saw it, whole: plain data.
 
-use crate::grpc::framing::Message;
-use crate::grpc::status::Status;
+use crate::recording::grpc::framing::Message;
+use crate::recording::grpc::status::Status;
 use csi_proto::schema::Method;
 use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
 use http::{HeaderMap, HeaderName};

@@ -2,13 +2,13 @@
 
 use super::call::{Call, End};
 use super::{BYTES, HIDDEN};
+use crate::call::status_details;
 use crate::error::CODE_NAMES;
-use crate::grpc::framing::Message;
-use crate::grpc::status::Status;
 use crate::output::OutputError;
 use crate::output::figure::seconds;
 use crate::output::json;
-use crate::status_details;
+use crate::recording::grpc::framing::Message;
+use crate::recording::grpc::status::Status;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use csi_proto::guess::guess;

@@ -2,8 +2,8 @@
 
 use super::line::time;
 use super::{Line, Unknown, VERSION};
-use crate::output::text::escaped;
 use crate::recording::call::Call;
+use csi_proto::text::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};

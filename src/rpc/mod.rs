@@ -10,6 +10,7 @@ pub mod identity;
 pub mod node;
 pub mod snapshot_metadata;
 pub mod snapshots;
+pub mod validation;
 
 use crate::output::view::View;
 use clap::{ArgMatches, Args};
@@ -175,6 +176,13 @@ pub struct Group {
     pub rpcs: &'static [Rpc],
 }
 
+impl Group {
+    /// The RPC as it is typed behind the program's name, such as `controller create-volume`.
+    pub fn command_of(&self, rpc: &Rpc) -> String {
+        format!("{} {}", self.name, rpc.verb())
+    }
+}
+
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
     identity::GROUP,
@@ -192,11 +200,34 @@ pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
     })
 }
 
+/// An RPC on a command line.
+pub struct Called<'a> {
+    /// The RPC's group.
+    pub group: &'static Group,
+    /// The RPC.
+    pub rpc: &'static Rpc,
+    /// Its flags.
+    pub matches: &'a ArgMatches,
+}
+
+/// The RPC that the matches of the whole command line, or those of `bench`, name; `None` where they name another command.
+pub fn called(matches: &ArgMatches) -> Option<Called<'_>> {
+    let (name, inner) = matches.subcommand()?;
+    let group = GROUPS.iter().find(|group| group.name == name)?;
+    let (verb, matches) = inner.subcommand()?;
+    let rpc = group.rpcs.iter().find(|rpc| rpc.verb() == verb)?;
+    Some(Called {
+        group,
+        rpc,
+        matches,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arguments::secrets::Secrets;
-    use crate::cli::{self, Task};
+    use crate::cli;
     use csi_proto::schema::{Kind, Message as Schema};
     use csi_proto::tables::METHODS;
     use csi_proto::wire::{Raw, fields};
@@ -207,7 +238,7 @@ mod tests {
         let words = line.split(' ');
         let matches = cli::command("csi").try_get_matches_from(words);
         let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-        let Ok(Task::Call { rpc, matches, .. }) = cli::task(&matches) else {
+        let Some(Called { rpc, matches, .. }) = called(&matches) else {
             panic!("{line}: not an RPC");
         };
         let context = Context {
@@ -216,7 +247,7 @@ mod tests {
             base: None,
         };
         let calls =
-            (rpc.calls)(&matches, &context).unwrap_or_else(|error| panic!("{line}: {error}"));
+            (rpc.calls)(matches, &context).unwrap_or_else(|error| panic!("{line}: {error}"));
         (rpc, calls)
     }
 
@@ -308,12 +339,9 @@ mod tests {
                         let line = format!("csi {group_name} {name} --request {{}}");
                         let matches = cli::command("csi").try_get_matches_from(line.split(' '));
                         let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-                        match cli::task(&matches) {
-                            Ok(Task::Call { rpc: found, .. }) => {
-                                assert_eq!(found.verb(), rpc.verb(), "{line}")
-                            }
-                            _ => panic!("{line}: not an RPC"),
-                        }
+                        let found = called(&matches);
+                        let found = found.unwrap_or_else(|| panic!("{line}: not an RPC"));
+                        assert_eq!(found.rpc.verb(), rpc.verb(), "{line}");
                     }
                 }
             }
@@ -323,7 +351,7 @@ mod tests {
     #[test]
     fn every_view_fits_its_messages() {
         for rpc in GROUPS.iter().flat_map(|group| group.rpcs) {
-            let layout = crate::output::Layout::of(rpc)
+            let layout = crate::output::Layout::of(rpc.method, rpc.view)
                 .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
             layout
                 .columns(true)

@@ -44,28 +44,24 @@ fn never(path: &str, words: &[&str], except: &[&str]) {
 #[test]
 fn only_output_writes_to_stdout() {
     // The relay's stdout carries a connection, not output.
-    let except = ["src/output", "src/proxy/stdio.rs"];
+    let except = ["src/output", "src/tools/proxy/stdio.rs"];
     never("src", &[" println!", " print!(", "io::stdout"], &except);
 }
 
 #[test]
 fn rpcs_neither_print_nor_connect() {
-    never(
-        "src/rpc",
-        &["print", "crate::session", "crate::endpoint", "tokio"],
-        &[],
-    );
+    never("src/rpc", &["print", "crate::call", "tokio"], &[]);
 }
 
 #[test]
 fn output_session_and_validation_never_see_clap() {
     for path in [
         "src/output",
-        "src/session.rs",
-        "src/validation",
-        "src/validation.rs",
-        "src/endpoint",
-        "src/endpoint.rs",
+        "src/call/session.rs",
+        "src/rpc/validation",
+        "src/rpc/validation.rs",
+        "src/call/endpoint",
+        "src/call/endpoint.rs",
     ] {
         never(path, &["clap"], &[]);
     }
@@ -86,9 +82,9 @@ fn only_completion_knows_the_unstable_engine_and_only_the_shell_the_line_editor(
     never(
         "src",
         &["clap_complete"],
-        &["src/completion", "src/completion.rs"],
+        &["src/cli/completion", "src/invocation/completion.rs"],
     );
-    never("src", &["rustyline"], &["src/shell"]);
+    never("src", &["rustyline"], &["src/tools/shell"]);
 }
 
 #[test]

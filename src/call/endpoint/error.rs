@@ -1,0 +1,198 @@
+//! Why an endpoint cannot be used. Every way to fail has its variant, so that a hint can be given where errors become text.
+//!
+//! Cloneable, because the reason of a lost connection is both kept and returned.
+
+use super::handshake::HandshakeError;
+use crate::error::StderrLines;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// An endpoint that is not one, or that could not be reached, or that was lost.
+#[derive(Clone, Debug, Error)]
+pub enum EndpointError {
+    /// The text names no endpoint.
+    #[error("{text:?} is not an endpoint: {problem}")]
+    Syntax {
+        /// What was written.
+        text: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// The socket's file does not exist.
+    #[error("the socket {} does not exist", .path.display())]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The socket's file, or a folder above it, may not be used.
+    #[error("no permission to use the socket {}", .path.display())]
+    PermissionDenied {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is a file, but it is not a socket for streams.
+    #[error("{} is not a socket that streams", .path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Nobody listens: the driver is not running.
+    #[error("nobody listens on {endpoint}")]
+    Refused {
+        /// The endpoint as it was written.
+        endpoint: String,
+    },
+    /// The host's name has no (fitting) address.
+    #[error("the host {host} cannot be found")]
+    Unresolved {
+        /// The name.
+        host: String,
+        /// The resolver's reason.
+        #[source]
+        cause: Arc<io::Error>,
+    },
+    /// No connection within the time.
+    #[error("no connection to {endpoint} within {after:?}")]
+    TimedOut {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// How long it was tried.
+        after: Duration,
+    },
+    /// Another error of the system while connecting.
+    #[error("cannot connect to {endpoint}")]
+    Unreachable {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The system's reason.
+        #[source]
+        cause: Arc<io::Error>,
+    },
+    /// TLS options with an endpoint that has no TLS.
+    #[error("certificates and server names are for https:// endpoints, and {endpoint} is none")]
+    TlsUnused {
+        /// The endpoint as it was written.
+        endpoint: String,
+    },
+    /// A certificate or key that cannot be used.
+    #[error("the {what}: {problem}")]
+    TlsMaterial {
+        /// What it is, with the file's name.
+        what: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The handshake failed.
+    #[error("the TLS handshake with {host} failed")]
+    Tls {
+        /// The name that the certificate was checked against.
+        host: String,
+        /// The reason.
+        #[source]
+        cause: Arc<HandshakeError>,
+    },
+    /// The command could not be started.
+    #[error("cannot start {program}")]
+    ExecStart {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        #[source]
+        cause: Arc<io::Error>,
+    },
+    /// The command ended, or closed its output.
+    #[error("the command {program} {outcome}{}", if .stderr.is_none() { " and wrote nothing to stderr" } else { "" })]
+    ExecEnded {
+        /// The program.
+        program: String,
+        /// How it ended.
+        outcome: ExecOutcome,
+        /// What it wrote to stderr, if anything.
+        #[source]
+        stderr: Option<StderrLines>,
+    },
+    /// The other side closed the connection.
+    #[error("{endpoint} closed the connection")]
+    Closed {
+        /// The endpoint as it was written.
+        endpoint: String,
+    },
+    /// The other side closed the connection before it said anything.
+    #[error("{endpoint} closed the connection without a word{}", tls_advice(.address.as_deref()))]
+    Silent {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
+    },
+    /// The connection broke.
+    #[error("the connection to {endpoint} broke")]
+    Broken {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The reason.
+        #[source]
+        cause: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// What answers is not a gRPC server.
+    #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer, .address.as_deref()))]
+    NotGrpc {
+        /// The endpoint as it was written.
+        endpoint: String,
+        /// The host and the port, where it has them.
+        address: Option<String>,
+        /// The start of what came. Untrusted bytes.
+        answer: Vec<u8>,
+    },
+    /// The driver in this process could not be opened.
+    #[error("cannot open the embedded driver in {}", .folder.display())]
+    Embedded {
+        /// The folder of its state.
+        folder: PathBuf,
+        /// The reason.
+        #[source]
+        cause: Arc<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// How an `exec:` command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecOutcome {
+    /// It exited with this code.
+    Exited(i32),
+    /// It was killed by this signal.
+    Killed(i32),
+    /// It still runs, but closed its standard output.
+    ClosedOutput,
+}
+
+impl fmt::Display for ExecOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exited with code {code}"),
+            Self::Killed(signal) => write!(f, "was killed by signal {signal}"),
+            Self::ClosedOutput => f.write_str("closed its standard output"),
+        }
+    }
+}
+
+/// Servers of TLS close at once when they are not greeted in TLS, mostly without an alert.
+fn tls_advice(address: Option<&str>) -> String {
+    address.map_or_else(String::new, |address| {
+        format!("; if it speaks TLS, write https://{address}")
+    })
+}
+
+fn described(answer: &[u8], address: Option<&str>) -> String {
+    match answer {
+        // An alert or a handshake, and TLS's major version, as far as they have come.
+        [0x15 | 0x16] | [0x15 | 0x16, 0x03, ..] => {
+            format!("in TLS; write https://{}", address.unwrap_or("HOST:PORT"))
+        }
+        _ => format!("{:?}", String::from_utf8_lossy(answer)),
+    }
+}

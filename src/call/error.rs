@@ -1,0 +1,113 @@
+//! Failed calls and connections as errors for people: with the cause, decoded status details, and a hint where one helps.
+//!
+//! Owns the hints. Words and exit codes are `error.rs`'.
+
+use super::endpoint::{Endpoint, EndpointError, HandshakeError};
+use super::session::{CallError, Lost};
+use super::status_details;
+use crate::error::Error;
+use csi_proto::schema::Method;
+use std::time::Duration;
+use tonic::Code;
+
+/// The error of a connection that cannot be made.
+pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
+    let error = match cause {
+        EndpointError::Syntax { .. }
+        | EndpointError::TlsUnused { .. }
+        | EndpointError::TlsMaterial { .. } => return Error::usage(cause.to_string()),
+        EndpointError::Embedded { .. } => Error::local(format!("no connection to {endpoint}")),
+        _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
+    };
+    let error = error.caused_by(cause);
+    match hint_for_connection(cause) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// The error of a failed call, with what the endpoint knows about its connection.
+pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
+    let status = &error.status;
+    if Lost::of(status).is_some()
+        && let Some(cause) = endpoint.last_error()
+    {
+        return connection_error(endpoint, &cause);
+    }
+    let mut out = Error::rpc(status.code(), status.message());
+    if let Some(source) = std::error::Error::source(status) {
+        out = out.caused_by(source);
+    }
+    for detail in status_details::decoded(status.details()) {
+        out = out.detail(detail);
+    }
+    match hint_for(error.method, status.code(), error.timeout) {
+        Some(hint) => out.hint(hint),
+        None => out,
+    }
+}
+
+/// The advice that a code of a method deserves whatever the driver said.
+pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
+    let hint = match code {
+        Code::Unimplemented if method.service == "Identity" => {
+            "every CSI driver serves Identity: is this endpoint one?"
+        }
+        Code::Unimplemented => {
+            "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
+             `get-capabilities` of each service list what it serves"
+        }
+        Code::DeadlineExceeded => {
+            let repeat = "the call may still take effect; repeat it";
+            return Some(match timeout {
+                Some(timeout) => {
+                    format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
+                }
+                None => repeat.to_owned(),
+            });
+        }
+        Code::Aborted if method.request.field("starting_token").is_some() => {
+            "the starting_token is not one that the driver takes, or takes any more: begin without it"
+        }
+        Code::Aborted => {
+            "another operation on this volume is running; repeat the call when it is done"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// What to do about a connection that cannot be made.
+fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
+    Some(match cause {
+        EndpointError::NoSocket { .. } => {
+            "is the driver running, and is its socket visible here? --wait 1m waits for it"
+        }
+        EndpointError::PermissionDenied { .. } => {
+            "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
+        }
+        EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
+        EndpointError::Refused { .. } => {
+            "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
+        }
+        EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
+            "a call that was under way may have taken effect: repeat it when the driver is back"
+        }
+        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
+            "--cacert names the authority to trust, --server-name the name in the certificate"
+        }
+        EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
+        EndpointError::ExecEnded { .. } => {
+            "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a handshake failed for what `--cacert` and `--server-name` can mend; the other reasons say what to do.
+fn trusts_or_names(cause: &HandshakeError) -> bool {
+    matches!(
+        cause,
+        HandshakeError::UnknownIssuer | HandshakeError::OtherKey | HandshakeError::OtherName { .. }
+    )
+}

@@ -1,0 +1,97 @@
+//! What `-v` and the flags beside it say about calls, on stderr.
+//!
+//! Owns the wording. A line that cannot be written is lost: nothing fails because nobody reads its log.
+
+use crate::call::session::Session;
+use crate::output::json;
+use csi_proto::schema::{Message, Method};
+use csi_proto::text::escaped;
+use csi_proto::value::{MASK, Secrets};
+use std::fmt::Arguments;
+use std::io::{self, Write};
+use std::time::Duration;
+use tonic::metadata::{KeyAndValueRef, MetadataMap};
+
+/// What to say on stderr about calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Log {
+    /// A line a call.
+    pub calls: bool,
+    /// Requests, secrets masked.
+    pub requests: bool,
+    /// Replies, secrets masked.
+    pub replies: bool,
+    /// Metadata of calls.
+    pub metadata: bool,
+}
+
+impl Log {
+    /// What is about to be sent through `session`.
+    pub fn request(&self, session: &Session, method: &'static Method, bytes: &[u8]) {
+        if self.metadata {
+            // Values may be tokens: which keys are sent is enough to see what is missing.
+            for key in session.metadata_keys() {
+                line(format_args!("request metadata: {key}: {MASK}"));
+            }
+        }
+        if self.requests {
+            message("request", method.request, bytes);
+        }
+    }
+
+    /// The metadata that came with a reply.
+    pub fn reply_metadata(&self, metadata: &MetadataMap) {
+        if !self.metadata {
+            return;
+        }
+        for entry in metadata.iter() {
+            match entry {
+                KeyAndValueRef::Ascii(key, value) => {
+                    let value = String::from_utf8_lossy(value.as_encoded_bytes()).into_owned();
+                    line(format_args!("reply metadata: {key}: {}", escaped(&value)));
+                }
+                KeyAndValueRef::Binary(key, _) => {
+                    line(format_args!("reply metadata: {key}: (binary)"));
+                }
+            }
+        }
+    }
+
+    /// A reply.
+    pub fn reply(&self, method: &'static Method, bytes: &[u8]) {
+        if self.replies {
+            message("reply", method.response, bytes);
+        }
+    }
+
+    /// How a call ended: what was being done, the name of the code, and how long it took.
+    pub fn call(&self, doing: &str, status: &str, took: Duration) {
+        if self.calls {
+            let milliseconds = took.as_secs_f64() * 1000.0;
+            line(format_args!(
+                "{}: {status} in {milliseconds:.1} ms",
+                escaped(doing)
+            ));
+        }
+    }
+}
+
+fn message(what: &str, message: &'static Message, bytes: &[u8]) {
+    let document = json::Document {
+        message,
+        bytes,
+        secrets: Secrets::Mask,
+    };
+    let mut text = Vec::new();
+    match json::line(&document, &mut text) {
+        Ok(()) => line(format_args!(
+            "{what}: {}",
+            String::from_utf8_lossy(text.trim_ascii_end())
+        )),
+        Err(error) => line(format_args!("{what}: not valid: {error}")),
+    }
+}
+
+fn line(text: Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

@@ -1,0 +1,78 @@
+//! Waiting for a driver: until its endpoint answers and Probe says that it is ready.
+
+use crate::call::endpoint::Endpoint;
+use crate::call::error::call_error;
+use crate::call::session::Session;
+use crate::error::{Error, Kind};
+use bytes::Bytes;
+use csi_proto::{tables, v1};
+use prost::Message;
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::Code;
+
+/// How long to wait after the first try, and at most. A socket cannot announce itself over every kind of endpoint; a
+/// driver that takes its time should not be asked all the time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// What `open` opens, once the driver behind it says that it is ready.
+///
+/// # Errors
+/// When it is not within `limit`: the reason why it was not the last time.
+pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
+    open: impl Fn() -> O,
+    endpoint: &Endpoint,
+    limit: Duration,
+) -> Result<Session, Error> {
+    let end = Instant::now() + limit;
+    let mut pause = PAUSES.0;
+    let mut reason = None;
+    loop {
+        let tried = timeout_at(end, async {
+            let session = open().await?;
+            probe(&session, endpoint).await?;
+            Ok(session)
+        });
+        match tried.await {
+            Ok(Ok(session)) => return Ok(session),
+            Ok(Err(error)) if !may_mend(&error) => return Err(error.doing(waiting(limit))),
+            Ok(Err(error)) => reason = Some(error),
+            // Cut off at the end: the reason of the try before says more.
+            Err(_) => {}
+        }
+        if Instant::now() + pause >= end {
+            let silent =
+                || Error::rpc(Code::DeadlineExceeded, format!("no answer from {endpoint}"));
+            return Err(reason.unwrap_or_else(silent).doing(waiting(limit)));
+        }
+        sleep(pause).await;
+        pause = PAUSES.1.min(pause * 2);
+    }
+}
+
+fn waiting(limit: Duration) -> String {
+    format!("waiting {limit:?} for the driver")
+}
+
+async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
+    let answer = session.call(&tables::IDENTITY_PROBE, Bytes::new()).await;
+    let reply = answer
+        .map_err(|error| call_error(&error, endpoint))?
+        .into_inner();
+    let reply = v1::ProbeResponse::decode(reply)
+        .map_err(|error| Error::because("Probe's reply is not valid", &error))?;
+    match reply.ready {
+        Some(false) => Err(Error::rpc(
+            Code::Unavailable,
+            "Probe says that the driver is not ready",
+        )),
+        // A driver that leaves `ready` out is ready.
+        _ => Ok(()),
+    }
+}
+
+/// Whether waiting can mend it: a driver that does not serve Probe never will.
+fn may_mend(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Rpc(code) if code != Code::Unimplemented)
+}

@@ -1,0 +1,215 @@
+//! Answers to the scripts: the words typed so far come as arguments, candidates go to stdout in the shell's own form.
+//!
+//! Nothing here fails aloud: a completion that cannot be had must not disturb the line that is being typed.
+
+use crate::call::endpoint::Endpoint;
+use crate::call::live_ids;
+use crate::call::session::Session;
+use crate::cli;
+use crate::invocation::completion::{Candidate, LIMIT, Tree, Wanted, parameters_of};
+use crate::invocation::connect;
+use crate::invocation::globals::Globals;
+use crate::output;
+use crate::tools::shell::line::{Lexed, Piece, Token, Word, lex};
+use clap::FromArgMatches;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// The variable by which a script says that it asks for completions, and for which shell.
+pub const VARIABLE: &str = "COMPLETE";
+
+/// Whether a script asked, and so was answered.
+pub fn answer(arguments: &[OsString], name: &'static str) -> bool {
+    let Some(shell) = std::env::var_os(VARIABLE) else {
+        return false;
+    };
+    let rest = arguments.iter().skip_while(|word| *word != "--").skip(1);
+    let words: Vec<String> = rest
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let text = match shell.to_str() {
+        Some("bash") => bash(&words, name),
+        Some("zsh") => zsh(words, name),
+        Some("fish" | "powershell" | "pwsh") => listed(&candidates(&words, name)),
+        // kubectl reads a number after the last candidate: 4 keeps files from being offered.
+        Some("kubectl") => listed(&candidates(&words, name)) + ":4\n",
+        _ => String::new(),
+    };
+    let _ = output::print(text.as_bytes());
+    true
+}
+
+fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
+    let mut driver = Driver {
+        words,
+        name,
+        known: Vec::new(),
+    };
+    Tree::new(cli::command(name)).candidates(words, &mut |wanted| driver.asked(wanted))
+}
+
+/// A line a candidate, with what is known about it behind a tab.
+fn listed(candidates: &[Candidate]) -> String {
+    let mut text = String::new();
+    for Candidate { value, help } in candidates.iter().filter(|one| !one.value.contains('\n')) {
+        let _ = match help {
+            Some(help) => writeln!(text, "{value}\t{help}"),
+            None => writeln!(text, "{value}"),
+        };
+    }
+    text
+}
+
+/// Zsh's `_describe` takes `value:description`. Its words come as they were typed.
+fn zsh(words: Vec<String>, name: &'static str) -> String {
+    let index = std::env::var("_CLAP_COMPLETE_INDEX");
+    let index = index.ok().and_then(|index| index.parse().ok());
+    let mut words: Vec<String> = words.iter().map(|word| unquoted(word)).collect();
+    words.resize(index.unwrap_or(words.len()) + 1, String::new());
+    let shown = candidates(&words, name).into_iter().map(|candidate| {
+        let value = candidate.value.replace('\\', "\\\\").replace(':', "\\:");
+        match candidate.help {
+            Some(help) => format!("{value}:{}", help.replace('\\', "\\\\")),
+            None => value,
+        }
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn bash(arguments: &[String], name: &'static str) -> String {
+    let [line, replaced] = arguments else {
+        return String::new();
+    };
+    let Lexed {
+        tokens, in_word, ..
+    } = lex(line);
+    let words = tokens.iter().filter_map(|token| match token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    });
+    // NAME=VALUE before the command is no part of it.
+    let assigns = |word: &&Word| word.bare().is_some_and(|word| word.contains('='));
+    let words: Vec<&Word> = words.skip_while(assigns).collect();
+    let typed = match (in_word, words.last()) {
+        (true, Some(word)) => &line[word.start..],
+        _ => "",
+    };
+    let mut all: Vec<String> = words.iter().map(|word| expanded(word)).collect();
+    if !in_word {
+        all.push(String::new());
+    }
+    // Bash replaces what stands behind the last of its own separators; what stands before is kept as it was typed.
+    let kept = typed.strip_suffix(replaced.as_str()).unwrap_or_default();
+    let in_quotes = typed.contains(['\'', '"']);
+    let mut text = String::new();
+    for Candidate { value, .. } in candidates(&all, name) {
+        let written = if in_quotes { value } else { escaped(&value) };
+        if let Some(rest) = written.strip_prefix(kept)
+            && !rest.contains('\n')
+        {
+            let _ = writeln!(text, "{rest}");
+        }
+    }
+    text
+}
+
+/// `text` as bash takes it for one word.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for (index, letter) in text.chars().enumerate() {
+        let special = letter.is_ascii_whitespace() || "'\"\\$;&|<>()*?[]{}!`".contains(letter);
+        if special || (index == 0 && "#~".contains(letter)) {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// The word with the environment's variables put in.
+fn expanded(word: &Word) -> String {
+    let pieces = word.pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Variable(name) => std::env::var(name).unwrap_or_default(),
+    });
+    pieces.collect()
+}
+
+/// A word as it was typed, without its quotes.
+fn unquoted(word: &str) -> String {
+    let lexed = lex(word);
+    let words = lexed.tokens.iter().filter_map(|token| match token {
+        Token::Word(word) => Some(expanded(word)),
+        _ => None,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The driver that the words of a line name.
+struct Driver<'a> {
+    words: &'a [String],
+    name: &'static str,
+    known: Vec<(Wanted, Vec<String>)>,
+}
+
+impl Driver<'_> {
+    /// What it tells, or nothing when it does not in time. It is asked once.
+    fn asked(&mut self, wanted: Wanted) -> Vec<String> {
+        if let Some((_, known)) = self.known.iter().find(|(other, _)| *other == wanted) {
+            return known.clone();
+        }
+        let before = self
+            .words
+            .split_last()
+            .map_or(&[][..], |(_, before)| before);
+        let told = globals(before, self.name).map(|globals| ask(&globals, wanted));
+        let told = told.unwrap_or_default();
+        self.known.push((wanted, told.clone()));
+        told
+    }
+}
+
+/// The flags of an unfinished line, as far as they are there.
+fn globals(words: &[String], name: &'static str) -> Option<Globals> {
+    let command = cli::command(name).ignore_errors(true);
+    let matches = command.try_get_matches_from(words).ok()?;
+    Globals::from_arg_matches(&matches).ok()
+}
+
+fn ask(globals: &Globals, wanted: Wanted) -> Vec<String> {
+    let Ok(endpoint) = connect::endpoint(globals) else {
+        return Vec::new();
+    };
+    let built = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = built else {
+        return Vec::new();
+    };
+    let limit = globals
+        .timeout()
+        .map_or(LIMIT, |timeout| timeout.min(LIMIT));
+    let told = runtime.block_on(told(&endpoint, globals, wanted, limit));
+    // A command of an exec: endpoint that hangs must not hold up the answer.
+    runtime.shutdown_background();
+    told.unwrap_or_default()
+}
+
+async fn told(
+    endpoint: &Endpoint,
+    globals: &Globals,
+    wanted: Wanted,
+    limit: Duration,
+) -> Option<Vec<String>> {
+    let end = Instant::now() + limit;
+    let options = globals.connect_options();
+    let opened = timeout_at(end, Session::open(endpoint, &options)).await;
+    let session = connect::with_deadline_and_metadata(opened.ok()?.ok()?, globals).ok()?;
+    let left = end.saturating_duration_since(Instant::now());
+    Some(match wanted {
+        Wanted::Ids(kind) => live_ids::fetch(&session, kind, left).await,
+        Wanted::Parameters => parameters_of(&live_ids::driver_name(&session, left).await?),
+    })
+}

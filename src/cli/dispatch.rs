@@ -1,0 +1,72 @@
+//! The dispatch of a parsed command line: an RPC is called, a tool is run.
+
+use super::TOOLS;
+use crate::error::{Error, Style};
+use crate::invocation::connect::{block_on, endpoint, session};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::request;
+use crate::invocation::rpc_command::Follower;
+use crate::output::{self, Reply};
+use crate::rpc::{self, Called};
+use clap::{ArgMatches, FromArgMatches};
+use std::io::{self, Write};
+
+/// Runs what the command line asks for; also returns how its errors are worded.
+pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Style) {
+    let defaults = Defaults::of(name);
+    let globals = match Globals::from_arg_matches(matches) {
+        Ok(globals) => globals,
+        Err(error) => return (Err(Error::usage(error.to_string())), Style::Text),
+    };
+    let style = defaults.style(&globals);
+    let result = match rpc::called(matches) {
+        Some(called) => call(&called, &globals, &defaults),
+        None => run_tool(matches, &globals, &defaults),
+    };
+    (result, style)
+}
+
+/// Runs the tool that the matches of a command line name.
+///
+/// # Errors
+/// The tool's own; that there is none of that name.
+pub fn run_tool(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let named = matches.subcommand().and_then(|(name, matches)| {
+        let tool = TOOLS
+            .iter()
+            .find(|tool| (tool.command)().get_name() == name)?;
+        Some((tool, matches))
+    });
+    match named {
+        Some((tool, matches)) => (tool.run)(matches, globals, defaults),
+        None => Err(Error::usage("no such command")),
+    }
+}
+
+/// The failures of a one-shot command on its way, on stderr.
+struct Reporter(Style);
+
+impl Follower for Reporter {
+    fn failed(&mut self, error: &Error) {
+        let _ = io::stderr().write_all(error.render(self.0).as_bytes());
+    }
+
+    fn replied(&mut self, _: &Reply<'_>) {}
+}
+
+fn call(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let command = request::command(called, globals, defaults)?;
+    let out = output::stdout();
+    if command.dry_run {
+        return command.dry_run(out);
+    }
+    let endpoint = endpoint(globals)?;
+    block_on(defaults, async {
+        let session = session(&endpoint, globals).await?;
+        let mut reporter = Reporter(defaults.style(globals));
+        let sent = command.send(&session, &endpoint, out, &mut reporter).await;
+        endpoint.settled().await;
+        sent
+    })
+}

@@ -1,0 +1,358 @@
+//! Completion, in shells and in `csi shell`: what could stand next on a line, from the tree of commands itself.
+//!
+//! Beside `cli/completion/script.rs` the only file that knows `clap_complete`, whose engine is not stable yet and therefore pinned. The engine cannot ask a
+//! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
+
+use crate::arguments::capability::MODES;
+use crate::call::live_ids::IdKind;
+use clap::{Arg, Command, ValueHint};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
+};
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+/// How long the driver may take to list its ids. A person notices more than a second.
+pub const LIMIT: Duration = Duration::from_millis(800);
+
+/// Something that can stand next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The whole word.
+    pub value: String,
+    /// A line about it.
+    pub help: Option<String>,
+}
+
+/// What only a driver can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Its ids of a kind.
+    Ids(IdKind),
+    /// The keys of the parameters that it takes.
+    Parameters,
+}
+
+impl Wanted {
+    fn of_placeholder(name: &str) -> Option<Self> {
+        match name {
+            PARAMETERS => Some(Self::Parameters),
+            name => IdKind::of_field(name).map(Self::Ids),
+        }
+    }
+}
+
+/// The placeholder of parameters' keys.
+const PARAMETERS: &str = "parameters";
+
+/// The parameters of the driver of that name, where they are known.
+pub fn parameters_of(driver: &str) -> Vec<String> {
+    #[cfg(feature = "embedded")]
+    if driver == csi_nfs::config::DEFAULT_NAME {
+        return csi_nfs::parameters::KNOWN.map(str::to_owned).into();
+    }
+    let _ = driver;
+    Vec::new()
+}
+
+/// A tree of commands that can be asked again and again.
+pub struct Tree {
+    command: Command,
+    /// The flags that every command has.
+    globals: Vec<String>,
+}
+
+/// Begins a placeholder; no argument can hold it.
+const MARK: char = '\0';
+
+impl Tree {
+    /// Of these commands.
+    pub fn new(mut command: Command) -> Self {
+        command.build();
+        let globals = command.get_arguments().filter(|arg| arg.is_global_set());
+        let globals = globals.filter_map(Arg::get_long);
+        Self {
+            globals: globals.map(|long| format!("--{long}")).collect(),
+            command: with_values(command),
+        }
+    }
+
+    /// What could be the last of `words`, which is what was typed of it, possibly nothing. `ask` is asked where
+    /// only the driver knows.
+    pub fn candidates(
+        &mut self,
+        words: &[String],
+        ask: &mut dyn FnMut(Wanted) -> Vec<String>,
+    ) -> Vec<Candidate> {
+        let Some((current, _)) = words.split_last() else {
+            return Vec::new();
+        };
+        let folder = std::env::current_dir().ok();
+        let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let index = words.len() - 1;
+        let Ok(found) = complete(&mut self.command, arguments, index, folder.as_deref()) else {
+            return Vec::new();
+        };
+        let mut candidates = Vec::new();
+        let mut takes_id = false;
+        for candidate in found {
+            // What is not text cannot be typed here either.
+            let Some(value) = candidate.get_value().to_str() else {
+                continue;
+            };
+            // Of a command's names the engine keeps one, which may be an alias.
+            let name = candidate
+                .get_id()
+                .and_then(|id| id.strip_prefix("command::"));
+            let value = match name {
+                Some(name) if name.starts_with(current.as_str()) => name,
+                _ => value,
+            };
+            match value.split_once(MARK) {
+                None => candidates.push(Candidate {
+                    value: value.to_owned(),
+                    help: candidate.get_help().map(|help| {
+                        let help = help.to_string();
+                        help.lines().next().unwrap_or_default().to_owned()
+                    }),
+                }),
+                Some((before, wanted)) => {
+                    takes_id = true;
+                    let wanted = Wanted::of_placeholder(wanted);
+                    let answers = wanted.map(&mut *ask).unwrap_or_default();
+                    let typed = current.strip_prefix(before).unwrap_or_default();
+                    let values = match wanted {
+                        Some(Wanted::Parameters) => next_keys(typed, &answers),
+                        _ => answers,
+                    };
+                    let whole = values.into_iter().map(|value| format!("{before}{value}"));
+                    let whole = whole.filter(|value| value.starts_with(current.as_str()));
+                    candidates.extend(whole.map(|value| Candidate { value, help: None }));
+                }
+            }
+        }
+        // Flags are offered where nothing else can stand, or when one was begun.
+        let is_flag = |candidate: &Candidate| candidate.value.starts_with('-');
+        if current.is_empty() && (takes_id || candidates.iter().any(|one| !is_flag(one))) {
+            candidates.retain(|one| !is_flag(one));
+        }
+        // A command's own flags come before those of all commands.
+        candidates.sort_by_key(|one| self.globals.contains(&one.value));
+        candidates
+    }
+}
+
+/// A map `k=v,…` with one more key of those that it has not.
+fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
+    let (before, comma) = match typed.rsplit_once(',') {
+        Some((before, _)) => (before, ","),
+        None => ("", ""),
+    };
+    let given = |key: &&String| {
+        let mut given = before
+            .split(',')
+            .filter_map(|entry| entry.split('=').next());
+        given.any(|other| other == key.as_str())
+    };
+    let left = keys.iter().filter(|key| !given(key));
+    left.map(|key| format!("{before}{comma}{key}=")).collect()
+}
+
+/// The tree with completers at all arguments whose values can be known.
+fn with_values(command: Command) -> Command {
+    let kind = positional_kind(&command);
+    let command = command.mut_args(|arg| with_value(arg, kind));
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|inner| inner.get_name().to_owned())
+        .collect();
+    names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, with_values)
+    })
+}
+
+/// What the command's positional ids name: what its flags of the same meaning name.
+fn positional_kind(command: &Command) -> Option<&'static str> {
+    let longs = || command.get_arguments().filter_map(Arg::get_long);
+    // The first that fits: a group snapshot's ids stand beside its snapshots'.
+    [
+        "group_snapshot_id",
+        "base_snapshot_id",
+        "volume_id",
+        "snapshot_id",
+    ]
+    .into_iter()
+    .find(|name| longs().any(|long| long == name.replace('_', "-")))
+}
+
+fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
+    let value = arg
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map(|name| name.as_str().to_owned())
+        .unwrap_or_default();
+    let long = arg.get_long().unwrap_or_default().replace('-', "_");
+    if !arg.get_action().takes_values() {
+        return arg;
+    }
+    if long == "endpoint" || value == "ENDPOINT" {
+        return arg.add(ArgValueCompleter::new(endpoints));
+    }
+    if long == "cap" {
+        return arg.add(ArgValueCompleter::new(capabilities));
+    }
+    if long == "params" {
+        return arg.add(placeholder(PARAMETERS.to_owned()));
+    }
+    if IdKind::of_field(&long).is_some() {
+        return arg.add(placeholder(long));
+    }
+    if arg.is_positional()
+        && value.contains("ID")
+        && let Some(name) = positional
+    {
+        return arg.add(placeholder(name.to_owned()));
+    }
+    match value.contains("PATH") || value.contains("FILE") || value == "SOCKET" {
+        true if arg.get_value_hint() == ValueHint::Unknown => arg.value_hint(ValueHint::AnyPath),
+        _ => arg,
+    }
+}
+
+fn placeholder(field: String) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |_: &OsStr| {
+        vec![CompletionCandidate::new(format!("{MARK}{field}"))]
+    })
+}
+
+/// The schemes of endpoints, and sockets by their paths, with or without `unix:`.
+fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let (scheme, path) = ["unix://", "unix:", "embedded:"]
+        .into_iter()
+        .find_map(|scheme| Some((scheme, current.strip_prefix(scheme)?)))
+        .unwrap_or(("", &current));
+    let mut found = Vec::new();
+    if scheme.is_empty() {
+        let schemes = [
+            "unix://",
+            "embedded:",
+            "exec:",
+            "tcp://",
+            "https://",
+            "dns:///",
+        ];
+        let fitting = schemes.into_iter().filter(|one| one.starts_with(&*current));
+        found.extend(fitting.map(CompletionCandidate::new));
+    }
+    if !path.is_empty() || !scheme.is_empty() {
+        let paths = PathCompleter::any().complete(OsStr::new(path));
+        found.extend(paths.into_iter().map(|path| path.add_prefix(scheme)));
+    }
+    found
+}
+
+/// The next field of a capability `MODE,TYPE` or `key=value,…`.
+fn capabilities(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let (before, _) = current.rsplit_once(',').unwrap_or_default();
+    let comma = if before.is_empty() { "" } else { "," };
+    let modes = MODES.iter().skip(1).map(|mode| mode.name);
+    let nexts: Vec<String> = match before {
+        "" => modes
+            .clone()
+            .map(str::to_owned)
+            .chain(modes.map(|mode| format!("mode={mode}")))
+            .collect(),
+        before if before.contains('=') => ["type=mount", "type=block", "fs=", "flag=", "group="]
+            .into_iter()
+            .filter(|next| {
+                let key = next.split('=').next().unwrap_or_default();
+                key == "flag" || !before.contains(&format!("{key}="))
+            })
+            .map(str::to_owned)
+            .collect(),
+        before if !before.contains(',') => vec!["mount".to_owned(), "block".to_owned()],
+        _ => Vec::new(),
+    };
+    let whole = nexts
+        .into_iter()
+        .map(|next| format!("{before}{comma}{next}"));
+    whole
+        .filter(|next| next.to_lowercase().starts_with(&current.to_lowercase()))
+        // The long form is offered once it was begun.
+        .filter(|next| next.contains('=') == current.starts_with("mode="))
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn after(line: &str) -> Vec<String> {
+        let mut tree = Tree::new(cli::command("csi"));
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let found = tree.candidates(&words, &mut |wanted| match wanted {
+            Wanted::Ids(kind) => vec![format!("{kind:?}#1")],
+            Wanted::Parameters => vec!["server".to_owned(), "share".to_owned()],
+        });
+        found.into_iter().map(|one| one.value).collect()
+    }
+
+    #[test]
+    fn verbs_flags_values_and_ids_come_from_the_tree() {
+        assert!(after("csi cont").contains(&"controller".to_owned()));
+        assert!(after("csi controller dele").contains(&"delete-volume".to_owned()));
+        assert!(after("csi controller create-volume --req").contains(&"--req-bytes".to_owned()));
+        assert_eq!(after("csi -o js"), ["json", "jsonl"]);
+        for (line, id) in [
+            ("csi controller delete-volume ", "Volume#1"),
+            ("csi controller rm ", "Volume#1"),
+            ("csi node publish ", "Volume#1"),
+            ("csi controller delete-snapshot ", "Snapshot#1"),
+            (
+                "csi controller create-volume --source-snapshot ",
+                "Snapshot#1",
+            ),
+            ("csi controller publish v --node-id ", "Node#1"),
+            ("csi snapshot-metadata get-metadata-delta ", "Snapshot#1"),
+            (
+                "csi group-controller delete-volume-group-snapshot ",
+                "GroupSnapshot#1",
+            ),
+        ] {
+            assert_eq!(after(line), [id], "{line}");
+        }
+        assert_eq!(
+            after("csi controller create-volume --source-volume=Vol"),
+            ["--source-volume=Volume#1"]
+        );
+        assert!(after("csi controller delete-volume x").is_empty());
+    }
+
+    #[test]
+    fn parameters_complete_key_by_key() {
+        let params = |text: &str| after(&format!("csi controller create-volume {text}"));
+        assert_eq!(params("--params "), ["server=", "share="]);
+        assert_eq!(params("--params server=x,"), ["server=x,share="]);
+        assert_eq!(
+            params("--params=s"),
+            ["--params=server=", "--params=share="]
+        );
+        assert!(params("--params server=x").is_empty());
+    }
+
+    #[test]
+    fn capabilities_complete_field_by_field() {
+        let cap = |text: &str| after(&format!("csi controller create-volume --cap {text}"));
+        assert_eq!(cap("single_node_w"), ["SINGLE_NODE_WRITER"]);
+        assert_eq!(cap("5,"), ["5,mount", "5,block"]);
+        assert_eq!(cap("mode=MULTI_NODE_S"), ["mode=MULTI_NODE_SINGLE_WRITER"]);
+        assert_eq!(
+            cap("mode=5,type=mount,f"),
+            ["mode=5,type=mount,fs=", "mode=5,type=mount,flag="]
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Connections for commands: the driver that the flags name, a session with it, and the runtime that calls run on.
+
+use super::defaults::Defaults;
+use super::globals::Globals;
+use super::interrupt::{self, asked_to_stop};
+use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::error::connection_error;
+use crate::call::session::Session;
+use crate::call::wait;
+use crate::error::Error;
+use std::future::Future;
+use std::time::Instant;
+use tokio::runtime::{Builder, Runtime};
+
+/// The endpoint that was named.
+///
+/// # Errors
+/// When there is none, or it is not one.
+pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
+    let named = globals
+        .endpoint
+        .clone()
+        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
+    let Some(text) = named.as_deref().filter(|text| !text.is_empty()) else {
+        return Err(
+            Error::usage("no driver named: give --endpoint or set CSI_ENDPOINT")
+                .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"),
+        );
+    };
+    if globals.csc.insecure == Some(false) && !text.starts_with("https://") {
+        return Err(
+            Error::usage("-i=false asks for TLS: name the driver as https://HOST:PORT")
+                .hint("--cacert, --cert, --key and --server-name say whom to trust and who calls"),
+        );
+    }
+    Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A session with the driver, without a command's deadline and metadata.
+///
+/// # Errors
+/// Why there is no connection.
+pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+    let options = globals.connect_options();
+    let started = Instant::now();
+    let opened = Session::open(endpoint, &options).await;
+    if globals.log().metadata {
+        let took = started.elapsed().as_secs_f64() * 1000.0;
+        let how = if opened.is_ok() {
+            "connected"
+        } else {
+            "not connected"
+        };
+        eprintln!("{how} to {endpoint} in {took:.1} ms");
+    }
+    opened.map_err(|error| connection_error(endpoint, &error))
+}
+
+/// A session with the deadline and the metadata of a command.
+///
+/// # Errors
+/// When the metadata cannot be sent.
+pub fn with_deadline_and_metadata(session: Session, globals: &Globals) -> Result<Session, Error> {
+    session
+        .with_timeout(globals.timeout())
+        .with_metadata(&globals.metadata())
+        .map_err(|error| Error::usage(error.to_string()))
+}
+
+/// A session for a command, once the driver is ready where `--wait` asks for that.
+///
+/// # Errors
+/// Why there is none.
+pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
+    let open = || async { with_deadline_and_metadata(open(endpoint, globals).await?, globals) };
+    match globals.wait {
+        Some(limit) => wait::until_ready(open, endpoint, limit).await,
+        None => open().await,
+    }
+}
+
+/// Lets an ordinary user mount in a namespace of this process's own. To be called before any thread starts.
+///
+/// # Errors
+/// When the namespace cannot be entered half-way.
+pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
+    if endpoint.kind() != EndpointKind::Embedded {
+        return Ok(());
+    }
+    #[cfg(feature = "embedded")]
+    match csi_nfs::namespace::enter_private() {
+        Ok(entered) if !entered.may_mount() => {
+            eprintln!(
+                "note: this user may not mount here: the volume is shown through a symbolic link instead"
+            );
+        }
+        Ok(_) => {}
+        Err(error) => return Err(Error::because("no private mount namespace", &error)),
+    }
+    Ok(())
+}
+
+/// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the
+/// command of an `exec:` endpoint.
+pub fn block_on(
+    defaults: &Defaults,
+    work: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    // A shell goes on after the signal.
+    if !defaults.in_shell {
+        interrupt::second_signal_kills()
+            .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    }
+    runtime()?.block_on(async {
+        tokio::select! {
+            result = work => result,
+            () = asked_to_stop() => Err(Error::interrupted()),
+        }
+    })
+}
+
+/// One thread: starting more costs more than a call.
+///
+/// # Errors
+/// When the system refuses.
+pub fn runtime() -> Result<Runtime, Error> {
+    let built = Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| Error::because("the program cannot start", &error))
+}

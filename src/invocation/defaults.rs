@@ -1,0 +1,46 @@
+//! The defaults of a command: what holds where its own flags say nothing.
+
+use super::globals::Globals;
+use crate::arguments::capability;
+use crate::error::Style;
+use crate::output::Format;
+use csi_proto::v1::VolumeCapability;
+
+/// What holds where a command's own flags say nothing, and where the command runs.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// The name by which the program was called.
+    pub name: &'static str,
+    /// What a required capability is that nobody gave.
+    pub capability: Option<VolumeCapability>,
+    /// The file of the secrets.
+    pub secrets_file: Option<String>,
+    /// Whether the process is a shell, which goes on after this command.
+    pub in_shell: bool,
+}
+
+impl Defaults {
+    /// The defaults of a process that runs one command.
+    pub fn of(name: &'static str) -> Self {
+        Self {
+            name,
+            capability: (name != "csc").then(capability::default),
+            secrets_file: None,
+            in_shell: false,
+        }
+    }
+
+    /// Whether the program was called as csc.
+    pub fn is_csc(&self) -> bool {
+        self.name == "csc"
+    }
+
+    /// How errors are worded.
+    pub fn style(&self, globals: &Globals) -> Style {
+        match globals.output(self.is_csc()).format {
+            _ if self.is_csc() => Style::Csc,
+            Format::Json | Format::Jsonl => Style::Json,
+            _ => Style::Text,
+        }
+    }
+}

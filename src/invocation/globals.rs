@@ -1,0 +1,374 @@
+//! The global flags, and what they mean for connections, checks, output and the log.
+//!
+//! Owns their names and help texts. Must not connect or run anything.
+
+use super::rpc_command::Forgives;
+use crate::arguments::duration;
+use crate::arguments::map::Map;
+use crate::arguments::metadata;
+use crate::call::endpoint::{ConnectOptions, TlsOptions};
+use crate::call::log::Log;
+use crate::error::Error;
+use crate::output::{self, Format};
+use crate::rpc::validation::Checks;
+use clap::{ArgAction, Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Flags that may stand anywhere on the command line.
+#[derive(Args, Clone, Debug)]
+pub struct Globals {
+    /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
+    /// embedded:[DIR]; without the flag what CSI_ENDPOINT names
+    // Not by clap's `env`: with the variable set, a command without its verb would no longer print its help.
+    #[arg(short, long, global = true, value_name = "ENDPOINT", help_heading = CONNECTION)]
+    pub endpoint: Option<String>,
+    /// How long a call may take, such as 90s or 1m30s; 0 for no limit
+    #[arg(short, long, global = true, value_name = "DURATION", default_value = "1m", value_parser = duration::parse, help_heading = CONNECTION)]
+    pub timeout: Duration,
+    /// Wait up to this long until the driver answers and Probe says that it is ready
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = CONNECTION)]
+    pub wait: Option<Duration>,
+    /// gRPC metadata to send along with every call
+    #[arg(short, long, global = true, value_name = "K=V,…", value_parser = metadata::parse, help_heading = CONNECTION)]
+    metadata: Vec<Map>,
+    /// Certificates of the authorities to trust for https:// (PEM); the system's without it
+    #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
+    pub cacert: Option<PathBuf>,
+    /// This client's certificate for https:// (PEM)
+    #[arg(long, global = true, value_name = "FILE", requires = "key", help_heading = CONNECTION)]
+    pub cert: Option<PathBuf>,
+    /// The key of --cert (PEM)
+    #[arg(long, global = true, value_name = "FILE", requires = "cert", help_heading = CONNECTION)]
+    pub key: Option<PathBuf>,
+    /// The name that the server's certificate must have, when it is not the endpoint's host
+    #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
+    pub server_name: Option<String>,
+    /// How to print replies
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", help_heading = OUTPUT)]
+    output: Option<OutputFormat>,
+    /// Print tables without heads
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    no_headers: bool,
+    /// Columns of the table: heads, or paths such as volume.volume_context
+    #[arg(long, global = true, value_name = "COLUMN,…", value_delimiter = ',', help_heading = OUTPUT)]
+    columns: Vec<String>,
+    /// Sort the rows of a list by a column; holds all rows back until the last has arrived
+    #[arg(long, global = true, value_name = "COLUMN", help_heading = OUTPUT)]
+    sort_by: Option<String>,
+    /// Say more on stderr: -v the calls, -vv requests and replies (secrets masked), -vvv metadata and connections
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = OUTPUT)]
+    pub verbose: u8,
+    #[command(flatten)]
+    pub csc: CscFlags,
+}
+
+const CONNECTION: &str = "Connection";
+const OUTPUT: &str = "Output";
+const CHECKS: &str = "Checks (off by default: a debugger must be able to send nonsense)";
+
+/// Flags that csc has and that mean something here too.
+#[derive(Args, Clone, Debug)]
+pub struct CscFlags {
+    /// Check requests and replies against the specification
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_spec_validation: bool,
+    /// Check that the request has secrets
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_creds: bool,
+    /// Check that the request, or the volume just created, has a volume context
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_vol_context: bool,
+    /// Check that the request, or the reply of a controller publish, has a publish context
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_requires_pub_context: bool,
+    /// Take ALREADY_EXISTS of a create for success
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_success_create_already_exists: bool,
+    /// Take NOT_FOUND of a delete for success
+    #[arg(long, global = true, help_heading = CHECKS)]
+    pub with_success_delete_not_found: bool,
+    /// Show each request on stderr
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub with_request_logging: bool,
+    /// Show each reply on stderr
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub with_response_logging: bool,
+    /// csc's level of logging: debug is -vv, info is -v
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_enum,
+        ignore_case = true,
+        value_name = "LEVEL",
+        hide = true
+    )]
+    log_level: Option<LogLevel>,
+    /// csc's flag; connections are plain unless the endpoint is https://
+    #[arg(short, long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", hide = true)]
+    pub insecure: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogLevel {
+    Panic,
+    Fatal,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OutputFormat {
+    /// Columns for people
+    Table,
+    /// All columns
+    Wide,
+    /// Canonical JSON, one document a reply
+    Json,
+    /// Canonical JSON, one line a reply or an entry of a list
+    Jsonl,
+    /// Ids or names alone
+    Name,
+    /// What csc prints
+    Csc,
+}
+
+impl Globals {
+    /// The names of the formats of `--output`.
+    pub fn formats() -> Vec<String> {
+        let values = OutputFormat::value_variants().iter();
+        let values = values.filter_map(ValueEnum::to_possible_value);
+        values.map(|value| value.get_name().to_owned()).collect()
+    }
+
+    /// The name of the format of replies.
+    pub fn format_name(&self) -> String {
+        let format = self.output.unwrap_or(OutputFormat::Table);
+        let value = format.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Prints replies in the format of that name; one that does not exist changes nothing.
+    pub fn set_output(&mut self, name: &str) {
+        if let Ok(format) = OutputFormat::from_str(name, true) {
+            self.output = Some(format);
+        }
+    }
+
+    /// Takes from `outer` every flag that was not `typed`; flags are told by their ids.
+    pub fn inherit(&mut self, outer: &Self, typed: impl Fn(&str) -> bool) {
+        macro_rules! take {
+            ($($path:ident).+, $id:literal) => {
+                if !typed($id) {
+                    self.$($path).+.clone_from(&outer.$($path).+);
+                }
+            };
+        }
+        take!(endpoint, "endpoint");
+        take!(timeout, "timeout");
+        take!(wait, "wait");
+        take!(metadata, "metadata");
+        take!(cacert, "cacert");
+        take!(cert, "cert");
+        take!(key, "key");
+        take!(server_name, "server_name");
+        take!(output, "output");
+        take!(no_headers, "no_headers");
+        take!(columns, "columns");
+        take!(sort_by, "sort_by");
+        take!(verbose, "verbose");
+        take!(csc.with_spec_validation, "with_spec_validation");
+        take!(csc.with_requires_creds, "with_requires_creds");
+        take!(csc.with_requires_vol_context, "with_requires_vol_context");
+        take!(csc.with_requires_pub_context, "with_requires_pub_context");
+        take!(
+            csc.with_success_create_already_exists,
+            "with_success_create_already_exists"
+        );
+        take!(
+            csc.with_success_delete_not_found,
+            "with_success_delete_not_found"
+        );
+        take!(csc.with_request_logging, "with_request_logging");
+        take!(csc.with_response_logging, "with_response_logging");
+        take!(csc.log_level, "log_level");
+        take!(csc.insecure, "insecure");
+    }
+
+    /// The deadline of a call; `None` for none.
+    pub fn timeout(&self) -> Option<Duration> {
+        (!self.timeout.is_zero()).then_some(self.timeout)
+    }
+
+    /// The metadata to send.
+    pub fn metadata(&self) -> Vec<(String, String)> {
+        let all: Map = self.metadata.iter().cloned().collect();
+        all.into_iter().collect()
+    }
+
+    /// The flags that shape a connection, as they would be typed again.
+    pub fn connection_flags(&self) -> Vec<String> {
+        let mut typed = Vec::new();
+        for (flag, value) in [
+            ("--cacert", &self.cacert),
+            ("--cert", &self.cert),
+            ("--key", &self.key),
+        ] {
+            if let Some(path) = value {
+                typed.extend([flag.to_owned(), path.display().to_string()]);
+            }
+        }
+        if let Some(name) = &self.server_name {
+            typed.extend(["--server-name".to_owned(), name.clone()]);
+        }
+        typed
+    }
+
+    /// How replies are printed; `csc` when nothing else was asked for under that name.
+    pub fn output(&self, called_as_csc: bool) -> output::Options {
+        let format = match self.output {
+            None if called_as_csc => Format::Csc,
+            None | Some(OutputFormat::Table) => Format::Table,
+            Some(OutputFormat::Wide) => Format::Wide,
+            Some(OutputFormat::Json) => Format::Json,
+            Some(OutputFormat::Jsonl) => Format::Jsonl,
+            Some(OutputFormat::Name) => Format::Name,
+            Some(OutputFormat::Csc) => Format::Csc,
+        };
+        output::Options {
+            format,
+            no_headers: self.no_headers,
+            columns: self.columns.clone(),
+            sort_by: self.sort_by.clone(),
+            fit: None,
+        }
+    }
+
+    /// What is checked of requests and replies.
+    pub fn checks(&self) -> Checks {
+        Checks {
+            spec: self.csc.with_spec_validation,
+            credentials: self.csc.with_requires_creds,
+            volume_context: self.csc.with_requires_vol_context,
+            publish_context: self.csc.with_requires_pub_context,
+        }
+    }
+
+    /// Codes that count as success.
+    pub fn forgives(&self) -> Forgives {
+        Forgives {
+            existing: self.csc.with_success_create_already_exists,
+            missing: self.csc.with_success_delete_not_found,
+        }
+    }
+
+    /// What to say on stderr about calls.
+    pub fn log(&self) -> Log {
+        let verbosity = self.verbosity();
+        Log {
+            calls: verbosity > 0,
+            requests: verbosity > 1 || self.csc.with_request_logging,
+            replies: verbosity > 1 || self.csc.with_response_logging,
+            metadata: verbosity > 2,
+        }
+    }
+
+    /// How to connect.
+    pub fn connect_options(&self) -> ConnectOptions {
+        let defaults = ConnectOptions::default();
+        let tls = TlsOptions {
+            cacert: self.cacert.clone(),
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            server_name: self.server_name.clone(),
+        };
+        ConnectOptions {
+            timeout: self.timeout().unwrap_or(defaults.timeout),
+            tls,
+        }
+    }
+
+    /// Whether a command that prints no replies is to print JSON; `has` says what it prints.
+    ///
+    /// # Errors
+    /// When a flag asks for what only replies have.
+    pub fn json_or_lines(&self, has: &str) -> Result<bool, Error> {
+        let output = self.output(false);
+        if !output.columns.is_empty() || output.sort_by.is_some() {
+            return Err(Error::usage(format!(
+                "--columns and --sort-by have no meaning here: {has}"
+            )));
+        }
+        match output.format {
+            Format::Table => Ok(false),
+            Format::Json | Format::Jsonl => Ok(true),
+            _ => Err(Error::usage(format!(
+                "this format has no meaning here: {has}"
+            ))),
+        }
+    }
+
+    /// How much more is wanted on stderr.
+    pub fn verbosity(&self) -> u8 {
+        let level = match self.csc.log_level {
+            Some(LogLevel::Debug) => 2,
+            Some(LogLevel::Info) => 1,
+            _ => 0,
+        };
+        // csc's variable for debugging; anything but an explicit no switches it on.
+        let debug = match std::env::var("X_CSI_DEBUG").as_deref() {
+            Err(_) | Ok("" | "0" | "false" | "f" | "F" | "FALSE" | "False") => 0,
+            Ok(_) => 2,
+        };
+        self.verbose.max(level).max(debug)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    #[test]
+    fn every_global_flag_is_inherited_where_it_was_not_typed() {
+        let parsed = |words: &[&str]| {
+            let root = Command::new("t").no_binary_name(true);
+            let matches = Globals::augment_args(root).try_get_matches_from(words);
+            Globals::from_arg_matches(&matches.unwrap()).unwrap()
+        };
+        let words = "-e /s -t 3s --wait 4s -m a=b --cacert a --cert c --key k --server-name s -o json --no-headers \
+             --columns C --sort-by S -v --with-spec-validation --with-requires-creds --with-requires-vol-context \
+             --with-requires-pub-context --with-success-create-already-exists --with-success-delete-not-found \
+             --with-request-logging --with-response-logging -l debug -i=false";
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let command = Globals::augment_args(Command::new("t"));
+        for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+            let short = match flag {
+                "endpoint" => "-e",
+                "timeout" => "-t",
+                "metadata" => "-m",
+                "output" => "-o",
+                "verbose" => "-v",
+                "log-level" => "-l",
+                "insecure" => "-i=false",
+                _ => "",
+            };
+            let long = format!("--{flag}");
+            assert!(
+                words.contains(&short) || words.contains(&&*long),
+                "{flag} is not tried"
+            );
+        }
+        let outer = parsed(&words);
+        let mut inner = parsed(&[]);
+        inner.inherit(&outer, |_| false);
+        assert_eq!(format!("{inner:?}"), format!("{outer:?}"));
+        let mut typed = parsed(&["-o", "name"]);
+        typed.inherit(&outer, |id| id == "output");
+        assert_eq!(typed.format_name(), "name");
+        assert_eq!(typed.endpoint.as_deref(), Some("/s"));
+    }
+}

@@ -1,0 +1,12 @@
+//! One run of the program: its global flags and defaults, its connection, its signals, and the RPC that it calls.
+//!
+//! Tools and the dispatcher stand above it. Must not know any tool.
+
+pub mod completion;
+pub mod connect;
+pub mod defaults;
+pub mod globals;
+pub mod interrupt;
+pub mod parse;
+pub mod request;
+pub mod rpc_command;

@@ -1,0 +1,147 @@
+//! Command lines read with the tree of commands, and the flags of a command.
+//!
+//! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too.
+//! All other words about a wrong line are clap's.
+
+use crate::error::Error;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::ffi::OsString;
+
+/// How wide a list of commands may be.
+const WIDTH: usize = 80;
+
+/// What `words` say in the language of `tree`.
+///
+/// # Errors
+/// When they say nothing in it, or ask for help: clap's error.
+pub fn parse<W: Into<OsString> + Clone>(
+    mut tree: Command,
+    words: impl IntoIterator<Item = W>,
+) -> Result<ArgMatches, clap::Error> {
+    let parsed = tree.try_get_matches_from_mut(words);
+    parsed.map_err(|mut error| {
+        if error.kind() == ErrorKind::MissingSubcommand {
+            list_commands(&tree, &mut error);
+        }
+        error
+    })
+}
+
+/// Puts the commands that may stand next, as help would group them, in the place of clap's list of names.
+fn list_commands(tree: &Command, error: &mut clap::Error) {
+    let Some(ContextValue::String(path)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    // The program's own name is no command.
+    let command = path.split(' ').fold(tree, |command, word| {
+        command.find_subcommand(word).unwrap_or(command)
+    });
+    let mut usage = format!("Commands:\n{}", listed(command));
+    if let Some(ContextValue::StyledStr(line)) = error.get(ContextKind::Usage) {
+        usage.push_str(&format!("\n{line}"));
+    }
+    error.remove(ContextKind::ValidSubcommand);
+    let usage = ContextValue::StyledStr(StyledStr::from(usage));
+    error.insert(ContextKind::Usage, usage);
+}
+
+/// A line a command: what it is about, or which commands it has in turn.
+fn listed(command: &Command) -> String {
+    let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    let commands: Vec<&Command> = command.get_subcommands().filter(shown).collect();
+    let longest = commands.iter().map(|command| command.get_name().len());
+    let indent = longest.max().unwrap_or(0) + 4;
+    let mut out = String::new();
+    for command in commands {
+        let inner: Vec<&str> = command
+            .get_subcommands()
+            .filter(shown)
+            .map(Command::get_name)
+            .collect();
+        let text = match inner.as_slice() {
+            [] => command.get_about().map(ToString::to_string),
+            inner => Some(inner.join(", ")),
+        };
+        let mut line = format!("  {:<width$}", command.get_name(), width = indent - 2);
+        for word in text.unwrap_or_default().split(' ') {
+            if line.chars().count() + word.chars().count() > WIDTH {
+                out.push_str(line.trim_end());
+                out.push('\n');
+                line = " ".repeat(indent);
+            }
+            line.push_str(word);
+            line.push(' ');
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// The answer to a tool that needs the terminal for itself.
+pub const NOT_IN_A_SHELL: &str = "the shell has the terminal: this command is for outside of it";
+
+/// The flags of a command.
+///
+/// # Errors
+/// When the matches are of another command: a usage error in clap's own words.
+pub fn flags<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Error> {
+    T::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// The command with the flags of `T`, and with its own description, which the description of `T` would replace.
+pub fn with_flags<T: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned();
+    let command = T::augment_args(command).long_about(None::<&str>);
+    match about {
+        Some(about) => command.about(about),
+        None => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn said(line: &str) -> String {
+        let error = parse(cli::command("csi"), line.split(' ')).expect_err(line);
+        error.render().to_string()
+    }
+
+    #[test]
+    fn a_missing_command_is_answered_by_a_list_that_fits() {
+        for (line, parts) in [
+            (
+                "csi bench --count 5",
+                [
+                    "\n  create-delete      Create a volume and delete it\n",
+                    "\n  identity           plugin-info, plugin-capabilities, probe\n",
+                ],
+            ),
+            (
+                "csi -e x",
+                [
+                    "\n  node               stage, unstage, publish,",
+                    "\n  proxy ",
+                ],
+            ),
+            (
+                "csi group-controller -e x",
+                ["\n  create-volume-group-snapshot ", "\n  get-capabilities "],
+            ),
+        ] {
+            let said = said(line);
+            assert!(!said.contains("[subcommands:"), "{said}");
+            assert!(said.contains("\n\nCommands:\n"), "{said}");
+            assert!(said.contains("\n\nUsage: csi "), "{said}");
+            for part in parts {
+                assert!(said.contains(part), "{part}\n{said}");
+            }
+            let widest = said.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(WIDTH), "{said}");
+        }
+    }
+}

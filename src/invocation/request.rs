@@ -1,0 +1,104 @@
+//! What an RPC's requests are built from: `--request`, secrets and defaults, and the command that sends them.
+
+use super::defaults::Defaults;
+use super::globals::Globals;
+use super::parse;
+use super::rpc_command::Command;
+use crate::arguments::request::RequestSource;
+use crate::arguments::secrets::{self, PromptError, Secrets};
+use crate::error::Error;
+use crate::rpc::flags::{Context, RequestError, RequestFlags};
+use crate::rpc::{Called, Rpc};
+
+/// The command that matches ask for, ready to be sent.
+///
+/// # Errors
+/// When its flags, its request or its secrets are not usable.
+pub fn command(
+    called: &Called<'_>,
+    globals: &Globals,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let flags = parse::flags(called.matches)?;
+    let context = context(&flags, called.rpc, defaults)
+        .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+    command_in(called, globals, defaults, &context)
+}
+
+/// As [`command`], with what its requests are built from.
+///
+/// # Errors
+/// As [`command`].
+pub fn command_in(
+    called: &Called<'_>,
+    globals: &Globals,
+    defaults: &Defaults,
+    context: &Context,
+) -> Result<Command, Error> {
+    let flags: RequestFlags = parse::flags(called.matches)?;
+    let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
+        RequestError::Base(_) => Error::local(error.to_string()),
+        _ => Error::usage(error.to_string()),
+    });
+    Ok(Command {
+        group: called.group,
+        rpc: called.rpc,
+        calls: calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?,
+        output: globals.output(defaults.is_csc()),
+        checks: globals.checks(),
+        forgives: globals.forgives(),
+        keep_going: flags.keep_going,
+        dry_run: flags.dry_run,
+        log: globals.log(),
+    })
+}
+
+/// What requests are built from beside their own flags.
+///
+/// # Errors
+/// When `--request` or the secrets are not usable.
+pub fn context(flags: &RequestFlags, rpc: &Rpc, defaults: &Defaults) -> Result<Context, Error> {
+    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
+    let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(defaults.secrets_file.as_deref());
+    if from_stdin && secrets_file == Some("-") {
+        return Err(Error::usage(
+            "--request and --secrets-file cannot both read stdin",
+        ));
+    }
+    let base = match &flags.request {
+        None => None,
+        Some(source) => Some(
+            source
+                .read(rpc.method.request)
+                .map_err(|error| usage(&error))?,
+        ),
+    };
+    Ok(Context {
+        default_capability: defaults.capability.clone(),
+        secrets: secrets(secrets_file, &flags.secrets_prompt)?,
+        base,
+    })
+}
+
+/// The secrets of the environment, then those of a file, then those typed in.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
+    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
+    let mut all = Secrets::from_environment().map_err(|error| usage(&error))?;
+    if let Some(file) = file {
+        all.extend(Secrets::from_file(file).map_err(|error| usage(&error))?);
+    }
+    if !prompt.is_empty() {
+        all.extend(secrets::prompt(prompt).map_err(|error| match error {
+            PromptError::Interrupted => Error::interrupted(),
+            error => usage(&error),
+        })?);
+    }
+    Ok(all)
+}

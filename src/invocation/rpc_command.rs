@@ -1,0 +1,345 @@
+//! The command of one RPC: sends its requests in order and prints the replies as they come.
+//!
+//! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call/log.rs`, hints are in `call/error.rs`,
+//! formats in `output/`.
+
+use crate::call::endpoint::Endpoint;
+use crate::call::error::call_error;
+use crate::call::log::Log;
+use crate::call::session::{CallError, Session};
+use crate::error::{Error, code_name};
+use crate::output::{self, OutputError, Printer, Reply, json};
+use crate::rpc::validation::{self, Checks, Replies};
+use crate::rpc::{Calls, Group, Request, Rpc};
+use bytes::Bytes;
+use csi_proto::path::Path;
+use csi_proto::schema::{Kind, Message};
+use csi_proto::value::{Secrets, Value};
+use csi_proto::wire;
+use std::io::Write;
+use std::time::Instant;
+use tonic::Code;
+
+/// A command that is ready to be sent.
+pub struct Command {
+    /// The RPC's group.
+    pub group: &'static Group,
+    /// The RPC.
+    pub rpc: &'static Rpc,
+    /// Its requests.
+    pub calls: Calls,
+    /// How replies are printed.
+    pub output: output::Options,
+    /// What is checked of requests and replies.
+    pub checks: Checks,
+    /// Codes that count as success.
+    pub forgives: Forgives,
+    /// Whether to go on after a failure.
+    pub keep_going: bool,
+    /// Whether to print the requests instead of sending them.
+    pub dry_run: bool,
+    /// What to say on stderr.
+    pub log: Log,
+}
+
+/// Codes that count as success, for scripts that create and delete without looking first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forgives {
+    /// ALREADY_EXISTS of a create.
+    pub existing: bool,
+    /// NOT_FOUND of a delete.
+    pub missing: bool,
+}
+
+/// Who follows a command while it runs.
+pub trait Follower {
+    /// A failure after which the command goes on.
+    fn failed(&mut self, error: &Error);
+
+    /// A reply, or a part of one: a page of a list, a message of a stream.
+    fn replied(&mut self, reply: &Reply<'_>);
+}
+
+impl Command {
+    /// What is being done, for errors.
+    fn doing(&self, subject: &str) -> String {
+        let space = if subject.is_empty() { "" } else { " " };
+        format!("{} {}{space}{subject}", self.group.name, self.rpc.verb())
+    }
+
+    /// Prints the requests instead of sending them.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
+        let mut left_out = false;
+        for request in &self.calls.requests {
+            left_out |= has_secrets(self.rpc.method.request, &request.bytes);
+            let document = json::Document {
+                message: self.rpc.method.request,
+                bytes: &request.bytes,
+                secrets: Secrets::Omit,
+            };
+            let written = match self.output.format {
+                output::Format::Jsonl => json::line(&document, &mut out),
+                _ => json::pretty(&document, &mut out),
+            };
+            written.or_else(no_broken_pipe)?;
+        }
+        if left_out {
+            eprintln!("note: secrets are left out of the request shown");
+        }
+        Ok(())
+    }
+
+    /// Sends the requests and prints the replies to `out`. The first of the failures after which the command goes on is
+    /// returned as well, marked as reported.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn send(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        out: impl Write,
+        follower: &mut dyn Follower,
+    ) -> Result<(), Error> {
+        let usage = |error: OutputError| match error {
+            error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
+                Error::usage(error.to_string())
+            }
+            error => Error::local(error.to_string()),
+        };
+        let (method, view) = (self.rpc.method, self.rpc.view);
+        let follow_pages = self.calls.follow_pages;
+        let mut printer =
+            Printer::new(method, view, &self.output, follow_pages, out).map_err(usage)?;
+        if self.calls.follow_pages && printer.buffers() {
+            eprintln!("note: --sort-by holds all rows back until the last page has arrived");
+        }
+        let mut first: Option<Error> = None;
+        for request in &self.calls.requests {
+            let result = self
+                .one(session, endpoint, request, &mut printer, follower)
+                .await;
+            match result {
+                Ok(Progress::Continue) => {}
+                Ok(Progress::Stop) => return Ok(()),
+                Err(error) => {
+                    let error = error.doing(self.doing(&request.subject));
+                    if !self.keep_going {
+                        // What has arrived is shown before the error.
+                        let _ = printer.finish();
+                        return Err(error);
+                    }
+                    // The first failure is the command's result; what comes before the end is reported at once.
+                    follower.failed(&error);
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        printer.finish().or_else(no_broken_pipe)?;
+        first.map_or(Ok(()), |error| Err(error.reported()))
+    }
+
+    async fn one(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<Progress, Error> {
+        validation::request(self.rpc.method, &request.bytes, &self.checks)
+            .map_err(|error| Error::usage(error.to_string()))?;
+        let mut bytes = request.bytes.clone();
+        let mut token = String::new();
+        loop {
+            self.log.request(session, self.rpc.method, &bytes);
+            let started = Instant::now();
+            let sent = Bytes::from(bytes.clone());
+            let answered = if self.rpc.method.server_streaming {
+                self.streamed(session, sent, request, printer, follower)
+                    .await
+            } else {
+                self.unary(session, sent, request, printer, follower).await
+            };
+            let reply = match answered {
+                Ok(reply) => {
+                    self.log
+                        .call(&self.doing(&request.subject), "OK", started.elapsed());
+                    reply
+                }
+                Err(Failure::Output(error)) => {
+                    no_broken_pipe(error)?;
+                    return Ok(Progress::Stop);
+                }
+                Err(Failure::Other(error)) => return Err(error),
+                Err(Failure::Call(error)) => {
+                    let code = code_name(error.status.code());
+                    self.log
+                        .call(&self.doing(&request.subject), code, started.elapsed());
+                    if self.is_success(error.status.code()) {
+                        eprintln!(
+                            "note: {}: {code} taken for success",
+                            self.doing(&request.subject)
+                        );
+                        return Ok(Progress::Continue);
+                    }
+                    return Err(call_error(&error, endpoint));
+                }
+            };
+            let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {
+                return Ok(Progress::Continue);
+            };
+            let next = next_token(self.rpc.method.response, &reply)?;
+            if next.is_empty() {
+                return Ok(Progress::Continue);
+            }
+            if next == token {
+                let message = format!(
+                    "the driver answered twice with the next_token {next:?}: its list has no end"
+                );
+                return Err(Error::rpc(Code::Internal, message));
+            }
+            // The last occurrence of a field counts: this replaces the token of the page before.
+            if let Some(field) = self.rpc.method.request.field("starting_token") {
+                bytes.clone_from(&request.bytes);
+                wire::put_bytes(&mut bytes, field.number, next.as_bytes());
+            }
+            token = next;
+        }
+    }
+
+    async fn unary(
+        &self,
+        session: &Session,
+        sent: Bytes,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<Option<Bytes>, Failure> {
+        let answer = session.call(self.rpc.method, sent.clone()).await?;
+        self.log.reply_metadata(answer.metadata());
+        let bytes = answer.into_inner();
+        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
+        self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+        Ok(Some(bytes))
+    }
+
+    async fn streamed(
+        &self,
+        session: &Session,
+        sent: Bytes,
+        request: &Request,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<Option<Bytes>, Failure> {
+        let answer = session.stream(self.rpc.method, sent.clone()).await?;
+        self.log.reply_metadata(answer.metadata());
+        let mut stream = answer.into_inner();
+        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
+        while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+        }
+        Ok(None)
+    }
+
+    fn print(
+        &self,
+        request: &Request,
+        sent: &[u8],
+        bytes: &[u8],
+        replies: &mut Replies<'_>,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<(), Failure> {
+        self.log.reply(self.rpc.method, bytes);
+        let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
+        let reply = Reply {
+            subject: &request.subject,
+            request: sent,
+            bytes,
+            more: self.calls.follow_pages && !next.is_empty(),
+        };
+        follower.replied(&reply);
+        printer.reply(&reply)?;
+        let shows_token = matches!(
+            self.output.format,
+            output::Format::Json | output::Format::Csc
+        );
+        if !next.is_empty() && !self.calls.follow_pages && !shows_token {
+            eprintln!(
+                "note: there is more: --starting-token {next:?}, or --all for the whole list"
+            );
+        }
+        // After the reply is shown: a volume with a fault is there all the same.
+        replies
+            .check(bytes)
+            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
+        Ok(())
+    }
+
+    fn is_success(&self, code: Code) -> bool {
+        let name = self.rpc.method.name;
+        (code == Code::AlreadyExists && self.forgives.existing && name.starts_with("Create"))
+            || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
+    }
+}
+
+enum Progress {
+    Continue,
+    /// Nobody reads any more.
+    Stop,
+}
+
+enum Failure {
+    Call(CallError),
+    Output(OutputError),
+    Other(Error),
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// A reader that closes its end early, such as `head`, has what it wanted.
+fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
+    if error.is_broken_pipe() {
+        Ok(())
+    } else {
+        Err(Error::local(error.to_string()))
+    }
+}
+
+fn next_token(message: &'static Message, bytes: &[u8]) -> Result<String, Error> {
+    if message.field("next_token").is_none() {
+        return Ok(String::new());
+    }
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::local(format!("the reply is not valid: {error}"));
+    let path = Path::parse(message, "next_token").map_err(|error| wrong(&error))?;
+    match path.read(bytes).map_err(|error| wrong(&error))? {
+        Value::Text(token) => Ok(token.into_owned()),
+        _ => Ok(String::new()),
+    }
+}
+
+/// Whether a message has a secret set, at any depth.
+fn has_secrets(message: &'static Message, bytes: &[u8]) -> bool {
+    wire::fields(bytes).flatten().any(|(number, raw)| {
+        let field = message.fields.iter().find(|field| field.number == number);
+        field.is_some_and(|field| {
+            field.secret
+                || matches!((field.kind, raw), (Kind::Message(of), wire::Raw::Bytes(bytes)) if has_secrets(of, bytes))
+        })
+    })
+}

@@ -1,0 +1,243 @@
+//! `csi bench`: a driver under load, or two in turns, and what came of it.
+//!
+//! Owns what comes before the first call: what the flags mean together, what is refused, the connections. The load itself
+//! stands in `running.rs`; what is called in `scenario.rs` and `template.rs`, when in `pace.rs`, how in `side.rs` and
+//! `client.rs`; what it made in `made.rs`, which `cleanup.rs` takes back; figures are counted in `tally.rs` and `compare.rs`,
+//! turned into a result in `report.rs` and printed by `output::load`.
+
+mod abilities;
+mod cleanup;
+mod client;
+mod compare;
+mod flags;
+mod made;
+mod pace;
+mod progress;
+mod report;
+mod running;
+mod scenario;
+mod side;
+mod tally;
+mod template;
+mod tree;
+
+pub use tree::command;
+
+use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::error::Error;
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::interrupt::Signals;
+use crate::invocation::{connect, request};
+use crate::output::{self, Format};
+use crate::rpc::Called;
+use crate::rpc::flags::{Context, RequestFlags};
+use clap::{ArgMatches, FromArgMatches};
+use client::Client;
+use running::Run;
+use scenario::{CycleParts, Scenario};
+use side::Side;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use tree::{Bench, Load};
+
+/// Runs a load to its end.
+///
+/// # Errors
+/// What kept it from running; that too many calls failed; that something could not be taken back; Ctrl-C.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let bench = &tree::task(matches).map_err(|error| Error::usage(error.to_string()))?;
+    refuse_useless(globals)?;
+    let flags = &bench.flags;
+    let prepared = Prepared::of(bench, globals, defaults)?;
+    if let Prepared::Rpc(command, context) = &prepared
+        && command.dry_run
+    {
+        // Refused as it would be without the flag; shown as it was written.
+        scenario::of_rpc(command, flags, context)?;
+        return command.dry_run(output::stdout());
+    }
+    let mut endpoints = vec![connect::endpoint(globals)?];
+    if let Some(text) = &flags.compare {
+        endpoints.push(parsed(text)?);
+    }
+    let controller = flags
+        .controller_endpoint
+        .as_deref()
+        .map(parsed)
+        .transpose()?;
+    if prepared.publishes(bench) && !defaults.in_shell {
+        // One namespace is enough for both.
+        let embedded = |endpoint: &&Endpoint| endpoint.kind() == EndpointKind::Embedded;
+        if let Some(endpoint) = endpoints.iter().find(embedded) {
+            connect::private_mounts(endpoint)?;
+        }
+    }
+    let runtime = connect::runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let connecting = sides(bench, &prepared, &endpoints, controller.as_ref(), globals);
+        let sides = tokio::select! {
+            sides = connecting => sides?,
+            () = signals.next() => return Err(Error::interrupted()),
+        };
+        let ran = Run::new(bench, sides, prepared.secrets_file(bench));
+        let result = ran.all(globals, &mut signals).await;
+        for endpoint in endpoints.iter().chain(&controller) {
+            tokio::select! {
+                () = endpoint.settled() => {}
+                () = signals.next() => {}
+            }
+        }
+        result
+    });
+    // Threads that hang, for example in the resolver, hold nobody up.
+    runtime.shutdown_background();
+    ran.map_err(|error| error.doing("bench"))
+}
+
+fn refuse_useless(globals: &Globals) -> Result<(), Error> {
+    let output = globals.output(false);
+    let checks = globals.checks();
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+        (output.no_headers, "--no-headers"),
+        (output.format == Format::Name, "-o name"),
+        (output.format == Format::Csc, "-o csc"),
+        (
+            checks.spec || checks.credentials || checks.volume_context || checks.publish_context,
+            "--with-…",
+        ),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: a load prints figures, no replies");
+            return Err(Error::usage(problem).hint("-o json prints the figures as one object"));
+        }
+    }
+    Ok(())
+}
+
+fn parsed(text: &str) -> Result<Endpoint, Error> {
+    Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
+}
+
+/// What can be read and checked before there is a connection.
+enum Prepared {
+    Rpc(Box<crate::invocation::rpc_command::Command>, Context),
+    Cycle(Context),
+}
+
+impl Prepared {
+    fn of(bench: &Bench, globals: &Globals, defaults: &Defaults) -> Result<Self, Error> {
+        match &bench.load {
+            Load::Rpc {
+                group,
+                rpc,
+                matches,
+            } => {
+                let flags = RequestFlags::from_arg_matches(matches)
+                    .map_err(|error| Error::usage(error.to_string()))?;
+                let context = request::context(&flags, rpc, defaults)?;
+                let called = Called {
+                    group,
+                    rpc,
+                    matches,
+                };
+                let command = request::command_in(&called, globals, defaults, &context)?;
+                scenario::of_rpc(&command, &bench.flags, &context)?;
+                Ok(Self::Rpc(Box::new(command), context))
+            }
+            Load::Cycle(_, flags) => {
+                let file = flags.secrets_file.as_deref();
+                let secrets = request::secrets(file.or(defaults.secrets_file.as_deref()), &[])?;
+                Ok(Self::Cycle(Context {
+                    secrets,
+                    ..Context::default()
+                }))
+            }
+        }
+    }
+
+    /// Whether mounts may be made in this process.
+    fn publishes(&self, bench: &Bench) -> bool {
+        match (self, &bench.load) {
+            (Self::Rpc(command, _), _) => command.rpc.method.name.starts_with("NodePublish"),
+            (_, Load::Cycle(cycle, _)) => matches!(
+                cycle,
+                scenario::Cycle::PublishUnpublish | scenario::Cycle::Lifecycle
+            ),
+            _ => false,
+        }
+    }
+
+    /// The file of the secrets, for commands that are shown.
+    fn secrets_file(&self, bench: &Bench) -> Option<String> {
+        match &bench.load {
+            Load::Rpc { matches, .. } => matches.get_one::<String>("secrets_file").cloned(),
+            Load::Cycle(_, flags) => flags.secrets_file.clone(),
+        }
+    }
+
+    fn scenario(&self, bench: &Bench, abilities: scenario::Abilities) -> Result<Scenario, Error> {
+        match (self, &bench.load) {
+            (Self::Rpc(command, context), _) => scenario::of_rpc(command, &bench.flags, context),
+            (Self::Cycle(context), Load::Cycle(cycle, flags)) => CycleParts {
+                cycle: *cycle,
+                flags,
+                context,
+                abilities,
+                load: &bench.flags,
+            }
+            .scenario(),
+            (Self::Cycle(_), Load::Rpc { .. }) => Err(Error::local("not a cycle")),
+        }
+    }
+}
+
+/// Connects to every driver, and asks what it has where that matters.
+async fn sides(
+    bench: &Bench,
+    prepared: &Prepared,
+    endpoints: &[Endpoint],
+    controller: Option<&Endpoint>,
+    globals: &Globals,
+) -> Result<Vec<Arc<Side>>, Error> {
+    let run = run_id();
+    let connections = bench.flags.connections;
+    let mut sides = Vec::new();
+    for endpoint in endpoints {
+        let node = Arc::new(connected(endpoint, connections, globals).await?);
+        let controller = match controller {
+            None => Arc::clone(&node),
+            Some(endpoint) => Arc::new(connected(endpoint, connections, globals).await?),
+        };
+        let abilities = match prepared {
+            Prepared::Rpc(..) => scenario::Abilities::default(),
+            Prepared::Cycle(_) => abilities::ask(&node, &controller).await?,
+        };
+        let scenario = prepared.scenario(bench, abilities)?;
+        let flags = &bench.flags;
+        sides.push(Arc::new(Side::new(node, controller, scenario, &run, flags)));
+    }
+    Ok(sides)
+}
+
+async fn connected(
+    endpoint: &Endpoint,
+    connections: u32,
+    globals: &Globals,
+) -> Result<Client, Error> {
+    let first = connect::session(endpoint, globals).await?;
+    let mut more = Vec::new();
+    for _ in 1..connections {
+        more.push(connect::session(endpoint, globals).await?);
+    }
+    Ok(Client::new(endpoint, first, more))
+}
+
+/// Names what a run makes. Another run's things must never be taken for ours.
+fn run_id() -> String {
+    let random = RandomState::new().build_hasher().finish();
+    format!("{:012x}", random >> 16)
+}

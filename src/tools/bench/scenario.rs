@@ -1,0 +1,546 @@
+//! What a load does over and over: one RPC, or a cycle of several in which each step uses what earlier ones told; and what
+//! has to be there before. Owns which cycles there are, and what is refused because it could hurt what is not this run's.
+//!
+//! Calls nothing; `side.rs` does.
+
+use super::flags::{BenchFlags, CycleFlags};
+use super::made::{MAKERS, contents, maker};
+use super::template::{Learnt, Template, TemplateError};
+use crate::error::Error;
+use crate::invocation::rpc_command;
+use crate::rpc::flags::Context;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use csi_proto::{tables, v1};
+use prost::Message;
+use std::path::{Path, PathBuf};
+
+/// What stands before the names of all that a load creates.
+pub const NAME_PREFIX: &str = "csi-bench-{run}-";
+
+/// One call of a cycle.
+pub struct Step {
+    /// The RPC.
+    pub method: &'static Method,
+    /// Its requests, taken in turn.
+    requests: Vec<Template>,
+    /// What it makes, as a place in [`MAKERS`].
+    pub makes: Option<usize>,
+    /// What it takes back that an earlier step of the cycle made, likewise.
+    pub undoes: Option<usize>,
+    /// Whether what it makes is noted, so that it can be taken back.
+    pub undone: bool,
+}
+
+/// The whole.
+pub struct Scenario {
+    /// What each worker does first, not counted.
+    pub setup: Vec<Step>,
+    /// What is repeated and counted.
+    pub cycle: Vec<Step>,
+}
+
+/// A cycle that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cycle {
+    /// CreateVolume, DeleteVolume.
+    CreateDelete,
+    /// NodePublishVolume, NodeUnpublishVolume.
+    PublishUnpublish,
+    /// CreateSnapshot, DeleteSnapshot.
+    Snapshot,
+    /// All from CreateVolume to DeleteVolume.
+    Lifecycle,
+}
+
+/// Every cycle with its name and what it is about.
+pub const CYCLES: [(Cycle, &str, &str); 4] = [
+    (
+        Cycle::CreateDelete,
+        "create-delete",
+        "Create a volume and delete it",
+    ),
+    (
+        Cycle::PublishUnpublish,
+        "publish-unpublish",
+        "Publish a volume on this node and unpublish it; every worker has a volume of its own",
+    ),
+    (
+        Cycle::Snapshot,
+        "snapshot",
+        "Create a snapshot and delete it; every worker has a volume of its own",
+    ),
+    (
+        Cycle::Lifecycle,
+        "lifecycle",
+        "Create, attach, stage, publish a volume and all the way back, as far as the driver has it",
+    ),
+];
+
+/// What the driver has of that which only some have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// Attaching volumes to nodes.
+    pub attaches: bool,
+    /// Staging.
+    pub stages: bool,
+    /// Statistics of volumes.
+    pub stats: bool,
+}
+
+impl Step {
+    fn new(method: &'static Method, requests: Vec<Template>) -> Self {
+        Self {
+            method,
+            requests,
+            makes: maker(method),
+            undoes: MAKERS
+                .iter()
+                .position(|maker| maker.undo.path == method.path),
+            undone: true,
+        }
+    }
+
+    /// A step of a cycle, from a request whose texts have places; carries over the contexts that the RPC takes.
+    fn typed(method: &'static Method, request: &impl Message) -> Result<Self, TemplateError> {
+        let mut template = Template::new(method.request, &request.encode_to_vec())?;
+        carry_contexts(method, &mut template);
+        let mut step = Self::new(method, vec![template]);
+        step.prefix_names()?;
+        Ok(step)
+    }
+
+    /// Lets a volume of this run bring its context along.
+    fn carry_contexts(&mut self) {
+        if self.all("volume_id", Template::holds_learnt) {
+            for template in &mut self.requests {
+                carry_contexts(self.method, template);
+            }
+        }
+    }
+
+    /// The request of the call of that number.
+    pub fn request(&self, number: u64) -> &Template {
+        let count = self.requests.len() as u64;
+        &self.requests[usize::try_from(number % count).unwrap_or_default()]
+    }
+
+    /// Lets the names of what it creates begin with the run's id, so that it is this run's for certain.
+    fn prefix_names(&mut self) -> Result<(), TemplateError> {
+        let Some(field) = self.method.request.field("name") else {
+            return Ok(());
+        };
+        for template in &mut self.requests {
+            if !template.holds_run(field.number) {
+                template.prefix(field.number, NAME_PREFIX)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn needs(&self, what: Learnt) -> bool {
+        self.requests.iter().any(|template| template.needs(what))
+    }
+
+    /// Whether every request has a text in that field which passes.
+    fn all(&self, field: &str, passes: impl Fn(&Template, u32) -> bool) -> bool {
+        let field = self.method.request.field(field);
+        field.is_some_and(|field| {
+            let mut requests = self.requests.iter();
+            requests.all(|template| passes(template, field.number))
+        })
+    }
+
+    /// Refuses what could hurt things that are not this run's.
+    fn guard(&self, flags: &BenchFlags) -> Result<(), Error> {
+        let advice = "or --keep, and nothing is taken back";
+        let problem = match self.method.name {
+            "NodePublishVolume" | "NodeStageVolume" if !flags.keep => {
+                let (field, flag) = match self.method.name {
+                    "NodePublishVolume" => ("target_path", "--target-path"),
+                    _ => ("staging_target_path", "--staging-target-path"),
+                };
+                if self.all(field, Template::is_own) {
+                    return Ok(());
+                }
+                format!(
+                    "what is made here is taken back at the end, and may be somebody's: the path is the same for every run. \
+                     Put {{run}} or {{i}} into {flag}, {advice}"
+                )
+            }
+            "ControllerPublishVolume" if !flags.keep => {
+                if self.all("volume_id", Template::holds_learnt) {
+                    return Ok(());
+                }
+                format!(
+                    "volumes that are attached here are detached at the end, and may be in use: give {{volume_id}}, which \
+                     is a volume of this run, {advice}"
+                )
+            }
+            _ if self.makes.is_some() || !self.changes() || flags.yes => return Ok(()),
+            _ if ["volume_id", "snapshot_id", "group_snapshot_id"]
+                .iter()
+                .any(|field| self.all(field, Template::holds_learnt)) =>
+            {
+                return Ok(());
+            }
+            name => {
+                let problem = format!(
+                    "{name} changes or deletes what this run did not make: say --yes to allow that"
+                );
+                return Err(Error::usage(problem).hint(
+                    "{volume_id} in the place of an id stands for a volume that this run creates, and deletes at the end",
+                ));
+            }
+        };
+        Err(Error::usage(problem))
+    }
+
+    /// Whether the RPC changes anything.
+    fn changes(&self) -> bool {
+        let name = self.method.name;
+        let reads = ["Get", "List", "Probe", "Validate"];
+        let own = name
+            .trim_start_matches("Group")
+            .trim_start_matches("Controller")
+            .trim_start_matches("Node");
+        !reads.iter().any(|read| own.starts_with(read))
+    }
+}
+
+/// Adds the contexts that were learnt, where the RPC takes them.
+fn carry_contexts(method: &Method, template: &mut Template) {
+    for (name, what) in [
+        ("volume_context", Learnt::VolumeContext),
+        ("publish_context", Learnt::PublishContext),
+    ] {
+        if let Some(field) = method.request.field(name) {
+            template.carry(field.number, what);
+        }
+    }
+}
+
+/// What one RPC as a load does. `context` is what its volumes are made with, where it needs some.
+///
+/// # Errors
+/// When a text cannot be filled in, or the load would be dangerous.
+pub fn of_rpc(
+    command: &rpc_command::Command,
+    flags: &BenchFlags,
+    context: &Context,
+) -> Result<Scenario, Error> {
+    for (given, flag) in [
+        (command.calls.follow_pages, "--all"),
+        (command.keep_going, "--keep-going"),
+    ] {
+        if given {
+            return Err(Error::usage(format!(
+                "{flag} has no meaning here: a load goes on after failures, one page a call"
+            )));
+        }
+    }
+    let method = command.rpc.method;
+    let usage = |error: TemplateError| Error::usage(error.to_string());
+    let requests = command.calls.requests.iter();
+    let requests = requests.map(|request| Template::new(method.request, &request.bytes));
+    let mut step = Step::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
+    step.guard(flags)?;
+    step.carry_contexts();
+    // Only a cycle takes back what it made itself.
+    step.undoes = None;
+    step.undone = !flags.keep;
+    if step.makes.is_some() {
+        step.prefix_names().map_err(usage)?;
+    }
+    let mut setup = Vec::new();
+    for (what, name) in [
+        (Learnt::SnapshotId, "{snapshot_id}"),
+        (Learnt::GroupSnapshotId, "{group_snapshot_id}"),
+    ] {
+        if step.needs(what) {
+            return Err(Error::usage(format!(
+                "{name} stands for what an earlier step of a cycle made; this load has one step"
+            )));
+        }
+    }
+    if step.needs(Learnt::NodeId) {
+        let request = v1::NodeGetInfoRequest {};
+        setup.push(Step::typed(&tables::NODE_NODE_GET_INFO, &request).map_err(usage)?);
+    }
+    if step.needs(Learnt::VolumeId) {
+        setup.push(volume_for_all(command, flags, context)?);
+    }
+    Ok(Scenario {
+        setup,
+        cycle: vec![step],
+    })
+}
+
+/// The volume that `{volume_id}` stands for.
+fn volume_for_all(
+    command: &rpc_command::Command,
+    flags: &BenchFlags,
+    context: &Context,
+) -> Result<Step, Error> {
+    let method = &tables::CONTROLLER_CREATE_VOLUME;
+    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
+    let mut request = match &flags.volume_request {
+        None => {
+            // What the load wants to do with it, the volume must be made for.
+            let mut capabilities = Vec::new();
+            for request in &command.calls.requests {
+                let (of, bytes) = (
+                    command.rpc.method.request,
+                    Bytes::copy_from_slice(&request.bytes),
+                );
+                for one in contents(of, &bytes, "volume_capability") {
+                    capabilities
+                        .push(v1::VolumeCapability::decode(one).map_err(|error| usage(&error))?);
+                }
+            }
+            capabilities.dedup();
+            if capabilities.is_empty() {
+                capabilities.extend(context.default_capability.clone());
+            }
+            v1::CreateVolumeRequest {
+                volume_capabilities: capabilities,
+                ..Default::default()
+            }
+        }
+        Some(source) => {
+            let document = source.read(method.request).map_err(|error| usage(&error))?;
+            let bytes = csi_proto::json::encode(method.request, &document)
+                .map_err(|error| usage(&format!("--volume-request does not fit: {error}")))?;
+            v1::CreateVolumeRequest::decode(bytes.as_slice()).map_err(|error| usage(&error))?
+        }
+    };
+    if request.name.is_empty() {
+        request.name = "volume-{worker}".to_owned();
+    }
+    context.add_secrets(&mut request.secrets);
+    Step::typed(method, &request).map_err(|error| usage(&error))
+}
+
+/// Everything that a named cycle is made from.
+pub struct CycleParts<'a> {
+    /// Which one.
+    pub cycle: Cycle,
+    /// Its flags.
+    pub flags: &'a CycleFlags,
+    /// Its secrets.
+    pub context: &'a Context,
+    /// What the driver has.
+    pub abilities: Abilities,
+    /// The flags of every load.
+    pub load: &'a BenchFlags,
+}
+
+impl CycleParts<'_> {
+    /// What the cycle does.
+    ///
+    /// # Errors
+    /// When the flags do not fit it.
+    pub fn scenario(&self) -> Result<Scenario, Error> {
+        let given = self.flags.volume_id.as_deref();
+        let creates = matches!(self.cycle, Cycle::CreateDelete | Cycle::Lifecycle);
+        if creates && given.is_some() {
+            return Err(Error::usage(
+                "--volume-id has no meaning here: this cycle creates its volumes",
+            ));
+        }
+        if given.is_some()
+            && self.abilities.attaches
+            && self.cycle == Cycle::PublishUnpublish
+            && !self.load.yes
+        {
+            return Err(Error::usage(
+                "the driver attaches volumes to nodes, and this volume would be detached from this node at the end, \
+                 whoever uses it there: say --yes to allow that",
+            ));
+        }
+        self.steps(given)
+            .map_err(|error| Error::usage(error.to_string()))
+    }
+
+    fn steps(&self, given: Option<&str>) -> Result<Scenario, TemplateError> {
+        let (mut setup, mut cycle) = (Vec::new(), Vec::new());
+        if self.abilities.attaches
+            && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle)
+        {
+            let request = v1::NodeGetInfoRequest {};
+            setup.push(Step::typed(&tables::NODE_NODE_GET_INFO, &request)?);
+        }
+        let own_volume = |setup: &mut Vec<Step>| match given {
+            Some(_) => Ok(()),
+            None => self.create("volume-{worker}").map(|step| setup.push(step)),
+        };
+        let volume = match given {
+            None => "{volume_id}".to_owned(),
+            Some(id) => id.replace('{', "{{").replace('}', "}}"),
+        };
+        match self.cycle {
+            Cycle::CreateDelete => {
+                cycle.push(self.create("{i}")?);
+                cycle.push(self.delete()?);
+            }
+            Cycle::Snapshot => {
+                own_volume(&mut setup)?;
+                cycle.extend(self.snapshot(&volume)?);
+            }
+            Cycle::PublishUnpublish => {
+                own_volume(&mut setup)?;
+                let staging = self.path("stage-{worker}");
+                let (up, _) = self.to_the_node(&volume, &staging)?;
+                setup.extend(up);
+                let (publish, unpublish) = self.publish(&volume, &staging)?;
+                cycle.extend([publish, unpublish]);
+            }
+            Cycle::Lifecycle => {
+                cycle.push(self.create("{i}")?);
+                let staging = self.path("stage-{i}");
+                let (up, down) = self.to_the_node(&volume, &staging)?;
+                cycle.extend(up);
+                let (publish, unpublish) = self.publish(&volume, &staging)?;
+                cycle.push(publish);
+                if self.abilities.stats {
+                    let request = v1::NodeGetVolumeStatsRequest {
+                        volume_id: volume,
+                        volume_path: self.path("{i}"),
+                        staging_target_path: match self.abilities.stages {
+                            true => staging,
+                            false => String::new(),
+                        },
+                    };
+                    cycle.push(Step::typed(&tables::NODE_NODE_GET_VOLUME_STATS, &request)?);
+                }
+                cycle.push(unpublish);
+                cycle.extend(down);
+                cycle.push(self.delete()?);
+            }
+        }
+        Ok(Scenario { setup, cycle })
+    }
+
+    fn create(&self, name: &str) -> Result<Step, TemplateError> {
+        let mut request = v1::CreateVolumeRequest {
+            name: name.to_owned(),
+            volume_capabilities: vec![self.flags.cap.clone()],
+            ..Default::default()
+        };
+        self.flags.capacity.fill(&mut request.capacity_range);
+        self.flags.parameters.fill(&mut request.parameters);
+        self.context.add_secrets(&mut request.secrets);
+        Step::typed(&tables::CONTROLLER_CREATE_VOLUME, &request)
+    }
+
+    fn delete(&self) -> Result<Step, TemplateError> {
+        let mut request = v1::DeleteVolumeRequest {
+            volume_id: "{volume_id}".to_owned(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut request.secrets);
+        Step::typed(&tables::CONTROLLER_DELETE_VOLUME, &request)
+    }
+
+    fn snapshot(&self, volume: &str) -> Result<[Step; 2], TemplateError> {
+        let mut create = v1::CreateSnapshotRequest {
+            source_volume_id: volume.to_owned(),
+            name: "{i}".to_owned(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut create.secrets);
+        let mut delete = v1::DeleteSnapshotRequest {
+            snapshot_id: "{snapshot_id}".to_owned(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut delete.secrets);
+        Ok([
+            Step::typed(&tables::CONTROLLER_CREATE_SNAPSHOT, &create)?,
+            Step::typed(&tables::CONTROLLER_DELETE_SNAPSHOT, &delete)?,
+        ])
+    }
+
+    /// What brings a volume to the node, and back, as far as the driver has it.
+    fn to_the_node(
+        &self,
+        volume: &str,
+        staging: &str,
+    ) -> Result<(Vec<Step>, Vec<Step>), TemplateError> {
+        let (mut up, mut down) = (Vec::new(), Vec::new());
+        if self.abilities.attaches {
+            let mut attach = v1::ControllerPublishVolumeRequest {
+                volume_id: volume.to_owned(),
+                node_id: "{node_id}".to_owned(),
+                volume_capability: Some(self.flags.cap.clone()),
+                ..Default::default()
+            };
+            self.flags.vol_context.fill(&mut attach.volume_context);
+            self.context.add_secrets(&mut attach.secrets);
+            let mut detach = v1::ControllerUnpublishVolumeRequest {
+                volume_id: volume.to_owned(),
+                node_id: "{node_id}".to_owned(),
+                ..Default::default()
+            };
+            self.context.add_secrets(&mut detach.secrets);
+            let method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
+            up.push(Step::typed(method, &attach)?);
+            let method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
+            down.push(Step::typed(method, &detach)?);
+        }
+        if self.abilities.stages {
+            let mut stage = v1::NodeStageVolumeRequest {
+                volume_id: volume.to_owned(),
+                staging_target_path: staging.to_owned(),
+                volume_capability: Some(self.flags.cap.clone()),
+                ..Default::default()
+            };
+            self.flags.vol_context.fill(&mut stage.volume_context);
+            self.context.add_secrets(&mut stage.secrets);
+            let unstage = v1::NodeUnstageVolumeRequest {
+                volume_id: volume.to_owned(),
+                staging_target_path: staging.to_owned(),
+            };
+            up.push(Step::typed(&tables::NODE_NODE_STAGE_VOLUME, &stage)?);
+            let method = &tables::NODE_NODE_UNSTAGE_VOLUME;
+            down.insert(0, Step::typed(method, &unstage)?);
+        }
+        Ok((up, down))
+    }
+
+    fn publish(&self, volume: &str, staging: &str) -> Result<(Step, Step), TemplateError> {
+        let target = self.path("{i}");
+        let mut publish = v1::NodePublishVolumeRequest {
+            volume_id: volume.to_owned(),
+            target_path: target.clone(),
+            volume_capability: Some(self.flags.cap.clone()),
+            ..Default::default()
+        };
+        if self.abilities.stages {
+            staging.clone_into(&mut publish.staging_target_path);
+        }
+        self.flags.vol_context.fill(&mut publish.volume_context);
+        self.context.add_secrets(&mut publish.secrets);
+        let unpublish = v1::NodeUnpublishVolumeRequest {
+            volume_id: volume.to_owned(),
+            target_path: target,
+        };
+        Ok((
+            Step::typed(&tables::NODE_NODE_PUBLISH_VOLUME, &publish)?,
+            Step::typed(&tables::NODE_NODE_UNPUBLISH_VOLUME, &unpublish)?,
+        ))
+    }
+
+    /// A path of this run in the folder for targets.
+    fn path(&self, name: &str) -> String {
+        let parent = self.flags.mount_parent.clone();
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        let parent = absolute(&parent).to_string_lossy().into_owned();
+        let parent = parent.replace('{', "{{").replace('}', "}}");
+        format!("{}/{NAME_PREFIX}{name}", parent.trim_end_matches('/'))
+    }
+}
+
+/// Drivers have another working folder.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

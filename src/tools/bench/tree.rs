@@ -1,0 +1,194 @@
+//! The command `csi bench`: every RPC by the names and flags of its own command, and the named cycles.
+
+use super::flags::{BenchFlags, CycleFlags};
+use super::scenario::{CYCLES, Cycle};
+use crate::rpc::{self, GROUPS, Group, Rpc};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use csi_proto::schema;
+
+/// What is to be done, how often and how fast.
+pub struct Bench {
+    /// How often and how fast.
+    pub flags: BenchFlags,
+    /// What.
+    pub load: Load,
+}
+
+/// What is done over and over.
+pub enum Load {
+    /// One RPC.
+    Rpc {
+        /// Its group.
+        group: &'static Group,
+        /// It.
+        rpc: &'static Rpc,
+        /// Its flags.
+        matches: ArgMatches,
+    },
+    /// A named cycle.
+    Cycle(Cycle, CycleFlags),
+}
+
+// clap breaks the lines of a paragraph where the terminal ends.
+const AFTER_HELP: &str = "\
+The load is a cycle, or any RPC by the names and with the flags of its own command; node-publish is short for node publish. \
+Texts of the request may hold {i} (the number of the call), {i%K} (its remainder by K), {worker}, {run}, {random}, and \
+{volume_id}, which stands for a volume that is created before, one for each worker; {{ and }} are braces.
+
+All that is created has a name that begins with csi-bench-RUN-, and is taken back at the end, that of a failed cycle sooner, also \
+after errors and Ctrl-C, unless there is --keep. Calls that change or delete anything else need --yes. A second Ctrl-C ends at once, and says what stays.
+
+Latencies are of all calls, failed ones too; with --rate they count from when the call was due. Exit codes: 0; 64 + the code \
+that was most frequent when more calls failed than --max-errors; 1 when something could not be taken back; 130 interrupted.
+
+Examples:
+  csi bench identity plugin-info --concurrency 64 --duration 30s
+  csi bench list-volumes --rate 100 --warm-up 5s -o json
+  csi bench create-delete --concurrency 8 --count 1000 --params server=10.0.0.4,share=/export
+  csi bench node-publish '{volume_id}' --cap 5,mount --target-path '/mnt/bench/{run}-{i}' --count 500
+  csi bench publish-unpublish --compare unix:///csi/new.sock";
+
+/// The command; its inner ones are built when it is used.
+pub fn command() -> Command {
+    Command::new("bench")
+        .about("Put a driver under load: how fast, how steady")
+        .after_help(AFTER_HELP)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .defer(|command| {
+            let about = command.get_about().cloned().unwrap_or_default();
+            let command = BenchFlags::augment_args(command)
+                .about(about)
+                .long_about(None::<&str>);
+            let command = CYCLES.iter().fold(command, |command, (_, name, about)| {
+                let cycle = Command::new(*name).about(*about).defer(|command| {
+                    let about = command.get_about().cloned().unwrap_or_default();
+                    CycleFlags::augment_args(command)
+                        .about(about)
+                        .long_about(None::<&str>)
+                });
+                command.subcommand(cycle)
+            });
+            GROUPS.iter().fold(command, |command, group| {
+                let inner = Command::new(group.name)
+                    .about(group.about)
+                    .visible_aliases(group.aliases)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true);
+                let inner = group.rpcs.iter().fold(inner, |inner, rpc| {
+                    let (verb, aliases) = (rpc.verb(), rpc.names.get(1..).unwrap_or_default());
+                    let one = of_rpc(Command::new(verb).visible_aliases(aliases), rpc);
+                    inner.subcommand(
+                        match verb == rpc.method.kebab_name
+                            || aliases.contains(&rpc.method.kebab_name)
+                        {
+                            true => one,
+                            false => one.alias(rpc.method.kebab_name),
+                        },
+                    )
+                });
+                let command = command.subcommand(inner);
+                group.rpcs.iter().fold(command, |command, rpc| {
+                    let short = of_rpc(Command::new(rpc.method.kebab_name).hide(true), rpc);
+                    command.subcommand(match short_name(rpc) {
+                        None => short,
+                        Some(name) => short.alias(name),
+                    })
+                })
+            })
+        })
+}
+
+/// `node-publish` for NodePublishVolume, and so on where the name's beginning tells the group.
+fn short_name(rpc: &Rpc) -> Option<&'static str> {
+    let name = rpc.method.kebab_name.strip_suffix("-volume")?;
+    (name.starts_with("node-") || name.starts_with("controller-")).then_some(name)
+}
+
+fn of_rpc(command: Command, rpc: &'static Rpc) -> Command {
+    command
+        .about(schema::summary(rpc.method.doc))
+        .defer(rpc.add_flags)
+}
+
+/// What a parsed command line of it asks for.
+///
+/// # Errors
+/// When the matches are not of [`command`]: clap's own error.
+pub fn task(matches: &ArgMatches) -> Result<Bench, clap::Error> {
+    let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
+    let flags = BenchFlags::from_arg_matches(matches)?;
+    let (name, inner) = matches.subcommand().ok_or_else(missing)?;
+    if let Some((cycle, ..)) = CYCLES.iter().find(|(_, cycle, _)| *cycle == name) {
+        let load = Load::Cycle(*cycle, CycleFlags::from_arg_matches(inner)?);
+        return Ok(Bench { flags, load });
+    }
+    let (group, rpc, matches) = match rpc::called(matches) {
+        Some(called) => (called.group, called.rpc, called.matches),
+        None => {
+            let all = GROUPS
+                .iter()
+                .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
+            let mut all = all.filter(|(_, rpc)| rpc.method.kebab_name == name);
+            let (group, rpc) = all.next().ok_or_else(missing)?;
+            (group, rpc, inner)
+        }
+    };
+    let matches = matches.clone();
+    let load = Load::Rpc {
+        group,
+        rpc,
+        matches,
+    };
+    Ok(Bench { flags, load })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn bench(line: &str) -> Bench {
+        let matches = cli::command("csi").try_get_matches_from(line.split(' '));
+        let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+        match matches.subcommand() {
+            Some(("bench", matches)) => task(matches).unwrap(),
+            _ => panic!("{line}: no load"),
+        }
+    }
+
+    #[test]
+    fn every_rpc_is_a_load_by_every_name_with_flags_on_either_side() {
+        for group in GROUPS {
+            for rpc in group.rpcs {
+                let long = rpc
+                    .names
+                    .iter()
+                    .map(|name| format!("{} {name}", group.name));
+                let full = rpc.method.kebab_name;
+                let others = [full.to_owned(), format!("{} {full}", group.aliases[0])];
+                let short = short_name(rpc).map(str::to_owned);
+                for name in long.chain(others).chain(short) {
+                    let bench = bench(&format!(
+                        "csi bench --rate 5 {name} --request {{}} --count 3"
+                    ));
+                    let Load::Rpc { rpc: found, .. } = bench.load else {
+                        panic!("{name} is a cycle");
+                    };
+                    assert_eq!(found.method.path, rpc.method.path, "{name}");
+                    assert_eq!(bench.flags.rate, Some(5.0));
+                    assert_eq!(bench.flags.limits().count, Some(3));
+                    assert_eq!(bench.flags.limits().duration, None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_help_are_understood() {
+        let examples = AFTER_HELP.lines().filter(|line| line.starts_with("  csi "));
+        for line in examples {
+            bench(&line.trim().replace('\'', ""));
+        }
+    }
+}

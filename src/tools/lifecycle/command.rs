@@ -1,0 +1,99 @@
+//! `csi lifecycle` as a command: its flags into settings, its connections, its signals and its end.
+
+use super::flags::LifecycleFlags;
+use super::{Driver, Lifecycle, Settings};
+use crate::call::endpoint::Endpoint;
+use crate::error::{Error, Style};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::interrupt::Signals;
+use crate::invocation::parse::{self, with_flags};
+use crate::invocation::{connect, request};
+use crate::output;
+use crate::output::steps::Steps;
+use crate::rpc::flags::Context;
+use clap::{ArgMatches, Command};
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("lifecycle")
+        .about("Do what an orchestrator does with a volume, from create to delete")
+        .after_help(
+            "Honours what the driver advertises, and undoes everything in reverse, also after a failure or Ctrl-C.\n\n\
+             Examples:\n  csi -e embedded: lifecycle\n  \
+             csi -e unix:///csi/csi.sock lifecycle --cap 5,mount --params server=10.0.0.4,share=/export",
+        )
+        .defer(with_flags::<LifecycleFlags>)
+}
+
+/// Runs a lifecycle to its end.
+///
+/// # Errors
+/// The first step that failed, or why none was begun.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = &parse::flags::<LifecycleFlags>(matches)?;
+    let output = globals.output(false);
+    for (given, flag) in [
+        (!output.columns.is_empty(), "--columns"),
+        (output.sort_by.is_some(), "--sort-by"),
+    ] {
+        if given {
+            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
+            return Err(Error::usage(problem).hint("-o json prints one object a step"));
+        }
+    }
+    let endpoint = connect::endpoint(globals)?;
+    let controller = match &flags.controller_endpoint {
+        None => endpoint.clone(),
+        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
+    };
+    if !defaults.in_shell {
+        connect::private_mounts(&endpoint)?;
+    }
+    let style = defaults.style(globals);
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(defaults.secrets_file.as_deref());
+    let secrets = request::secrets(secrets_file, &[])?;
+    let context = Context {
+        secrets,
+        ..Context::default()
+    };
+    let steps = Steps::new(output::stdout(), style == Style::Json);
+    let settings = Settings {
+        style,
+        checks: globals.checks(),
+        log: globals.log(),
+    };
+    let runtime = connect::runtime()?;
+    let ran = runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let connecting = async {
+            let node = Driver {
+                session: connect::session(&endpoint, globals).await?,
+                endpoint: endpoint.clone(),
+            };
+            let controller = Driver {
+                session: connect::session(&controller, globals).await?,
+                endpoint: controller,
+            };
+            Ok::<_, Error>((node, controller))
+        };
+        let (node, controller) = tokio::select! {
+            connected = connecting => connected?,
+            () = signals.next() => return Err(Error::interrupted()),
+        };
+        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)
+            .run(&mut signals)
+            .await;
+        tokio::select! {
+            () = endpoint.settled() => {}
+            () = signals.next() => {}
+        }
+        ran
+    });
+    // Threads that hang, for example in the resolver, hold nobody up.
+    runtime.shutdown_background();
+    ran
+}

@@ -1,0 +1,297 @@
+//! The volume on its way up: the folders it goes to, its creation, and every step until it is published.
+
+use super::ask::Advertised;
+use super::calls::Failure;
+use super::undo::Undo;
+use super::{Lifecycle, say, text};
+use crate::error::Error;
+use csi_proto::text::escaped;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::{tables, v1};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What the calls need to know of the volume.
+#[derive(Debug, Default)]
+pub(super) struct Volume {
+    id: String,
+    context: BTreeMap<String, String>,
+    publish_context: BTreeMap<String, String>,
+}
+
+impl<W: Write> Lifecycle<'_, W> {
+    /// The folders that an orchestrator makes: the staging path, and the parent of the target path.
+    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), Error> {
+        let parent = self
+            .flags
+            .mount_parent
+            .clone()
+            .unwrap_or_else(std::env::temp_dir);
+        let parent = std::path::absolute(&parent).unwrap_or(parent);
+        let folder = parent.join(&self.name);
+        let staging = folder.join("staging");
+        for path in [&folder, &staging] {
+            fs::create_dir(path).map_err(|error| {
+                Error::because(
+                    format!("the folder {} cannot be made", path.display()),
+                    &error,
+                )
+            })?;
+            self.undo.push(Undo::Folder(path.clone()));
+        }
+        Ok((staging, folder.join("target")))
+    }
+
+    /// The volume: a new one, or the one that was named.
+    pub(super) async fn volume(&mut self, advertised: &Advertised) -> Result<Volume, Error> {
+        let mut context = BTreeMap::new();
+        self.flags.vol_context.fill(&mut context);
+        match self.flags.volume_id.clone() {
+            Some(id) => self.existing(advertised, id, context).await,
+            None => self.create(advertised, context).await,
+        }
+    }
+
+    async fn existing(
+        &mut self,
+        advertised: &Advertised,
+        id: String,
+        mut context: BTreeMap<String, String>,
+    ) -> Result<Volume, Error> {
+        if context.is_empty() {
+            // The node is to be sent what CreateVolume answered, which the driver may still know.
+            if advertised.controller(ControllerCapability::GetVolume) {
+                let request = v1::ControllerGetVolumeRequest {
+                    volume_id: id.clone(),
+                };
+                let reply: v1::ControllerGetVolumeResponse = self
+                    .controller(
+                        &tables::CONTROLLER_CONTROLLER_GET_VOLUME,
+                        &request,
+                        |reply: &v1::ControllerGetVolumeResponse| {
+                            let context = reply.volume.as_ref().map(|one| &one.volume_context);
+                            match context.map_or(0, BTreeMap::len) {
+                                0 => "no volume context".to_owned(),
+                                _ => "with its volume context".to_owned(),
+                            }
+                        },
+                    )
+                    .await?;
+                context = reply.volume.unwrap_or_default().volume_context;
+            } else {
+                self.skipped("controller get-volume", "not advertised: GET_VOLUME")?;
+            }
+        }
+        Ok(Volume {
+            id,
+            context,
+            ..Volume::default()
+        })
+    }
+
+    async fn create(
+        &mut self,
+        advertised: &Advertised,
+        mut context: BTreeMap<String, String>,
+    ) -> Result<Volume, Error> {
+        if !advertised.controller(ControllerCapability::CreateDeleteVolume) {
+            return Err(Error::local("the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
+                .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
+        }
+        let name = self.flags.name.as_ref().unwrap_or(&self.name);
+        let mut request = v1::CreateVolumeRequest {
+            name: name.clone(),
+            volume_capabilities: vec![self.flags.cap.clone()],
+            ..Default::default()
+        };
+        self.flags.capacity.fill(&mut request.capacity_range);
+        self.flags.parameters.fill(&mut request.parameters);
+        self.context.add_secrets(&mut request.secrets);
+        // Until the reply is here, only the name is known: an interrupted create is repeated to learn the id.
+        self.undo.push(Undo::Create(request.clone()));
+        let result: Result<v1::CreateVolumeResponse, Failure> = self
+            .controller(
+                &tables::CONTROLLER_CREATE_VOLUME,
+                &request,
+                |reply: &v1::CreateVolumeResponse| {
+                    let volume = reply.volume.as_ref();
+                    volume.map_or_else(String::new, |volume| volume.volume_id.clone())
+                },
+            )
+            .await;
+        let volume = self.unless_nothing_happened(result)?.volume;
+        let volume = volume.unwrap_or_default();
+        if volume.volume_id.is_empty() {
+            let problem = "the reply has no volume id, which the specification requires";
+            return Err(Error::local(problem).doing("controller create-volume"));
+        }
+        self.undo.pop();
+        if self.flags.keep {
+            say(&format!(
+                "note: --keep: the volume {} stays",
+                escaped(&volume.volume_id)
+            ));
+        } else {
+            self.undo.push(Undo::Volume(volume.volume_id.clone()));
+        }
+        context.extend(volume.volume_context);
+        Ok(Volume {
+            id: volume.volume_id,
+            context,
+            publish_context: BTreeMap::new(),
+        })
+    }
+
+    pub(super) async fn publish_by_controller(
+        &mut self,
+        advertised: &Advertised,
+        volume: &mut Volume,
+    ) -> Result<(), Error> {
+        if !advertised.controller(ControllerCapability::PublishUnpublishVolume) {
+            return self.skipped(
+                "controller publish",
+                "not advertised: PUBLISH_UNPUBLISH_VOLUME",
+            );
+        }
+        let info: v1::NodeGetInfoResponse = self
+            .node(
+                &tables::NODE_NODE_GET_INFO,
+                &v1::NodeGetInfoRequest {},
+                |reply: &v1::NodeGetInfoResponse| reply.node_id.clone(),
+            )
+            .await?;
+        let mut request = v1::ControllerPublishVolumeRequest {
+            volume_id: volume.id.clone(),
+            node_id: info.node_id.clone(),
+            volume_capability: Some(self.flags.cap.clone()),
+            volume_context: volume.context.clone(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut request.secrets);
+        self.undo.push(Undo::ControllerPublish {
+            volume: volume.id.clone(),
+            node: info.node_id,
+        });
+        let result = self
+            .controller(
+                &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME,
+                &request,
+                |_: &v1::ControllerPublishVolumeResponse| String::new(),
+            )
+            .await;
+        volume.publish_context = self.unless_nothing_happened(result)?.publish_context;
+        Ok(())
+    }
+
+    pub(super) async fn stage(
+        &mut self,
+        advertised: &Advertised,
+        volume: &Volume,
+        staging: &Path,
+    ) -> Result<bool, Error> {
+        if !advertised.node(NodeCapability::StageUnstageVolume) {
+            self.skipped("node stage", "not advertised: STAGE_UNSTAGE_VOLUME")?;
+            return Ok(false);
+        }
+        let mut request = v1::NodeStageVolumeRequest {
+            volume_id: volume.id.clone(),
+            publish_context: volume.publish_context.clone(),
+            staging_target_path: text(staging),
+            volume_capability: Some(self.flags.cap.clone()),
+            volume_context: volume.context.clone(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut request.secrets);
+        self.undo.push(Undo::Stage {
+            volume: volume.id.clone(),
+            staging: text(staging),
+        });
+        let result = self
+            .node(
+                &tables::NODE_NODE_STAGE_VOLUME,
+                &request,
+                |_: &v1::NodeStageVolumeResponse| text(staging),
+            )
+            .await;
+        self.unless_nothing_happened(result)?;
+        Ok(true)
+    }
+
+    pub(super) async fn publish(
+        &mut self,
+        volume: &Volume,
+        staging: Option<&PathBuf>,
+        target: &Path,
+    ) -> Result<(), Error> {
+        let mut request = v1::NodePublishVolumeRequest {
+            volume_id: volume.id.clone(),
+            publish_context: volume.publish_context.clone(),
+            staging_target_path: staging.map(|path| text(path)).unwrap_or_default(),
+            target_path: text(target),
+            volume_capability: Some(self.flags.cap.clone()),
+            volume_context: volume.context.clone(),
+            ..Default::default()
+        };
+        self.context.add_secrets(&mut request.secrets);
+        self.undo.push(Undo::Publish {
+            volume: volume.id.clone(),
+            target: text(target),
+        });
+        let result = self
+            .node(
+                &tables::NODE_NODE_PUBLISH_VOLUME,
+                &request,
+                |_: &v1::NodePublishVolumeResponse| text(target),
+            )
+            .await;
+        self.unless_nothing_happened(result)?;
+        Ok(())
+    }
+
+    pub(super) async fn stats(
+        &mut self,
+        advertised: &Advertised,
+        volume: &Volume,
+        target: &Path,
+    ) -> Result<(), Error> {
+        if !advertised.node(NodeCapability::GetVolumeStats) {
+            return self.skipped("node stats", "not advertised: GET_VOLUME_STATS");
+        }
+        let request = v1::NodeGetVolumeStatsRequest {
+            volume_id: volume.id.clone(),
+            volume_path: text(target),
+            ..Default::default()
+        };
+        let _: v1::NodeGetVolumeStatsResponse = self
+            .node(
+                &tables::NODE_NODE_GET_VOLUME_STATS,
+                &request,
+                |reply: &v1::NodeGetVolumeStatsResponse| {
+                    let bytes = reply
+                        .usage
+                        .iter()
+                        .find(|usage| usage.unit == i32::from(v1::volume_usage::Unit::Bytes));
+                    let size = crate::arguments::size::human;
+                    bytes
+                        .map(|bytes| format!("{} of {} used", size(bytes.used), size(bytes.total)))
+                        .unwrap_or_default()
+                },
+            )
+            .await?;
+        Ok(())
+    }
+
+    /// The result of a call, whose undoing is on the list already, and leaves it when the call did nothing: another's
+    /// publishing, which the driver refused to change, must not be undone.
+    fn unless_nothing_happened<R>(&mut self, result: Result<R, Failure>) -> Result<R, Error> {
+        result.map_err(|failure| {
+            if !failure.may_have_happened {
+                self.undo.pop();
+            }
+            failure.error
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! `csi proxy` as a command: where it listens, which driver it calls, its signals and its end.
+
+use super::stdio::{self, RelayError};
+use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};
+use crate::call::endpoint::Endpoint;
+use crate::call::error::connection_error;
+use crate::error::Error;
+use crate::invocation::connect;
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::interrupt::{self, Signals};
+use crate::invocation::parse::{self, with_flags};
+use clap::{ArgMatches, Command};
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("proxy")
+        .about("Stand between an orchestrator and a driver, and show, record or disturb their calls")
+        .after_help(
+            "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded.\n\n\
+             Examples:\n  \
+             csi proxy --take-over /csi/csi.sock\n  \
+             csi proxy --listen unix:///csi/csi.sock --to tcp://127.0.0.1:10000 --record calls.jsonl\n  \
+             csi proxy --listen unix:///run/p.sock --to embedded: --fail create-volume=UNAVAILABLE:2 --delay node/publish=5s\n  \
+             csi -e 'exec:kubectl exec -i csi-nfs-node-x7k2p -c nfs -- csi proxy --stdio /csi/csi.sock' node get-info",
+        )
+        .defer(with_flags::<ProxyFlags>)
+}
+
+/// Carries calls until a signal asks to stop, or one connection to its end.
+///
+/// # Errors
+/// Why nothing can be carried.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    if defaults.in_shell {
+        return Err(Error::usage(parse::NOT_IN_A_SHELL));
+    }
+    let flags = parse::flags::<ProxyFlags>(matches)?;
+    match &flags.stdio {
+        Some(socket) => relay(socket, globals, defaults),
+        None => proxy(&flags, globals),
+    }
+}
+
+fn relay(socket: &str, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let endpoint = Endpoint::parse(socket).map_err(|error| Error::usage(error.to_string()))?;
+    let options = globals.connect_options();
+    connect::block_on(defaults, async {
+        let relayed = stdio::relay(&endpoint, &options).await;
+        relayed.map_err(|error| match error {
+            RelayError::Endpoint(error) => connection_error(&endpoint, &error),
+            error => Error::because("the connection ended", &error),
+        })
+    })
+}
+
+fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
+    let json = globals.json_or_lines("a proxy shows lines for people, or JSON with -o json")?;
+    if !globals.metadata().is_empty() || globals.wait.is_some() {
+        let problem = "--metadata and --wait have no meaning here: a proxy adds nothing to calls, and a driver may come later";
+        return Err(Error::usage(problem));
+    }
+    let driver = match (&flags.take_over, &flags.to) {
+        (Some(socket), _) => {
+            let aside = aside(socket).map_err(|error| Error::usage(error.to_string()))?;
+            Endpoint::parse(&aside).map_err(|error| Error::usage(error.to_string()))?
+        }
+        (None, Some(text)) => {
+            Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?
+        }
+        (None, None) => connect::endpoint(globals)?,
+    };
+    let show = Show {
+        json,
+        metadata: globals.verbosity() > 0,
+    };
+    // The socket must not stay behind, whenever the second signal comes.
+    interrupt::second_signal_kills()
+        .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    let runtime = connect::runtime()?;
+    runtime.block_on(async {
+        let mut signals = Signals::watch();
+        let proxy = Proxy::start(flags, &driver, &globals.connect_options(), show)
+            .map_err(|error| proxy_error(&driver, error))?;
+        eprintln!(
+            "note: calls to {} go to {}",
+            proxy.place,
+            driver.spelled_out()
+        );
+        if proxy.is_public {
+            eprintln!("note: everybody who reaches this port commands the driver");
+        }
+        proxy.serve(signals.next()).await;
+        driver.settled().await;
+        Ok::<_, Error>(())
+    })?;
+    runtime.shutdown_background();
+    Ok(())
+}
+
+fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {
+    match error {
+        ProxyError::Endpoint(error) => connection_error(driver, &error),
+        ProxyError::Listen(ListenError::Syntax { .. }) | ProxyError::Circle(_) => {
+            Error::usage(error.to_string())
+        }
+        error => {
+            let message = error.to_string();
+            match std::error::Error::source(&error) {
+                Some(cause) => Error::because(message, cause),
+                None => Error::local(message),
+            }
+        }
+    }
+}

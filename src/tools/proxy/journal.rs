@@ -1,0 +1,238 @@
+//! What is seen of calls while they pass: numbered, shown as it happens, and recorded at their end.
+
+use super::carry::Witness;
+use super::display::{Display, Event, Mark};
+use crate::output::lines::Lines;
+use crate::recording::Recorder;
+use crate::recording::call::{Call, End, metadata, secrets_in};
+use crate::recording::grpc::framing::Messages;
+use bytes::Bytes;
+use csi_proto::schema::{Method, method_by_path};
+use http::HeaderMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How much earlier than here a caller's deadline may be.
+const CLOCKS: Duration = Duration::from_millis(50);
+
+/// The journal of a proxy.
+pub struct Journal {
+    number: AtomicU64,
+    started: Instant,
+    recorder: Option<Mutex<Recorder>>,
+    lines: Option<Lines<Event>>,
+    /// Whether events before a call's end are shown.
+    as_it_happens: bool,
+}
+
+/// A call that is under way.
+pub struct Entry<'a> {
+    journal: &'a Journal,
+    mark: Mark,
+    began: Instant,
+    began_at: SystemTime,
+    deadline: Option<Duration>,
+    metadata: [Vec<(String, String)>; 2],
+    requests: Messages,
+    replies: Messages,
+    sent: bool,
+    secrets: Vec<String>,
+}
+
+impl Journal {
+    /// A journal that begins now, shown by `display` and kept by `recorder`, where they are wanted.
+    ///
+    /// # Errors
+    /// When the system has no thread to show it.
+    pub fn new(display: Option<Display>, recorder: Option<Recorder>) -> io::Result<Self> {
+        let start = |display: Display| {
+            Lines::start(move |event, lost, out| display.write(event, lost, out))
+        };
+        Ok(Self {
+            number: AtomicU64::new(0),
+            started: Instant::now(),
+            recorder: recorder.map(Mutex::new),
+            as_it_happens: display.is_some_and(|display| !display.json),
+            lines: display.map(start).transpose()?,
+        })
+    }
+
+    /// The method of a call.
+    pub fn method(path: &str) -> Option<&'static Method> {
+        method_by_path(path)
+    }
+
+    /// A call that begins now; nothing where nobody wants to know.
+    pub fn begin(
+        &self,
+        path: &str,
+        method: Option<&'static Method>,
+        headers: &HeaderMap,
+    ) -> Option<Entry<'_>> {
+        if self.recorder.is_none() && self.lines.is_none() {
+            return None;
+        }
+        let began_at = SystemTime::now();
+        Some(Entry {
+            journal: self,
+            mark: Mark {
+                time: began_at,
+                number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
+                path: path.to_owned(),
+                method,
+            },
+            began: Instant::now(),
+            began_at,
+            deadline: headers
+                .get("grpc-timeout")
+                .and_then(|value| deadline(value.as_bytes())),
+            metadata: [metadata(headers), Vec::new()],
+            requests: Messages::default(),
+            replies: Messages::default(),
+            sent: false,
+            secrets: Vec::new(),
+        })
+    }
+
+    fn show(&self, event: Event) {
+        if let Some(lines) = &self.lines {
+            let bytes = event.bytes();
+            lines.show(event, bytes);
+        }
+    }
+}
+
+impl Entry<'_> {
+    /// The call has ended.
+    pub fn end(self, end: End, injected: Option<String>) {
+        let took = self.began.elapsed();
+        // The caller's clock began to run before the call came here.
+        let late = |deadline: Duration| took + CLOCKS.min(deadline / 4) >= deadline;
+        let end = match end {
+            End::Cancelled { .. } => End::Cancelled {
+                deadline: self.deadline.is_some_and(late),
+            },
+            end => end,
+        };
+        let call = Call {
+            number: self.mark.number,
+            began: self.began_at,
+            at: self.began.duration_since(self.journal.started),
+            path: self.mark.path.clone(),
+            method: self.mark.method,
+            metadata: self.metadata,
+            requests: self.requests.complete,
+            replies: self.replies.complete,
+            end,
+            took,
+            injected,
+            sent: self.sent,
+        };
+        if let Some(recorder) = &self.journal.recorder {
+            recorder
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(&call);
+        }
+        let mark = now(&self.mark);
+        self.journal.show(Event::Ended(mark, Box::new(call)));
+    }
+
+    fn streams(&self) -> bool {
+        self.mark
+            .method
+            .is_none_or(|method| method.server_streaming)
+    }
+}
+
+fn now(mark: &Mark) -> Mark {
+    Mark {
+        time: SystemTime::now(),
+        ..mark.clone()
+    }
+}
+
+/// What a call shows to, when anybody wants to know.
+impl Witness for Option<Entry<'_>> {
+    fn request(&mut self, piece: &Bytes) {
+        let Some(entry) = self else { return };
+        let count = entry.requests.push(piece.clone());
+        if !entry.journal.as_it_happens || count == 0 {
+            return;
+        }
+        let all = &entry.requests.complete;
+        entry.secrets = secrets_in(entry.mark.method, all);
+        for message in &all[all.len() - count..] {
+            entry.journal.show(Event::Request {
+                mark: now(&entry.mark),
+                message: message.clone(),
+                metadata: entry.metadata[0].clone(),
+            });
+        }
+    }
+
+    fn reply_headers(&mut self, headers: &HeaderMap) {
+        if let Some(entry) = self {
+            entry.metadata[1] = metadata(headers);
+        }
+    }
+
+    fn reply(&mut self, piece: &Bytes) {
+        let Some(entry) = self else { return };
+        let count = entry.replies.push(piece.clone());
+        if !entry.journal.as_it_happens || count == 0 || !entry.streams() {
+            return;
+        }
+        let all = &entry.replies.complete;
+        for message in &all[all.len() - count..] {
+            entry.journal.show(Event::Reply {
+                mark: now(&entry.mark),
+                message: message.clone(),
+                secrets: entry.secrets.clone(),
+            });
+        }
+    }
+
+    fn sent(&mut self) {
+        if let Some(entry) = self {
+            entry.sent = true;
+        }
+    }
+}
+
+/// The value of `grpc-timeout`: up to eight digits and a unit.
+fn deadline(text: &[u8]) -> Option<Duration> {
+    let (unit, digits) = text.split_last()?;
+    let amount: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(match unit {
+        b'H' => Duration::from_secs(amount.checked_mul(3600)?),
+        b'M' => Duration::from_secs(amount.checked_mul(60)?),
+        b'S' => Duration::from_secs(amount),
+        b'm' => Duration::from_millis(amount),
+        b'u' => Duration::from_micros(amount),
+        b'n' => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines() {
+        for (text, expected) in [
+            ("5S", Some(Duration::from_secs(5))),
+            ("1500m", Some(Duration::from_millis(1500))),
+            ("2H", Some(Duration::from_secs(7200))),
+            ("99999999u", Some(Duration::from_micros(99_999_999))),
+            ("", None),
+            ("S", None),
+            ("5x", None),
+        ] {
+            assert_eq!(deadline(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

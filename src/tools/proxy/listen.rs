@@ -1,0 +1,523 @@
+//! Where callers find the proxy: its listening sockets, and the driver's own path when that is taken over.
+//!
+//! Owns files of sockets: none is removed that is not this process's own, and the driver gets its path back. Must not know
+//! what connections carry.
+
+use crate::call::endpoint::{ByteStream, socket_spelled_out};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::Permissions;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{self, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+
+/// How long another process may hold the lock of the socket's folder: drivers do so for a few calls of the kernel.
+const LOCK_BOUND: Duration = Duration::from_secs(5);
+
+/// How often that lock is tried.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// What is added to the name of a socket that is taken over.
+const ASIDE: &str = ".driver";
+
+/// The longest path that the kernel takes for a socket.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Why the proxy cannot listen.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// The text names no place.
+    #[error(
+        "{text:?} is no place to listen: {problem}; write unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT"
+    )]
+    Syntax {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Another process answers on the socket.
+    #[error("{}: another process serves on this socket: end it, or listen elsewhere", .0.display())]
+    InUse(PathBuf),
+    /// Something else is in the socket's place.
+    #[error("{}: exists and is not a socket: remove it, or name another path", .0.display())]
+    NotASocket(PathBuf),
+    /// The socket's folder is missing.
+    #[error("{}: the folder does not exist", .0.display())]
+    NoFolder(PathBuf),
+    /// Nobody listens on the socket that is to be taken over.
+    #[error("{}: no driver listens on this socket, so there is nothing to take over", .0.display())]
+    NoDriver(PathBuf),
+    /// Another proxy has done it already.
+    #[error("{}: a proxy that runs has taken this socket over already; the driver itself is on {}", .path.display(), .aside.display())]
+    TakenOver {
+        /// The socket.
+        path: PathBuf,
+        /// Where the driver's is now.
+        aside: PathBuf,
+    },
+    /// The system refuses.
+    #[error("cannot listen on {place}")]
+    System {
+        /// Where.
+        place: String,
+        /// The reason.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl ListenError {
+    /// No place was named.
+    pub fn nowhere() -> Self {
+        Self::Syntax {
+            text: String::new(),
+            problem: "it is missing".to_owned(),
+        }
+    }
+}
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A socket in the abstract namespace.
+    Abstract(String),
+    /// A port. Port 0 is one that the kernel chooses.
+    Tcp(SocketAddr),
+}
+
+impl Place {
+    /// `unix:///PATH`, `unix:PATH`, a path, `unix-abstract:NAME`, `tcp://ADDRESS:PORT`.
+    ///
+    /// # Errors
+    /// When it is none of these.
+    pub fn parse(text: &str) -> Result<Self, ListenError> {
+        let wrong = |problem: &str| ListenError::Syntax {
+            text: text.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let socket = |path: &str| match path.len() {
+            0 => Err(wrong("the path is missing")),
+            1..=SOCKET_PATH_MAX => Ok(Self::Unix(path.into())),
+            _ => Err(wrong("the path of a socket has at most 107 bytes")),
+        };
+        if let Some(name) = text.strip_prefix("unix-abstract:") {
+            return match name.len() {
+                1..=SOCKET_PATH_MAX => Ok(Self::Abstract(name.to_owned())),
+                _ => Err(wrong("its name has from 1 to 107 bytes")),
+            };
+        }
+        if let Some(address) = text.strip_prefix("tcp://") {
+            // Names are for those who connect: a listener that follows a name service listens who knows where.
+            let address = address.replacen("localhost:", "127.0.0.1:", 1);
+            return address.parse().map(Self::Tcp).map_err(|_| {
+                wrong("the address is an IP address with a port, such as 127.0.0.1:10000")
+            });
+        }
+        if let Some(path) = text.strip_prefix("unix:") {
+            return socket(path.strip_prefix("//").unwrap_or(path));
+        }
+        match text.split_once("://") {
+            Some((scheme, _)) => Err(wrong(&format!("nobody can listen on {scheme}"))),
+            None if text.contains('/') => socket(text),
+            None => Err(wrong("it has no scheme")),
+        }
+    }
+
+    /// Whether others than processes of this machine can reach it.
+    pub fn is_public(&self) -> bool {
+        matches!(self, Self::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => f.write_str(&socket_spelled_out(path)),
+            Self::Abstract(name) => write!(f, "unix-abstract:{name}"),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+/// A listener that has its place.
+#[derive(Debug)]
+pub enum Listener {
+    /// A socket in the file system, with its file.
+    Unix(UnixListener, SocketFile),
+    /// A socket in the abstract namespace.
+    Abstract(UnixListener),
+    /// A port.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Takes a place. A socket that nobody serves any more is replaced.
+    ///
+    /// # Errors
+    /// When the place is taken or cannot be used.
+    pub fn bind(place: &Place, mode: u32) -> Result<Self, ListenError> {
+        let failed = |cause| system(place, cause);
+        Ok(match place {
+            Place::Unix(path) => {
+                let _alone = lock_folder(path)?;
+                make_room(path)?;
+                let (listener, file) = bind(path, Permissions::from_mode(mode), None)?;
+                Self::Unix(listener, file)
+            }
+            Place::Abstract(name) => {
+                let address = net::SocketAddr::from_abstract_name(name).map_err(failed)?;
+                let listener = net::UnixListener::bind_addr(&address).map_err(failed)?;
+                listener.set_nonblocking(true).map_err(failed)?;
+                Self::Abstract(UnixListener::from_std(listener).map_err(failed)?)
+            }
+            Place::Tcp(address) => {
+                let socket = std::net::TcpListener::bind(address).map_err(failed)?;
+                socket.set_nonblocking(true).map_err(failed)?;
+                Self::Tcp(TcpListener::from_std(socket).map_err(failed)?)
+            }
+        })
+    }
+
+    /// Where it listens; a port of 0 has become the one that the kernel chose.
+    pub fn place(&self, asked: &Place) -> Place {
+        match self {
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or_else(|_| asked.clone(), Place::Tcp),
+            _ => asked.clone(),
+        }
+    }
+
+    /// The next connection. Errors of one connection, or of a process with too many files open, end nothing.
+    pub async fn accept(&self) -> Box<dyn ByteStream> {
+        loop {
+            let accepted: io::Result<Box<dyn ByteStream>> = match self {
+                Self::Unix(listener, _) | Self::Abstract(listener) => listener
+                    .accept()
+                    .await
+                    .map(|(stream, _)| Box::new(stream) as _),
+                Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+                    let _ = stream.set_nodelay(true);
+                    Box::new(stream) as _
+                }),
+            };
+            match accepted {
+                Ok(stream) => return stream,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
+
+fn system(place: impl ToString, cause: io::Error) -> ListenError {
+    ListenError::System {
+        place: place.to_string(),
+        cause,
+    }
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
+    let place = path.display().to_string();
+    move |cause| system(&place, cause)
+}
+
+/// Holds the lock of the socket's folder while it lives. The folder itself is locked, which leaves no file behind.
+fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        return Err(ListenError::NoFolder(parent.to_owned()));
+    }
+    let failed = |errno: Errno| at(path)(errno.into());
+    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(parent, how, Mode::empty()).map_err(failed)?;
+    let end = Instant::now() + LOCK_BOUND;
+    loop {
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(folder),
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(LOCK_PAUSE),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// A socket that nobody serves.
+    Dead,
+    /// A socket that somebody serves.
+    Live,
+}
+
+fn look(path: &Path) -> Result<Found, ListenError> {
+    let there = match path.symlink_metadata() {
+        Ok(there) => there,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(at(path)(error)),
+    };
+    if !there.file_type().is_socket() {
+        return Err(ListenError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Ok(Found::Live),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Found::Dead),
+        // A full queue of a process that is slow to accept.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Found::Live),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+fn make_room(path: &Path) -> Result<(), ListenError> {
+    match look(path)? {
+        Found::Nothing => Ok(()),
+        Found::Dead => std::fs::remove_file(path).map_err(at(path)),
+        Found::Live => Err(ListenError::InUse(path.to_owned())),
+    }
+}
+
+fn bind(
+    path: &Path,
+    permissions: Permissions,
+    owner: Option<(u32, u32)>,
+) -> Result<(UnixListener, SocketFile), ListenError> {
+    let failed = at(path);
+    // Nobody may connect before the socket has its mode.
+    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    rustix::process::umask(before);
+    let listener = bound.map_err(&failed)?;
+    let file = SocketFile::of(path).map_err(&failed)?;
+    if let Some((user, group)) = owner {
+        // Who may not give files away is the owner already, or was not to be.
+        let _ = std::os::unix::fs::lchown(path, Some(user), Some(group));
+    }
+    std::fs::set_permissions(path, permissions).map_err(&failed)?;
+    Ok((listener, file))
+}
+
+/// The file of a unix socket, removed at the end unless another process has put its own there.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Held open, so that no other file can get the number of this inode as long as it is compared.
+    file: OwnedFd,
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self {
+            path: path.to_owned(),
+            file: rustix::fs::open(path, flags, Mode::empty())?,
+        })
+    }
+
+    fn is_there(&self) -> bool {
+        let there = rustix::fs::statat(rustix::fs::CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
+        let ours = rustix::fs::fstat(&self.file);
+        match (ours, there) {
+            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.is_there() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A driver's own socket, whose place the proxy takes: the driver's is renamed aside, where it answers as before, and gets
+/// its name back in the end.
+#[derive(Debug)]
+pub struct TakeOver {
+    path: PathBuf,
+    aside: PathBuf,
+    /// The inode of a socket that was at the path when last looked, and is not ours: a driver that starts again.
+    newcomer: Option<(u64, u64)>,
+}
+
+/// What a look at a socket that was taken over has brought.
+pub enum Change {
+    /// Nothing new.
+    None,
+    /// The driver is gone, and so is the proxy's socket: the driver can start again.
+    GivenUp,
+    /// The driver is back, or its socket was removed: the proxy has the path again.
+    Taken(Listener),
+}
+
+impl TakeOver {
+    /// For the driver's socket at `path`.
+    ///
+    /// # Errors
+    /// When its path is too long for a longer one beside it.
+    pub fn new(path: &Path) -> Result<Self, ListenError> {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(ASIDE);
+        if aside.len() > SOCKET_PATH_MAX {
+            return Err(ListenError::Syntax {
+                text: path.display().to_string(),
+                problem: format!(
+                    "the path of a socket that is taken over has at most {} bytes",
+                    SOCKET_PATH_MAX - ASIDE.len()
+                ),
+            });
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            aside: aside.into(),
+            newcomer: None,
+        })
+    }
+
+    /// Where the driver answers once its socket is taken over.
+    pub fn aside(&self) -> &Path {
+        &self.aside
+    }
+
+    /// Takes the path, also when a proxy that was killed has left it half-way.
+    ///
+    /// # Errors
+    /// When there is no driver, or another proxy was here first.
+    pub fn take(&self) -> Result<Listener, ListenError> {
+        let _alone = lock_folder(&self.path)?;
+        let (there, aside) = (look(&self.path)?, look(&self.aside)?);
+        match (there, aside) {
+            (Found::Live, Found::Live) => {
+                return Err(ListenError::TakenOver {
+                    path: self.path.clone(),
+                    aside: self.aside.clone(),
+                });
+            }
+            (Found::Live, _) => {
+                std::fs::rename(&self.path, &self.aside).map_err(at(&self.path))?;
+            }
+            // A proxy that was killed has left its own dead socket at the path.
+            (Found::Dead, Found::Live) => {
+                std::fs::remove_file(&self.path).map_err(at(&self.path))?
+            }
+            (Found::Nothing, Found::Live) => {}
+            _ => return Err(ListenError::NoDriver(self.path.clone())),
+        }
+        let bound = self
+            .aside
+            .symlink_metadata()
+            .map_err(at(&self.aside))
+            .and_then(|driver| {
+                let owner = Some((driver.uid(), driver.gid()));
+                bind(&self.path, driver.permissions(), owner)
+            });
+        match bound {
+            Ok((listener, file)) => Ok(Listener::Unix(listener, file)),
+            Err(error) => {
+                let _ = std::fs::rename(&self.aside, &self.path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Looks whether the driver has gone or come back. `driver_answers` tells whether the one that was taken over does.
+    ///
+    /// # Errors
+    /// When the path cannot be taken again.
+    pub fn look(
+        &mut self,
+        listener: &mut Option<Listener>,
+        driver_answers: bool,
+    ) -> Result<Change, ListenError> {
+        let ours = matches!(listener, Some(Listener::Unix(_, file)) if file.is_there());
+        if ours && driver_answers {
+            return Ok(Change::None);
+        }
+        if ours {
+            // Dropping it removes the file.
+            *listener = None;
+            let _ = std::fs::remove_file(&self.aside);
+            return Ok(Change::GivenUp);
+        }
+        let there = self.path.symlink_metadata().ok();
+        let newcomer = there.map(|there| (there.dev(), there.ino()));
+        let settled = newcomer == self.newcomer;
+        self.newcomer = newcomer;
+        match newcomer {
+            // A driver that closes removes the path whoever has it by now.
+            None if driver_answers => {}
+            None => return Ok(Change::None),
+            // A driver that has just made its socket may be about to set its mode by its path.
+            Some(_) if !settled || look(&self.path)? != Found::Live => return Ok(Change::None),
+            // The old one is dead, or nobody reaches it any more.
+            Some(_) => drop(std::fs::remove_file(&self.aside)),
+        }
+        *listener = None;
+        self.newcomer = None;
+        self.take().map(Change::Taken)
+    }
+
+    /// Gives the path back. Nobody sees a moment without a socket.
+    pub fn give_back(&self, listener: Option<Listener>) {
+        let ours = matches!(&listener, Some(Listener::Unix(_, file)) if file.is_there());
+        if ours {
+            let _ = std::fs::rename(&self.aside, &self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        for (text, place) in [
+            ("unix:///run/x.sock", Place::Unix("/run/x.sock".into())),
+            ("unix:x.sock", Place::Unix("x.sock".into())),
+            ("unix:./x", Place::Unix("./x".into())),
+            ("unix-abstract:n", Place::Abstract("n".to_owned())),
+            ("tcp://127.0.0.1:0", Place::Tcp(([127, 0, 0, 1], 0).into())),
+            ("tcp://localhost:1", Place::Tcp(([127, 0, 0, 1], 1).into())),
+        ] {
+            assert_eq!(Place::parse(text).expect(text), place);
+            assert_eq!(place.to_string(), text.replace("localhost", "127.0.0.1"));
+        }
+        let path = Place::parse("./x").expect("a place");
+        assert_eq!(path, Place::Unix("./x".into()));
+        let long = format!("unix:///{}", "x".repeat(107));
+        for (text, part) in [
+            ("", "it has no scheme"),
+            ("unix:", "the path is missing"),
+            (&long, "at most 107 bytes"),
+            ("unix-abstract:", "from 1 to 107 bytes"),
+            ("tcp://host:1", "an IP address with a port"),
+            ("https://h:1", "nobody can listen on https"),
+            ("127.0.0.1:1", "it has no scheme"),
+        ] {
+            let error = Place::parse(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(
+            Place::parse("tcp://0.0.0.0:1")
+                .expect("a place")
+                .is_public()
+        );
+        assert!(!Place::parse("tcp://[::1]:1").expect("a place").is_public());
+    }
+}

@@ -1,0 +1,189 @@
+//! `csi proxy`: carrying connections between an orchestrator and a driver.
+//!
+//! Nothing of a call is changed on its way: bytes and headers are passed on, and looked at aside.
+
+mod carry;
+pub mod command;
+mod display;
+pub mod faults;
+mod flags;
+mod journal;
+mod listen;
+mod relay;
+pub mod stdio;
+mod upstream;
+
+pub use flags::ProxyFlags;
+pub use listen::ListenError;
+
+use crate::call::endpoint::{
+    ConnectOptions, Endpoint, EndpointError, EndpointKind, socket_spelled_out,
+};
+use crate::output::colour::{self, Brush};
+use crate::recording::{Header, RecordError, Recorder, Unknown};
+use display::Display;
+use faults::Faults;
+use journal::Journal;
+use listen::{Listener, Place, TakeOver};
+use relay::Relay;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+use thiserror::Error;
+use upstream::Upstream;
+
+/// A proxy that cannot begin.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// It cannot listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The driver is not one that can be connected to, whenever it is tried.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// It cannot record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// It would be its own driver.
+    #[error("--listen and --to both name {0}: calls would go round in circles")]
+    Circle(String),
+    /// There is no thread for what is shown.
+    #[error("the output cannot be prepared")]
+    Output(#[source] io::Error),
+}
+
+/// How calls are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Show {
+    /// One JSON object a call.
+    pub json: bool,
+    /// With their metadata.
+    pub metadata: bool,
+}
+
+/// A proxy that listens.
+pub struct Proxy {
+    relay: Arc<Relay>,
+    listener: Listener,
+    taken: Option<TakeOver>,
+    /// Where callers find it.
+    pub place: String,
+    /// Whether others than processes of this machine can reach it.
+    pub is_public: bool,
+    drain: std::time::Duration,
+}
+
+/// Where the driver of a socket that is to be taken over will be.
+///
+/// # Errors
+/// When its path cannot be used.
+pub fn aside(socket: &str) -> Result<String, ListenError> {
+    let taken = TakeOver::new(socket_path(socket)?.as_path())?;
+    Ok(socket_spelled_out(taken.aside()))
+}
+
+fn socket_path(text: &str) -> Result<std::path::PathBuf, ListenError> {
+    match Place::parse(text) {
+        Ok(Place::Unix(path)) => Ok(path),
+        Err(_) if !text.is_empty() && !text.contains(':') => Ok(text.into()),
+        _ => Err(ListenError::Syntax {
+            text: text.to_owned(),
+            problem: "only a socket in the file system can be taken over".to_owned(),
+        }),
+    }
+}
+
+impl Proxy {
+    /// A proxy for `driver` that has its place. Needs a runtime.
+    ///
+    /// # Errors
+    /// When it cannot have it, or cannot record.
+    pub fn start(
+        flags: &ProxyFlags,
+        driver: &Endpoint,
+        options: &ConnectOptions,
+        show: Show,
+    ) -> Result<Self, ProxyError> {
+        let upstream = Upstream::new(driver, options)?;
+        let place = flags.listen.as_deref().map(Place::parse).transpose()?;
+        let is_own = |place: &Place| {
+            Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver))
+        };
+        if let Some(place) = place.as_ref().filter(|place| is_own(place)) {
+            return Err(ProxyError::Circle(place.to_string()));
+        }
+        let header = Header {
+            target: without_credentials(driver),
+            started: SystemTime::now(),
+        };
+        let record = |path: &Path| Recorder::begin(path, flags.overwrite, &header);
+        let display = Display {
+            json: show.json,
+            metadata: show.metadata,
+            unknown: match flags.show_unknown {
+                true => Unknown::Fields,
+                false => Unknown::Size,
+            },
+            brush: Brush(!show.json && colour::is_wanted()),
+        };
+        let taken = match &flags.take_over {
+            Some(socket) => Some(TakeOver::new(&socket_path(socket)?)?),
+            None => None,
+        };
+        // The recording first: a socket that was taken would have to be given back.
+        let recorder = flags.record.as_deref().map(record).transpose()?;
+        let listening = match (&place, &taken) {
+            (Some(place), _) => Listener::bind(place, flags.socket_mode),
+            (None, Some(taken)) => taken.take(),
+            (None, None) => Err(ListenError::nowhere()),
+        };
+        let listener = match listening {
+            Ok(listener) => listener,
+            Err(error) => {
+                if let Some(recorder) = recorder {
+                    recorder.discard();
+                }
+                return Err(error.into());
+            }
+        };
+        let shown = match (&place, &flags.take_over) {
+            (Some(place), _) => listener.place(place).to_string(),
+            (None, socket) => {
+                let path = socket.as_deref().map(socket_path).transpose()?;
+                socket_spelled_out(&path.unwrap_or_default())
+            }
+        };
+        let display = (!flags.quiet).then_some(display);
+        let journal = Journal::new(display, recorder).map_err(ProxyError::Output)?;
+        let faults = Faults::new(flags.rules());
+        Ok(Self {
+            relay: Arc::new(Relay::new(upstream, faults, journal)),
+            listener,
+            taken,
+            place: shown,
+            is_public: place.is_some_and(|place| place.is_public()),
+            drain: flags.drain,
+        })
+    }
+
+    /// Works until `stop` ends, and a little longer for the calls that run then.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        self.relay
+            .serve(self.listener, self.taken, stop, self.drain)
+            .await;
+    }
+}
+
+/// How an endpoint is named where others read it: the arguments of a command may hold credentials.
+fn without_credentials(endpoint: &Endpoint) -> String {
+    let text = endpoint.spelled_out();
+    match endpoint.kind() {
+        EndpointKind::Exec => {
+            let program = text.split_whitespace().next().unwrap_or_default();
+            format!("{program} …")
+        }
+        _ => text,
+    }
+}

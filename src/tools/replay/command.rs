@@ -1,0 +1,65 @@
+//! `csi replay` as a command: the recording, the driver, and the end.
+
+use super::{Replay, ReplayFlags, note};
+use crate::error::Error;
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::parse::{self, with_flags};
+use crate::invocation::{connect, request};
+use crate::output;
+use crate::output::replayed::Printer;
+use crate::recording::{ReadError, Recording};
+use clap::{ArgMatches, Command};
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("replay")
+        .about("Send the calls of a recording to another driver, and show what that answers otherwise")
+        .after_help(
+            "Ids and other names that a driver chooses by itself are taken over from the new replies. Times, usage and\n\
+             free space are not compared. Exits with 1 when a call was answered otherwise.\n\n\
+             Examples:\n  \
+             csi -e unix:///csi/csi.sock replay calls.jsonl\n  \
+             csi -e embedded: replay calls.jsonl --ignore vendor_version --map-path /var/lib/kubelet=/tmp/kubelet\n  \
+             csi -e tcp://127.0.0.1:10000 replay calls.jsonl --timing --speed 2 --secrets-file secrets.json -o json",
+        )
+        .defer(with_flags::<ReplayFlags>)
+}
+
+/// Sends the calls of a recording.
+///
+/// # Errors
+/// What kept a call from being sent; that one was answered otherwise.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = &parse::flags::<ReplayFlags>(matches)?;
+    let json = globals.json_or_lines("a replay shows a line a call, or JSON with -o json")?;
+    if flags.file.to_str() == Some("-") && flags.secrets_file.as_deref() == Some("-") {
+        let problem = "the recording and --secrets-file cannot both be read from stdin";
+        return Err(Error::usage(problem));
+    }
+    let endpoint = connect::endpoint(globals)?;
+    let recording = Recording::read(&flags.file).map_err(|error| match &error {
+        ReadError::Io { cause, .. } => Error::usage(error.to_string()).caused_by(cause),
+        _ => Error::usage(error.to_string()),
+    })?;
+    if recording.is_cut {
+        note("the last call of the recording is cut off and left out");
+    }
+    let secrets_file = flags
+        .secrets_file
+        .as_deref()
+        .or(defaults.secrets_file.as_deref());
+    let secrets = request::secrets(secrets_file, &[])?;
+    if !defaults.in_shell {
+        connect::private_mounts(&endpoint)?;
+    }
+    let printer = Printer::new(output::stdout(), json);
+    connect::block_on(defaults, async {
+        let session = connect::session(&endpoint, globals).await?;
+        let (secrets, log) = (secrets.reveal(), globals.log());
+        let replay = Replay::new(flags, &recording, session, &endpoint, secrets, log, printer);
+        let replayed = replay.run().await;
+        endpoint.settled().await;
+        replayed
+    })
+}

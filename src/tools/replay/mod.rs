@@ -1,0 +1,411 @@
+//! `csi replay`: the calls of a recording, sent again to another driver, and what that answers otherwise.
+//!
+//! Owns the order of the calls. Must not print beside `output/`, or know how a recording is written.
+
+pub mod command;
+mod compare;
+mod flags;
+mod folders;
+mod names;
+mod request;
+
+pub use flags::ReplayFlags;
+
+use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::error::call_error;
+use crate::call::log::Log;
+use crate::call::session::{CallError, Lost, Session};
+use crate::error::{Error, code_name};
+use crate::output::replayed::{Count, Printer, Replayed, Verdict};
+use crate::recording::{Outcome, Recorded, Recording};
+use bytes::Bytes;
+use compare::{Difference, Rules, compare};
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use csi_proto::value::{Secrets, decode};
+use folders::Folders;
+use names::{Names, Place};
+use request::{Missing, Sources, encode};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tonic::Code;
+
+/// A recording and the driver that it is sent to.
+pub struct Replay<'a, W: Write> {
+    flags: &'a ReplayFlags,
+    recording: &'a Recording,
+    session: Session,
+    endpoint: &'a Endpoint,
+    secrets: &'a BTreeMap<String, String>,
+    log: Log,
+    printer: Printer<W>,
+    names: Names,
+    rules: Rules,
+    folders: Option<Folders>,
+    count: Count,
+}
+
+/// An answer of the driver of now.
+struct Answer {
+    index: usize,
+    took: Duration,
+    replies: Vec<Bytes>,
+    failed: Option<CallError>,
+}
+
+impl<'a, W: Write> Replay<'a, W> {
+    /// Ready to send. Refuses when the recording needs secrets that nobody gave.
+    ///
+    /// # Errors
+    /// Which secrets are missing.
+    pub fn new(
+        flags: &'a ReplayFlags,
+        recording: &'a Recording,
+        session: Session,
+        endpoint: &'a Endpoint,
+        secrets: &'a BTreeMap<String, String>,
+        log: Log,
+        printer: Printer<W>,
+    ) -> Self {
+        // A driver elsewhere has other folders.
+        let near = matches!(
+            endpoint.kind(),
+            EndpointKind::Unix | EndpointKind::Abstract | EndpointKind::Embedded
+        );
+        Self {
+            flags,
+            recording,
+            session,
+            endpoint,
+            secrets,
+            log,
+            printer,
+            names: Names::new(flags.map_path.clone()),
+            rules: Rules {
+                ignore: flags.ignore.clone(),
+            },
+            folders: (near && !flags.no_folders).then(Folders::default),
+            count: Count::default(),
+        }
+    }
+
+    /// Sends every call and compares every answer.
+    ///
+    /// # Errors
+    /// When secrets are missing, the driver cannot be reached, stdout cannot be written, or anything differs.
+    pub async fn run(mut self) -> Result<(), Error> {
+        self.demand_secrets()?;
+        let recording = self.recording;
+        let first = recording
+            .calls
+            .first()
+            .map_or(Duration::ZERO, |call| call.at);
+        let started = Instant::now();
+        let mut running = JoinSet::new();
+        // The calls on their way, by when they ended in the recording.
+        let mut ends: BTreeMap<usize, Duration> = BTreeMap::new();
+        for (index, call) in recording.calls.iter().enumerate() {
+            if self.flags.timing {
+                let due = started + self.flags.scaled(call.at.saturating_sub(first));
+                tokio::time::sleep_until(due.into()).await;
+            }
+            // A call that began after another's end may need what that brought.
+            while ends
+                .values()
+                .any(|end| !self.flags.timing || *end <= call.at)
+            {
+                self.next(&mut running, &mut ends).await?;
+            }
+            match self.prepare(call) {
+                Ok((method, request)) => {
+                    self.log.request(&self.session, method, &request);
+                    ends.insert(index, call.end());
+                    let session = self.session.clone();
+                    running.spawn(async move { ask(index, &session, method, request).await });
+                }
+                Err(reason) => self.skip(call, &reason)?,
+            }
+        }
+        while !ends.is_empty() {
+            self.next(&mut running, &mut ends).await?;
+        }
+        self.count.taken_over = self.names.count();
+        written(self.printer.end(self.count))?;
+        match self.count.different {
+            0 => Ok(()),
+            1 => Err(Error::local(
+                "1 call was answered otherwise than in the recording",
+            )),
+            many => Err(Error::local(format!(
+                "{many} calls were answered otherwise than in the recording"
+            ))),
+        }
+    }
+
+    /// Refuses a recording whose secrets are not given, before anything is sent.
+    fn demand_secrets(&self) -> Result<(), Error> {
+        let mut missing = BTreeSet::new();
+        let mut dropped = BTreeSet::new();
+        for call in &self.recording.calls {
+            let (Some(method), [recorded], true) =
+                (call.method, call.requests.as_slice(), call.sent)
+            else {
+                continue;
+            };
+            if let Ok((_, lacks)) = encode(method.request, recorded, &self.sources()) {
+                missing.extend(lacks.secrets);
+                dropped.extend(lacks.fields);
+            }
+        }
+        if !dropped.is_empty() {
+            let names: Vec<_> = dropped.into_iter().collect();
+            note(&format!(
+                "fields that this csi does not know are not sent: {}",
+                names.join(", ")
+            ));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = missing.into_iter().collect();
+        Err(Error::usage(format!(
+            "the calls carried secrets, which are not in the recording: {}",
+            names.join(", ")
+        ))
+        .hint("--secrets-file or X_CSI_SECRETS gives them, as for any other command"))
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            names: &self.names,
+            secrets: self.secrets,
+        }
+    }
+
+    /// The call as it is to be sent now, or why it is not sent.
+    fn prepare(&mut self, call: &Recorded) -> Result<(&'static Method, Bytes), String> {
+        if !call.sent {
+            return Err(match &call.injected {
+                Some(fault) => format!("the driver did not get it then either ({fault})"),
+                None => "the driver did not get it then either".to_owned(),
+            });
+        }
+        let method = call.method.ok_or("not a method of CSI 1.12")?;
+        let [recorded] = call.requests.as_slice() else {
+            return Err(format!(
+                "it has {} requests, and an RPC of CSI one",
+                call.requests.len()
+            ));
+        };
+        let (request, _): (Vec<u8>, Missing) =
+            encode(method.request, recorded, &self.sources()).map_err(|error| error.to_string())?;
+        if let Some(folders) = &mut self.folders {
+            folders.prepare(method.name, &request);
+        }
+        Ok((method, request.into()))
+    }
+
+    async fn next(
+        &mut self,
+        running: &mut JoinSet<Answer>,
+        ends: &mut BTreeMap<usize, Duration>,
+    ) -> Result<(), Error> {
+        match running.join_next().await {
+            Some(Ok(answer)) => {
+                ends.remove(&answer.index);
+                self.judge(&answer)
+            }
+            Some(Err(error)) => Err(Error::because("a call could not be made", &error)),
+            None => {
+                ends.clear();
+                Ok(())
+            }
+        }
+    }
+
+    fn judge(&mut self, answer: &Answer) -> Result<(), Error> {
+        let recording = self.recording;
+        let Some(call) = recording.calls.get(answer.index) else {
+            return Ok(());
+        };
+        let code = answer
+            .failed
+            .as_ref()
+            .map_or(Code::Ok, |failed| failed.status.code());
+        // A code that the way to the driver says is not the driver's, also where the recorded one was the same.
+        if let Some(failed) = &answer.failed
+            && Lost::of(&failed.status).is_some()
+        {
+            let doing = format!("replay of #{} {}", call.number, failed.method.name);
+            return Err(call_error(failed, self.endpoint).doing(doing));
+        }
+        if let Some(method) = call.method {
+            for reply in &answer.replies {
+                self.log.reply(method, reply);
+            }
+            self.log.call(
+                &format!("#{} {}", call.number, method.name),
+                code_name(code),
+                answer.took,
+            );
+        }
+        let differences = match (&call.outcome, call.method) {
+            (
+                Outcome::Answered {
+                    code: recorded,
+                    message,
+                },
+                Some(method),
+            ) => {
+                let mut all = self.status_differences(recorded, message, answer);
+                if all.is_empty() {
+                    all = self.reply_differences(method, call, answer)?;
+                }
+                all
+            }
+            (Outcome::EndedBy(by), _) => {
+                let why = match by.as_str() {
+                    "caller" => "the caller gave it up then",
+                    "connection" => "the connection broke then",
+                    "reset" => "the driver ended it without a status then",
+                    _ => "the driver's answer is not known",
+                };
+                self.count.not_compared += 1;
+                return self.print(call, answer.took, Verdict::NotCompared(why));
+            }
+            (Outcome::Answered { .. }, None) => Vec::new(),
+        };
+        if differences.is_empty() {
+            self.count.same += 1;
+            return self.print(call, answer.took, Verdict::Same);
+        }
+        self.count.different += 1;
+        let all = differences
+            .iter()
+            .map(|one| (one.at.as_str(), &one.recorded, &one.now));
+        self.print(call, answer.took, Verdict::Different(all.collect()))
+    }
+
+    fn status_differences(&self, code: &str, message: &str, answer: &Answer) -> Vec<Difference> {
+        let (now, words) = match &answer.failed {
+            None => ("OK", ""),
+            Some(failed) => (code_name(failed.status.code()), failed.status.message()),
+        };
+        if self.rules.ignores("status") {
+            return Vec::new();
+        }
+        let said = |code: &str, words: &str| match words {
+            "" => Json::from(code),
+            words => Json::from(format!("{code}: {words}")),
+        };
+        let expected = self.names.translate(Place::Other, message);
+        match code != now || (self.flags.messages && expected != words) {
+            true => vec![Difference {
+                at: "status".to_owned(),
+                recorded: said(code, message),
+                now: said(now, words),
+            }],
+            false => Vec::new(),
+        }
+    }
+
+    fn reply_differences(
+        &mut self,
+        method: &'static Method,
+        call: &Recorded,
+        answer: &Answer,
+    ) -> Result<Vec<Difference>, Error> {
+        let mut now = Vec::with_capacity(answer.replies.len());
+        for reply in &answer.replies {
+            let value = decode(method.response, reply, Secrets::Mask).map_err(|error| {
+                Error::because(
+                    format!("the reply to #{} is not valid", call.number),
+                    &error,
+                )
+            })?;
+            let json = serde_json::to_value(&value);
+            now.push(json.map_err(|error| Error::because("the reply cannot be compared", &error))?);
+        }
+        Ok(compare(
+            method.response,
+            &call.replies,
+            &now,
+            &mut self.names,
+            &self.rules,
+        ))
+    }
+
+    fn skip(&mut self, call: &Recorded, reason: &str) -> Result<(), Error> {
+        self.count.skipped += 1;
+        self.print(call, Duration::ZERO, Verdict::Skipped(reason))
+    }
+
+    fn print(
+        &mut self,
+        call: &Recorded,
+        took: Duration,
+        verdict: Verdict<'_>,
+    ) -> Result<(), Error> {
+        let name = match call.method {
+            Some(method) => format!("{}/{}", method.service, method.name),
+            None => call.path.clone(),
+        };
+        let replayed = Replayed {
+            number: call.number,
+            name: &name,
+            took,
+            verdict,
+        };
+        written(self.printer.call(&replayed))
+    }
+}
+
+/// A reader who went away is no error: the calls go on.
+fn written(result: io::Result<()>) -> Result<(), Error> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::because("stdout cannot be written", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn ask(index: usize, session: &Session, method: &'static Method, request: Bytes) -> Answer {
+    let started = Instant::now();
+    let mut replies = Vec::new();
+    let failed = match method.server_streaming {
+        false => session
+            .call(method, request)
+            .await
+            .map(|reply| replies.push(reply.into_inner()))
+            .err(),
+        true => all(session, method, request, &mut replies).await.err(),
+    };
+    Answer {
+        index,
+        took: started.elapsed(),
+        replies,
+        failed,
+    }
+}
+
+async fn all(
+    session: &Session,
+    method: &'static Method,
+    request: Bytes,
+    replies: &mut Vec<Bytes>,
+) -> Result<(), CallError> {
+    let mut stream = session.stream(method, request).await?.into_inner();
+    while let Some(reply) = session.next(method, &mut stream).await? {
+        replies.push(reply);
+    }
+    Ok(())
+}
+
+/// Tells what the person should know before or after the calls.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "note: {}", escaped(text));
+}

@@ -1,0 +1,240 @@
+//! What is advertised: ControllerGetCapabilities, NodeGetCapabilities, and that it is true.
+
+use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::case::needs::{
+    CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EXPAND_VOLUME,
+    GET_CAPACITY, GET_SNAPSHOT, GET_VOLUME, GET_VOLUME_STATS, GROUP_CONTROLLER_SERVICE,
+    GROUP_SNAPSHOTS, LIST_SNAPSHOTS, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, MODIFY_VOLUME,
+    NODE_EXPAND_VOLUME, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
+    SNAPSHOT_METADATA_SERVICE, STAGE_UNSTAGE_VOLUME, VOLUME_CONDITION,
+};
+use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
+use crate::tools::sanity::context::{Context, told};
+use crate::tools::sanity::requests::Request;
+use csi_proto::v1;
+use std::fmt::Debug;
+use std::sync::Arc;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "controller/capabilities/are-constant",
+        "ControllerGetCapabilities gives the same capabilities every time, also at the same time",
+        "ControllerGetCapabilities",
+        [CONTROLLER_SERVICE],
+        |c| {
+            are_constant(c, v1::ControllerGetCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
+        }
+    ),
+    case!(
+        Reads,
+        "controller/capabilities/go-together",
+        "Capabilities that refine others are advertised only with those",
+        "ControllerGetCapabilities",
+        [CONTROLLER_SERVICE],
+        |c| {
+            for (refines, needs) in [
+                (
+                    LIST_VOLUMES_PUBLISHED_NODES,
+                    &[LIST_VOLUMES, GET_VOLUME][..],
+                ),
+                (PUBLISH_READONLY, &[PUBLISH_UNPUBLISH_VOLUME]),
+                (VOLUME_CONDITION, &[LIST_VOLUMES, GET_VOLUME]),
+                (CLONE_VOLUME, &[CREATE_DELETE_VOLUME]),
+            ] {
+                let alone = c.has(refines) && !needs.iter().any(|need| c.has(*need));
+                let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
+                let expected = format!("{} comes with {}", refines.name(), names.join(" or "));
+                c.should(!alone, &expected, "it is advertised alone");
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "node/capabilities/are-constant",
+        "NodeGetCapabilities gives the same capabilities every time, also at the same time",
+        "NodeGetCapabilities",
+        [NODE_SERVICE],
+        |c| {
+            are_constant(c, v1::NodeGetCapabilitiesRequest {}, |reply| {
+                reply.capabilities
+            })?;
+        }
+    ),
+    case!(
+        Reads,
+        "node/capabilities/serves-node",
+        "Every plugin serves NodeGetCapabilities, unless its node is another process",
+        "NodeGetCapabilities",
+        [],
+        |c| {
+            match c.send(v1::NodeGetCapabilitiesRequest {})? {
+                Ok(_) => {}
+                Err(status)
+                    if status.code() == Code::Unimplemented && c.has(CONTROLLER_SERVICE) =>
+                {
+                    return Err(Stop::Skipped("this process serves no Node".to_owned()));
+                }
+                Err(status) => {
+                    return Err(Stop::failed(
+                        "NodeGetCapabilities answers OK",
+                        told(&status),
+                    ));
+                }
+            }
+        }
+    ),
+    case!(
+        Reads,
+        "identity/plugin-capabilities/services-are-there",
+        "A service that GetPluginCapabilities advertises answers its own GetCapabilities",
+        "GetPluginCapabilities",
+        [],
+        |c| {
+            if c.has(CONTROLLER_SERVICE) {
+                c.ok(v1::ControllerGetCapabilitiesRequest {})?;
+            }
+            if c.has(GROUP_CONTROLLER_SERVICE) {
+                c.ok(v1::GroupControllerGetCapabilitiesRequest {})?;
+            }
+            if c.has(SNAPSHOT_METADATA_SERVICE) {
+                // It has no such RPC; a request without its required field shows whether it is there.
+                let request = v1::GetMetadataAllocatedRequest::default();
+                let answer = c.stream(request)?;
+                let refused = answer.as_ref().err();
+                let missing = refused.is_some_and(|one| one.code() == Code::Unimplemented);
+                let told = told_of(&answer);
+                ensure(!missing, "GetMetadataAllocated is served", told)?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "controller/capabilities/advertised-rpcs-are-there",
+        "No RPC of an advertised capability answers UNIMPLEMENTED",
+        "Error Scheme",
+        [CONTROLLER_SERVICE],
+        |c| {
+            each_rpc(c, true)?;
+        }
+    ),
+    case!(
+        Changes,
+        "controller/capabilities/others-are-unimplemented",
+        "RPCs of capabilities that are not advertised should answer UNIMPLEMENTED",
+        "Error Scheme",
+        [],
+        |c| {
+            each_rpc(c, false)?;
+        }
+    ),
+];
+
+/// Demands that an RPC gives each of its capabilities once, and the same ones every time, also to calls at the same time.
+pub fn are_constant<Q: Request + Clone, T: Debug>(
+    c: &Arc<Context>,
+    request: Q,
+    capabilities: impl Fn(Q::Reply) -> Vec<T>,
+) -> Verdict {
+    // They are a set: whoever keeps them in a map gives them in another order each time.
+    let sorted = |reply| {
+        let mut all: Vec<_> = capabilities(reply)
+            .iter()
+            .map(|one| format!("{one:?}"))
+            .collect();
+        all.sort();
+        all
+    };
+    let first = sorted(c.ok(request.clone())?);
+    for twins in first.windows(2) {
+        let once = twins[0] != twins[1];
+        c.should(once, "each capability stands once", twins[0].clone());
+    }
+    for reply in c.all_ok(vec![request; 6])? {
+        let now = sorted(reply);
+        let told = now.join(", ");
+        ensure(now == first, "the same capabilities again", told)?;
+    }
+    Ok(())
+}
+
+/// Sends every RPC that has a capability of its own a request without its required fields: those whose capability is
+/// advertised, or the others.
+fn each_rpc(c: &Context, advertised: bool) -> Verdict {
+    let volumes = [CREATE_DELETE_VOLUME];
+    let publishes = [PUBLISH_UNPUBLISH_VOLUME];
+    let snapshots = [CREATE_DELETE_SNAPSHOT];
+    let tries = [
+        (v1::CreateVolumeRequest::METHOD, &volumes[..]),
+        (v1::DeleteVolumeRequest::METHOD, &volumes),
+        (v1::ControllerPublishVolumeRequest::METHOD, &publishes),
+        (v1::ControllerUnpublishVolumeRequest::METHOD, &publishes),
+        (v1::ListVolumesRequest::METHOD, &[LIST_VOLUMES]),
+        (v1::GetCapacityRequest::METHOD, &[GET_CAPACITY]),
+        (v1::CreateSnapshotRequest::METHOD, &snapshots),
+        (v1::DeleteSnapshotRequest::METHOD, &snapshots),
+        (v1::ListSnapshotsRequest::METHOD, &[LIST_SNAPSHOTS]),
+        (v1::GetSnapshotRequest::METHOD, &[GET_SNAPSHOT]),
+        (v1::ControllerExpandVolumeRequest::METHOD, &[EXPAND_VOLUME]),
+        (v1::ControllerGetVolumeRequest::METHOD, &[GET_VOLUME]),
+        (v1::ControllerModifyVolumeRequest::METHOD, &[MODIFY_VOLUME]),
+        (
+            v1::CreateVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (
+            v1::DeleteVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (
+            v1::GetVolumeGroupSnapshotRequest::METHOD,
+            &[GROUP_SNAPSHOTS],
+        ),
+        (v1::NodeStageVolumeRequest::METHOD, &[STAGE_UNSTAGE_VOLUME]),
+        (
+            v1::NodeUnstageVolumeRequest::METHOD,
+            &[STAGE_UNSTAGE_VOLUME],
+        ),
+        (v1::NodeGetVolumeStatsRequest::METHOD, &[GET_VOLUME_STATS]),
+        (v1::NodeExpandVolumeRequest::METHOD, &[NODE_EXPAND_VOLUME]),
+    ];
+    let mut tried = 0;
+    for (method, needs) in tries {
+        if method.service == "Node" && !c.has(NODE_SERVICE) {
+            continue;
+        }
+        if needs.iter().any(|need: &Need| c.has(*need)) != advertised {
+            continue;
+        }
+        tried += 1;
+        let limit = c.settings().timeout;
+        let answer = c.exchange(method, bytes::Bytes::new(), limit)?;
+        let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
+        let told = told_of(&answer);
+        let name = method.name;
+        match (advertised, code) {
+            (true, Code::Unimplemented) => {
+                return Err(Stop::failed(
+                    format!("{name} is served, for its capability is advertised"),
+                    told,
+                ));
+            }
+            (true, _) | (false, Code::Unimplemented) => {}
+            // No caller asks for it, and the specification only recommends the code.
+            (false, _) => {
+                c.should(
+                    false,
+                    &format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
+                    told,
+                );
+            }
+        }
+    }
+    match tried {
+        0 => Err(Stop::Skipped("there is no such RPC".to_owned())),
+        _ => Ok(()),
+    }
+}

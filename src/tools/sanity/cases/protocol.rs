@@ -1,0 +1,158 @@
+//! What gRPC and protocol buffers promise below the RPCs: fields, methods and metadata that a driver does not know.
+
+use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
+use crate::tools::sanity::case::{Case, Stop, case, ensure, same_id};
+use crate::tools::sanity::context::{Context, told};
+use crate::tools::sanity::requests::Request;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use csi_proto::{tables, v1, wire};
+use prost::Message;
+use tonic::Code;
+
+/// A number that no field of the specification has.
+const NO_FIELD: u32 = 12_345;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "protocol/unknown-fields-are-ignored",
+        "A request with a field of a newer specification is answered as without it",
+        "Versioning",
+        [],
+        |c| {
+            for method in [
+                v1::GetPluginInfoRequest::METHOD,
+                v1::GetPluginCapabilitiesRequest::METHOD,
+                v1::ProbeRequest::METHOD,
+            ] {
+                newer(c, method, Vec::new())?;
+            }
+            if c.has(NODE_SERVICE) {
+                newer(c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new())?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "protocol/unknown-fields-of-changes-are-ignored",
+        "CreateVolume and DeleteVolume with a field of a newer specification are answered as without it",
+        "Versioning",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let request = c.create_request()?;
+            let volume = c.volume_of(request.clone())?;
+            let reply = newer(c, v1::CreateVolumeRequest::METHOD, request.encode_to_vec())?;
+            let again = v1::CreateVolumeResponse::decode(reply).unwrap_or_default();
+            let id = again.volume.unwrap_or_default().volume_id;
+            same_id("volume", &volume.id(), &id)?;
+            let request = c.delete_request(volume.id());
+            newer(c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec())?;
+        }
+    ),
+    case!(
+        Reads,
+        "protocol/unknown-methods-are-unimplemented",
+        "A method that the specification does not have answers UNIMPLEMENTED",
+        "Error Scheme",
+        [],
+        |c| {
+            for method in [&NO_METHOD, &NO_SERVICE] {
+                let limit = c.settings().timeout;
+                let answer = c.exchange(method, Bytes::new(), limit)?;
+                let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
+                let told = told_of(&answer);
+                ensure(code == Code::Unimplemented, "UNIMPLEMENTED", told)?;
+            }
+            // And the connection is as good as before.
+            c.ok(v1::ProbeRequest {})?;
+        }
+    ),
+    case!(
+        Reads,
+        "protocol/broken-requests-are-refused",
+        "A request that is no message is refused, and the driver goes on",
+        "Error Scheme",
+        [],
+        |c| {
+            let method = v1::GetPluginInfoRequest::METHOD;
+            let limit = c.settings().timeout;
+            // A field that says it is longer than what follows.
+            let broken = Bytes::from_static(b"\x0a\xff\xff\xff\x07x");
+            let answer = c.exchange(method, broken, limit)?;
+            let told = "it answered OK";
+            c.should(
+                answer.is_err(),
+                "bytes that are no message are refused",
+                told,
+            );
+            c.ok(v1::ProbeRequest {})?;
+        }
+    ),
+    case!(
+        Reads,
+        "protocol/unknown-metadata-is-ignored",
+        "A call with metadata that the driver does not know is answered as without it",
+        "Authentication",
+        [],
+        |c| {
+            let entries = [
+                ("csi-sanity-unknown".to_owned(), "x".repeat(1000)),
+                ("csi-sanity-bin".to_owned(), "AAEC/w==".to_owned()),
+            ];
+            let session = c.run.node.session.clone().with_metadata(&entries);
+            let session = session.map_err(|error| Stop::Skipped(error.to_string()))?;
+            let answer = c.unrecorded(&session, v1::ProbeRequest::METHOD, Bytes::new())?;
+            let told = answer.as_ref().err().map(told).unwrap_or_default();
+            ensure(answer.is_ok(), "Probe answers OK", told)?;
+        }
+    ),
+    case!(
+        Reads,
+        "protocol/many-calls-on-one-connection",
+        "A connection carries hundreds of calls at a time",
+        "Concurrency",
+        [],
+        |c| {
+            c.all_ok(vec![v1::GetPluginInfoRequest {}; 200])?;
+        }
+    ),
+];
+
+/// A method that its service does not have.
+const NO_METHOD: Method = Method {
+    name: "NoSuchMethod",
+    kebab_name: "no-such-method",
+    service: "Identity",
+    path: "/csi.v1.Identity/NoSuchMethod",
+    request: &tables::PROBE_REQUEST,
+    response: &tables::PROBE_RESPONSE,
+    server_streaming: false,
+    alpha: false,
+    doc: "",
+};
+
+/// One of a service that is not there.
+const NO_SERVICE: Method = Method {
+    service: "NoSuchService",
+    path: "/csi.v1.NoSuchService/NoSuchMethod",
+    ..NO_METHOD
+};
+
+/// Sends a request with fields that nobody knows, which must be answered with OK.
+fn newer(c: &Context, method: &'static Method, mut request: Vec<u8>) -> Result<Bytes, Stop> {
+    wire::put_varint(&mut request, NO_FIELD, 7);
+    wire::put_bytes(&mut request, NO_FIELD + 1, b"newer");
+    let limit = c.settings().timeout;
+    match c.exchange(method, request.into(), limit)? {
+        Ok(messages) => Ok(messages.into_iter().next().unwrap_or_default()),
+        Err(status) => {
+            let expected = format!(
+                "{} answers OK, whatever unknown fields the request has",
+                method.name
+            );
+            Err(Stop::failed(expected, told(&status)))
+        }
+    }
+}

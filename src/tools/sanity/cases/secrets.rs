@@ -1,0 +1,194 @@
+//! Secrets: taken where they may stand, and never shown.
+
+use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
+use crate::tools::sanity::case::{Case, Stop, case, ensure};
+use crate::tools::sanity::context::{Context, locked, told};
+use csi_proto::v1;
+use std::collections::BTreeMap;
+use tonic::Code;
+
+pub const CASES: &[Case] = &[
+    case!(
+        Changes,
+        "secrets/are-not-in-errors",
+        "A call that is refused does not repeat its secrets",
+        "Secrets Requirements",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let (secrets, value) = made_up(c);
+            // Refused for what is missing.
+            let mut request = c.create_request()?;
+            request.secrets.clone_from(&secrets);
+            request.name.clear();
+            hides(&value, c.send(request)?.err().as_ref())?;
+            let mut request = c.create_request()?;
+            request.secrets.clone_from(&secrets);
+            request.capacity_range = Some(super::create_volume::range(2, 1));
+            hides(&value, c.send(request)?.err().as_ref())?;
+            let request = v1::DeleteVolumeRequest {
+                volume_id: String::new(),
+                secrets: secrets.clone(),
+            };
+            hides(&value, c.send(request)?.err().as_ref())?;
+            let request = v1::ValidateVolumeCapabilitiesRequest {
+                volume_id: c.name(),
+                volume_capabilities: vec![c.capability()?],
+                secrets,
+                ..Default::default()
+            };
+            hides(&value, c.send(request)?.err().as_ref())?;
+        }
+    ),
+    case!(
+        Changes,
+        "secrets/are-not-in-errors-of-the-node",
+        "A call to the node that is refused does not repeat its secrets",
+        "Secrets Requirements",
+        [NODE_SERVICE],
+        |c| {
+            let (secrets, value) = made_up(c);
+            let request = v1::NodePublishVolumeRequest {
+                volume_id: c.name(),
+                target_path: c.target()?,
+                volume_capability: Some(c.capability()?),
+                secrets: secrets.clone(),
+                ..Default::default()
+            };
+            hides(&value, c.send(request)?.err().as_ref())?;
+            let request = v1::NodeStageVolumeRequest {
+                volume_id: c.name(),
+                staging_target_path: c.staging()?,
+                volume_capability: Some(c.capability()?),
+                secrets,
+                ..Default::default()
+            };
+            hides(&value, c.send(request)?.err().as_ref())?;
+        }
+    ),
+    case!(
+        Changes,
+        "secrets/are-not-in-the-volume",
+        "The volume that CreateVolume answers with does not hold the secrets it was created with",
+        "Secrets Requirements",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            let (mut secrets, value) = made_up(c);
+            let mut request = c.create_request()?;
+            secrets.append(&mut request.secrets);
+            request.secrets = secrets;
+            match c.send(request)? {
+                Ok(reply) => {
+                    let text = format!("{reply:?}");
+                    ensure(
+                        !text.contains(&value),
+                        "the answer holds no secret",
+                        "it holds one that was sent",
+                    )?;
+                }
+                // A driver may know which secrets it takes.
+                Err(status) => {
+                    hides(&value, Some(&status))?;
+                    let known = [
+                        Code::InvalidArgument,
+                        Code::Unauthenticated,
+                        Code::PermissionDenied,
+                    ];
+                    ensure(
+                        known.contains(&status.code()),
+                        "OK or INVALID_ARGUMENT",
+                        told(&status),
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "secrets/are-demanded",
+        "A driver that needs secrets refuses CreateVolume without them, with a code that says so",
+        "Secrets Requirements",
+        [CREATE_DELETE_VOLUME],
+        |c| {
+            if c.secrets().is_empty() {
+                return Err(Stop::Skipped("--secrets-file is not given".to_owned()));
+            }
+            let mut request = c.create_request()?;
+            request.secrets.clear();
+            match c.send(request)? {
+                Ok(_) => {
+                    return Err(Stop::Skipped(
+                        "the driver needs no secrets to create a volume".to_owned(),
+                    ));
+                }
+                Err(status) => {
+                    let known = [
+                        Code::InvalidArgument,
+                        Code::Unauthenticated,
+                        Code::PermissionDenied,
+                        Code::FailedPrecondition,
+                    ];
+                    let told = told(&status);
+                    ensure(
+                        known.contains(&status.code()),
+                        "UNAUTHENTICATED, PERMISSION_DENIED or INVALID_ARGUMENT",
+                        told,
+                    )?;
+                }
+            }
+        }
+    ),
+    case!(
+        Last,
+        "secrets/were-in-no-answer",
+        "No answer to any call of this run held the value of a secret",
+        "Secrets Requirements",
+        [],
+        |c| {
+            let seen = locked(&c.run.seen);
+            let found: Vec<_> = seen.secrets.iter().cloned().collect();
+            ensure(
+                found.is_empty(),
+                "no secret in any answer",
+                found.join(", "),
+            )?;
+        }
+    ),
+    case!(
+        Last,
+        "errors/have-messages",
+        "Every error of this run had a message that a person can read",
+        "Error Scheme",
+        [],
+        |c| {
+            let seen = locked(&c.run.seen);
+            if seen.refusals == 0 {
+                return Err(Stop::Skipped("no call was refused".to_owned()));
+            }
+            let found: Vec<_> = seen.silent.iter().cloned().collect();
+            ensure(
+                found.is_empty(),
+                "every status other than OK has a message",
+                found.join(", "),
+            )?;
+        }
+    ),
+];
+
+/// Secrets that nobody has, and the value to look for.
+fn made_up(c: &Context) -> (BTreeMap<String, String>, String) {
+    let value = format!("made-up-secret-{:016x}", c.random(u64::MAX));
+    locked(&c.run.seen).made_up.push(value.clone());
+    (
+        [("csi-sanity-secret".to_owned(), value.clone())].into(),
+        value,
+    )
+}
+
+fn hides(value: &str, refused: Option<&tonic::Status>) -> Result<(), Stop> {
+    let shown = refused.is_some_and(|status| status.message().contains(value));
+    ensure(
+        !shown,
+        "the error holds no secret",
+        "it holds one that was sent",
+    )
+}

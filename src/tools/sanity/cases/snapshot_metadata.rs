@@ -1,0 +1,482 @@
+//! The SnapshotMetadata service: streams of the ranges that hold data, or differ between two snapshots.
+//!
+//! That the ranges of a stream are in order, do not overlap, and are cut as the stream says, are rules of its messages,
+//! which hold in every case here.
+
+use super::made_snapshots::strange_ids;
+use crate::tools::sanity::answers::ok_or_aborted;
+use crate::tools::sanity::case::needs::{
+    BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
+    SNAPSHOT_METADATA_SERVICE,
+};
+use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::fixtures::Volume;
+use crate::tools::sanity::requests::Request;
+use crate::tools::sanity::settings::Access;
+use crate::tools::sanity::sources::Mark;
+use csi_proto::v1;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tonic::Code;
+
+/// Snapshots of block volumes can be had.
+const STREAMED: &[Need] = &[
+    SNAPSHOT_METADATA_SERVICE,
+    CREATE_DELETE_SNAPSHOT,
+    CREATE_DELETE_VOLUME,
+    BLOCK,
+];
+
+/// And the volumes can be written.
+const WRITTEN: &[Need] = &[
+    SNAPSHOT_METADATA_SERVICE,
+    CREATE_DELETE_SNAPSHOT,
+    CREATE_DELETE_VOLUME,
+    BLOCK,
+    NODE_SERVICE,
+    PATHS,
+];
+
+/// A request for a stream, of either RPC.
+trait Wanted: Request + Clone {
+    fn starting_at(self, offset: i64) -> Self;
+    fn at_most(self, results: i32) -> Self;
+    fn ranges(reply: Self::Reply) -> (i64, Vec<v1::BlockMetadata>);
+}
+
+macro_rules! wanted {
+    ($($request:ident),*) => {
+        $(impl Wanted for v1::$request {
+            fn starting_at(self, starting_offset: i64) -> Self {
+                Self { starting_offset, ..self }
+            }
+
+            fn at_most(self, max_results: i32) -> Self {
+                Self { max_results, ..self }
+            }
+
+            fn ranges(reply: Self::Reply) -> (i64, Vec<v1::BlockMetadata>) {
+                (reply.volume_capacity_bytes, reply.block_metadata)
+            }
+        })*
+    };
+}
+
+wanted!(GetMetadataAllocatedRequest, GetMetadataDeltaRequest);
+
+/// All that a stream has: the volume's size, where it says so, and the ranges.
+#[derive(Clone, Debug, PartialEq)]
+struct Ranges {
+    capacity: i64,
+    ranges: Vec<v1::BlockMetadata>,
+}
+
+fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
+    c.stream_in_the_end(request).map(all_of::<Q>)
+}
+
+/// What the messages of a stream say together.
+fn all_of<Q: Wanted>(messages: Vec<Q::Reply>) -> Ranges {
+    let mut all = Ranges {
+        capacity: 0,
+        ranges: Vec::new(),
+    };
+    for message in messages {
+        let (capacity, ranges) = Q::ranges(message);
+        all.capacity = capacity;
+        all.ranges.extend(ranges);
+    }
+    all
+}
+
+fn allocated(c: &Context, snapshot: &v1::Snapshot) -> v1::GetMetadataAllocatedRequest {
+    v1::GetMetadataAllocatedRequest {
+        snapshot_id: snapshot.snapshot_id.clone(),
+        secrets: c.secrets(),
+        ..Default::default()
+    }
+}
+
+fn delta(c: &Context, base: &v1::Snapshot, target: &v1::Snapshot) -> v1::GetMetadataDeltaRequest {
+    v1::GetMetadataDeltaRequest {
+        base_snapshot_id: base.snapshot_id.clone(),
+        target_snapshot_id: target.snapshot_id.clone(),
+        secrets: c.secrets(),
+        ..Default::default()
+    }
+}
+
+/// A new block volume: the service is about those.
+fn block_volume(c: &Context) -> Result<Volume, Stop> {
+    let mut request = c.create_request()?;
+    request.volume_capabilities = vec![c.capability_of(Access::Block)?];
+    c.volume_of(request)
+}
+
+fn snapshot_of(c: &Context, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+    c.ready_snapshot(c.snapshot_request(volume))
+}
+
+/// Where data is written: far enough from each other to lie in different ranges of most drivers.
+const FIRST: Mark = Mark {
+    letter: b'a',
+    offset: 8 << 20,
+};
+const SECOND: Mark = Mark {
+    letter: b'b',
+    offset: 48 << 20,
+};
+
+fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
+    let at = i64::try_from(mark.offset).unwrap_or(i64::MAX);
+    ranges
+        .iter()
+        .any(|range| range.byte_offset <= at && at < range.byte_offset + range.size_bytes)
+}
+
+/// A block volume, written to before each of two snapshots where its paths can be seen.
+fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
+    let least = SECOND.offset + (1 << 20);
+    if i64::try_from(least).is_ok_and(|least| c.settings().volume_size < least) {
+        return Err(Stop::Skipped(format!(
+            "it writes at {}: --volume-size is too small",
+            SECOND.offset
+        )));
+    }
+    let volume = block_volume(c)?;
+    if c.can_publish_here() {
+        c.write_marks(&volume, &[FIRST])?;
+    }
+    let base = snapshot_of(c, &volume)?;
+    if c.can_publish_here() {
+        c.write_marks(&volume, &[SECOND])?;
+    }
+    Ok((base, snapshot_of(c, &volume)?))
+}
+
+/// Demands that a stream which begins at an offset has what the whole stream has after it.
+fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+    let whole = ranges(c, request.clone())?;
+    let mut offsets = BTreeSet::from([0, 1]);
+    // The byte after each range is where a stream that broke is continued.
+    offsets.extend(
+        whole
+            .ranges
+            .iter()
+            .map(|one| one.byte_offset + one.size_bytes),
+    );
+    for offset in offsets.into_iter().take(8) {
+        // Whether the very end is beyond the end is left to the driver.
+        if whole.capacity > 0 && offset >= whole.capacity {
+            continue;
+        }
+        let rest = ranges(c, request.clone().starting_at(offset))?.ranges;
+        let wanted = whole.ranges.iter();
+        let wanted = wanted.filter(|one| one.byte_offset + one.size_bytes > offset);
+        let wanted: Vec<_> = wanted.copied().collect();
+        // A driver may begin a range of variable length at the offset itself.
+        let end = |ranges: &[v1::BlockMetadata]| {
+            ranges
+                .iter()
+                .map(|one| one.byte_offset + one.size_bytes)
+                .collect::<Vec<_>>()
+        };
+        let expected = format!("from offset {offset} on the ranges {}", shown(&wanted));
+        ensure(end(&rest) == end(&wanted), &expected, shown(&rest))?;
+    }
+    Ok(())
+}
+
+/// Demands that a stream of small messages has what one of large messages has.
+fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+    let whole = ranges(c, request.clone())?;
+    for most in [1, 2, 1000] {
+        // That no message has more is a rule of the message.
+        let small = ranges(c, request.clone().at_most(most))?;
+        let expected = format!(
+            "with max_results {most} the ranges {}",
+            shown(&whole.ranges)
+        );
+        ensure(whole == small, &expected, shown(&small.ranges))?;
+    }
+    Ok(())
+}
+
+/// Demands of offsets that cannot be that they are refused.
+fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
+    c.refused(request.clone().starting_at(-1), &[Code::OutOfRange])?;
+    let capacity = ranges(c, request.clone())?.capacity.max(size);
+    if capacity > 0 {
+        let beyond = capacity.saturating_add(1 << 20);
+        c.refused(request.starting_at(beyond), &[Code::OutOfRange])?;
+    }
+    Ok(())
+}
+
+/// Demands that calls at the same time each give the same ranges, or are ABORTED.
+fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
+    for answer in c.often_at_once(4, || c.stream(request.clone()))? {
+        let Some(messages) = ok_or_aborted(answer?)? else {
+            continue;
+        };
+        let again = all_of::<Q>(messages);
+        ensure(
+            *wanted == again,
+            &shown(&wanted.ranges),
+            shown(&again.ranges),
+        )?;
+    }
+    Ok(())
+}
+
+fn shown(ranges: &[v1::BlockMetadata]) -> String {
+    let mut shown: Vec<_> = ranges
+        .iter()
+        .take(8)
+        .map(|one| format!("{}+{}", one.byte_offset, one.size_bytes))
+        .collect();
+    if ranges.len() > shown.len() {
+        shown.push(format!("… {} in all", ranges.len()));
+    }
+    format!("[{}]", shown.join(", "))
+}
+
+pub const CASES: &[Case] = &[
+    case!(
+        Reads,
+        "snapshot-metadata/get-metadata-allocated/without-id",
+        "GetMetadataAllocated without a snapshot id answers INVALID_ARGUMENT",
+        "GetMetadataAllocated Errors",
+        [SNAPSHOT_METADATA_SERVICE],
+        |c| {
+            let request = allocated(c, &v1::Snapshot::default());
+            c.refused(request, &[Code::InvalidArgument])?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/unknown",
+        "GetMetadataAllocated of a snapshot that does not exist answers NOT_FOUND",
+        "GetMetadataAllocated Errors",
+        [
+            SNAPSHOT_METADATA_SERVICE,
+            CREATE_DELETE_SNAPSHOT,
+            CREATE_DELETE_VOLUME
+        ],
+        |c| {
+            let gone = c.deleted_snapshot()?;
+            c.refused(allocated(c, &gone), &[Code::NotFound])?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+        "GetMetadataAllocated gives ranges within the volume, its size, and the same every time, also to calls at the same time",
+        "GetMetadataAllocated",
+        STREAMED,
+        |c| {
+            let (_, snapshot) = two_snapshots(c)?;
+            let request = allocated(c, &snapshot);
+            let first = ranges(c, request.clone())?;
+            let end = first
+                .ranges
+                .last()
+                .map_or(0, |last| last.byte_offset + last.size_bytes);
+            let told = format!("one that ends at {end} of {}", first.capacity);
+            ensure(
+                end <= first.capacity,
+                "ranges that end within the volume",
+                told,
+            )?;
+            all_at_once(c, request, &first)?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
+        "GetMetadataAllocated with a starting_offset has every range that ends after it, and none that ends before",
+        "GetMetadataAllocated",
+        STREAMED,
+        |c| {
+            let (_, snapshot) = two_snapshots(c)?;
+            begins_at(c, allocated(c, &snapshot))?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/in-small-messages",
+        "GetMetadataAllocated keeps max_results, and has the same ranges whatever it is",
+        "GetMetadataAllocated",
+        STREAMED,
+        |c| {
+            let (_, snapshot) = two_snapshots(c)?;
+            in_small_messages(c, allocated(c, &snapshot))?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/impossible-offset",
+        "GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
+        "GetMetadataAllocated Errors",
+        STREAMED,
+        |c| {
+            let snapshot = snapshot_of(c, &block_volume(c)?)?;
+            refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/given-up",
+        "GetMetadataAllocated answers whole after a caller went away",
+        "Special considerations for processing a snapshot metadata gRPC stream",
+        STREAMED,
+        |c| {
+            let (_, snapshot) = two_snapshots(c)?;
+            let request = allocated(c, &snapshot);
+            let before = ranges(c, request.clone())?;
+            c.cancelled(request.clone(), Duration::from_millis(1))?;
+            let after = ranges(c, request)?;
+            ensure(
+                before == after,
+                &shown(&before.ranges),
+                shown(&after.ranges),
+            )?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-allocated/has-what-was-written",
+        "GetMetadataAllocated has the ranges that were written before the snapshot",
+        "GetMetadataAllocated",
+        WRITTEN,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            let before = ranges(c, allocated(c, &base))?.ranges;
+            let after = ranges(c, allocated(c, &target))?.ranges;
+            let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
+            let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
+            let told = format!("{}, then {}", shown(&before), shown(&after));
+            ensure(found, &expected, told)?;
+        }
+    ),
+    case!(
+        Reads,
+        "snapshot-metadata/get-metadata-delta/without-ids",
+        "GetMetadataDelta without a base or a target answers INVALID_ARGUMENT",
+        "GetMetadataDelta Errors",
+        [SNAPSHOT_METADATA_SERVICE],
+        |c| {
+            let none = v1::Snapshot::default();
+            c.refused(delta(c, &none, &none), &[Code::InvalidArgument])?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/without-one-id",
+        "GetMetadataDelta with a base alone, or a target alone, answers INVALID_ARGUMENT",
+        "GetMetadataDelta Errors",
+        STREAMED,
+        |c| {
+            let none = v1::Snapshot::default();
+            let snapshot = snapshot_of(c, &block_volume(c)?)?;
+            c.refused(delta(c, &snapshot, &none), &[Code::InvalidArgument])?;
+            c.refused(delta(c, &none, &snapshot), &[Code::InvalidArgument])?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/unknown",
+        "GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND",
+        "GetMetadataDelta Errors",
+        STREAMED,
+        |c| {
+            let volume = block_volume(c)?;
+            let snapshot = snapshot_of(c, &volume)?;
+            let gone = snapshot_of(c, &volume)?;
+            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+            c.refused(delta(c, &gone, &snapshot), &[Code::NotFound])?;
+            c.refused(delta(c, &snapshot, &gone), &[Code::NotFound])?;
+        }
+    ),
+    case!(
+        Reads,
+        "snapshot-metadata/get-metadata-allocated/strange-ids",
+        "GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
+        "GetMetadataAllocated Errors",
+        [SNAPSHOT_METADATA_SERVICE],
+        |c| {
+            for id in strange_ids() {
+                let request = v1::GetMetadataAllocatedRequest {
+                    snapshot_id: id,
+                    secrets: c.secrets(),
+                    ..Default::default()
+                };
+                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
+            }
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/is-constant",
+        "GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up",
+        "GetMetadataDelta",
+        STREAMED,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            let request = delta(c, &base, &target);
+            let first = ranges(c, request.clone())?;
+            c.cancelled(request.clone(), Duration::from_millis(1))?;
+            all_at_once(c, request, &first)?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/begins-at-the-offset",
+        "GetMetadataDelta with a starting_offset has every range that ends after it, and none that ends before",
+        "GetMetadataDelta",
+        STREAMED,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            begins_at(c, delta(c, &base, &target))?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/in-small-messages",
+        "GetMetadataDelta keeps max_results, and has the same ranges whatever it is",
+        "GetMetadataDelta",
+        STREAMED,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            in_small_messages(c, delta(c, &base, &target))?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/impossible-offset",
+        "GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
+        "GetMetadataDelta Errors",
+        STREAMED,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            refuses_offsets(c, delta(c, &base, &target), target.size_bytes)?;
+        }
+    ),
+    case!(
+        Changes,
+        "snapshot-metadata/get-metadata-delta/has-what-changed",
+        "GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them",
+        "GetMetadataDelta",
+        WRITTEN,
+        |c| {
+            let (base, target) = two_snapshots(c)?;
+            let changed = ranges(c, delta(c, &base, &target))?.ranges;
+            let expected = format!("a range around {}", SECOND.offset);
+            ensure(covers(&changed, SECOND), &expected, shown(&changed))?;
+            // Ranges may be as large as a driver likes.
+            let expected = format!("no range around {}, which did not change", FIRST.offset);
+            c.should(!covers(&changed, FIRST), &expected, shown(&changed));
+        }
+    ),
+];

@@ -1,0 +1,520 @@
+//! What a case works with: calls that are recorded, checked and undone, and what it may demand of their answers.
+//!
+//! Every reply is checked against the specification's rules for messages, whatever the case is about. What the calls make
+//! is written down by `ledger.rs`; volumes and paths to call with come from `fixtures.rs`.
+
+use super::advertised::Advertised;
+use super::case::{Failure, Stop, Verdict};
+use super::journal::Journal;
+use super::ledger::Ledger;
+use super::requests::Request;
+use super::restart::Restarts;
+use super::seen::Seen;
+use super::settings::{Access, Settings};
+use super::steps::{Answer, Step, Steps};
+use crate::call::endpoint::Endpoint;
+use crate::call::session::{Lost, Session};
+use crate::error::code_name;
+use crate::rpc::validation::{Checks, Replies};
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use prost::Message;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tonic::{Code, Status};
+
+/// One end of the driver: its node, or its controller.
+#[derive(Clone)]
+pub struct Peer {
+    pub(super) session: Session,
+    pub(super) endpoint: Endpoint,
+}
+
+/// The messages that answered a call, or the status that came instead.
+pub type Exchanged = Result<Vec<Bytes>, Status>;
+
+/// What all cases of a run share.
+pub struct Run {
+    pub(super) settings: Settings,
+    pub(super) node: Peer,
+    pub(super) controller: Peer,
+    pub(super) advertised: Advertised,
+    /// The access types that the driver supports, once that is known.
+    pub(super) accesses: OnceLock<Vec<Access>>,
+    pub(super) journal: Journal,
+    /// What could not be taken down, and why.
+    pub(super) left: Mutex<Vec<String>>,
+    pub(super) seen: Mutex<Seen>,
+    pub(super) seed: u64,
+    /// Runs the calls, while the cases wait in threads of their own.
+    pub(super) runtime: Handle,
+}
+
+impl Run {
+    /// The access types that the driver supports; at least one.
+    pub(super) fn accesses(&self) -> &[Access] {
+        match self.accesses.get() {
+            Some(found) if !found.is_empty() => found,
+            _ => &[Access::Mount],
+        }
+    }
+}
+
+/// What one case works with.
+pub struct Context {
+    pub(super) run: Arc<Run>,
+    /// The case's number, which is a part of its names.
+    number: usize,
+    access: Access,
+    names: AtomicUsize,
+    pub(super) steps: Mutex<Steps>,
+    pub(super) ledger: Mutex<Ledger>,
+    warnings: Mutex<Vec<Failure>>,
+    /// Whether the case must end.
+    over: watch::Sender<bool>,
+    pub(super) restarts: Restarts,
+}
+
+/// A lock whose holder has panicked is still good: what it guards is only added to.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The specification's rules for messages, and no more.
+const SPEC: Checks = Checks {
+    spec: true,
+    credentials: false,
+    volume_context: false,
+    publish_context: false,
+};
+
+impl Context {
+    pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
+        Self {
+            run,
+            number,
+            access,
+            names: AtomicUsize::new(0),
+            steps: Mutex::default(),
+            ledger: Mutex::default(),
+            warnings: Mutex::default(),
+            over: watch::Sender::new(false),
+            restarts,
+        }
+    }
+
+    /// The settings of the run.
+    pub fn settings(&self) -> &Settings {
+        &self.run.settings
+    }
+
+    /// What the driver advertises.
+    pub fn advertised(&self) -> &Advertised {
+        &self.run.advertised
+    }
+
+    /// How this case accesses volumes: for cases that run for each access type, the one that it is the turn of.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether a capability, service or constraint is advertised.
+    pub fn has(&self, need: super::case::Need) -> bool {
+        self.run.advertised.has(need).unwrap_or(false)
+    }
+
+    /// A name that no other case and no other run uses. All begin with `csi-sanity-`.
+    pub fn name(&self) -> String {
+        let count = self.names.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{}-{count}", self.run.journal.run_name(), self.number)
+    }
+
+    /// A number below `limit` that the seed tells, another one each time.
+    pub fn random(&self, limit: u64) -> u64 {
+        let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
+        super::random(self.run.seed ^ (self.number as u64) << 32 ^ count) % limit.max(1)
+    }
+
+    /// Sends a request; the reply, or the status that was answered instead of one.
+    ///
+    /// # Errors
+    /// When the reply breaks the specification's rules for messages.
+    pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
+        self.send_within(self.run.settings.timeout, request)
+    }
+
+    /// The same with a deadline of its own.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn send_within<Q: Request>(
+        &self,
+        limit: Duration,
+        request: Q,
+    ) -> Result<Result<Q::Reply, Status>, Stop> {
+        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        decoded::<Q::Reply>(Q::METHOD, answer)
+    }
+
+    /// Sends a request, which must be answered with OK.
+    ///
+    /// # Errors
+    /// When it is not, or the reply breaks the specification's rules for messages.
+    pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
+        let limit = self.run.settings.timeout;
+        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
+    }
+
+    /// The same for a call that may meet what is left of one before it: ABORTED is answered by a repetition, as the
+    /// specification demands of a caller, for as long as one call may take: no shorter time is too long for a driver.
+    ///
+    /// # Errors
+    /// As [`Context::ok`].
+    pub fn ok_in_the_end<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
+        must_be_ok::<Q>(self.in_the_end(Q::METHOD, encoded(&request))?)
+    }
+
+    /// The answer that is not ABORTED, or the last one.
+    pub(super) fn in_the_end(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Exchanged, Stop> {
+        let limit = self.run.settings.timeout;
+        let end = Instant::now() + limit;
+        let mut pause = Duration::from_millis(10);
+        self.between_steps()?;
+        loop {
+            // A repetition is the same step.
+            match self.wait(self.exchanged(method, request.clone(), limit))?? {
+                Err(status) if status.code() == Code::Aborted && Instant::now() < end => {
+                    self.pause(pause)?;
+                    pause = (pause * 2).min(Duration::from_millis(500));
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// The same at the controller's endpoint, for the calls that both ends serve.
+    ///
+    /// # Errors
+    /// As [`Context::ok`].
+    pub fn at_controller<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
+        match self.unrecorded(&self.run.controller.session, Q::METHOD, encoded(&request))? {
+            Ok(reply) => decode(Q::METHOD, &reply),
+            Err(status) => {
+                let expected = format!("{} answers OK at the controller", Q::METHOD.name);
+                Err(Stop::failed(expected, told(&status)))
+            }
+        }
+    }
+
+    /// A call that changes nothing and is no step of the case.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub(super) fn unrecorded(
+        &self,
+        session: &Session,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        let answer = self.wait(call(session, method, request))?;
+        Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
+    }
+
+    /// Sends a request, which must be refused with one of the codes.
+    ///
+    /// # Errors
+    /// When it is answered with OK or another code.
+    pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
+        let limit = self.run.settings.timeout;
+        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        must_be_refused(Q::METHOD, answer, codes)
+    }
+
+    /// Sends a request whose answer is a stream; its messages, each checked also against those before it.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
+        let limit = self.run.settings.timeout;
+        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
+    }
+
+    /// Sends a request and gives the call up after a while, unless it is answered before.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
+        self.given_up(Q::METHOD, encoded(&request), after)
+    }
+
+    fn given_up(&self, method: &'static Method, request: Bytes, after: Duration) -> Verdict {
+        self.between_steps()?;
+        let call = self.exchanged(method, request, self.run.settings.timeout);
+        // Made within the runtime, which has the clock.
+        let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
+        answer.map_or(Ok(()), |answer| answer.map(drop))
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub fn pause(&self, time: Duration) -> Verdict {
+        self.wait(async { tokio::time::sleep(time).await })
+    }
+
+    /// Waits for something in this thread, which is not one of the runtime's, as long as the case may go on.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let mut over = self.over.subscribe();
+        self.run.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = over.wait_for(|over| *over) => Err(Stop::Skipped("the case is over".to_owned())),
+                done = work => Ok(done),
+            }
+        })
+    }
+
+    /// Ends the case: what it waits for is cancelled, and it can wait for nothing more.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Reports what the specification recommends and the driver does not do. The case goes on.
+    pub fn should(&self, kept: bool, expected: &str, actual: impl Into<String>) {
+        if !kept {
+            locked(&self.warnings).push(Failure {
+                expected: expected.to_owned(),
+                actual: actual.into(),
+            });
+        }
+    }
+
+    /// Writes a command of the shell into the steps that lead to a failure.
+    pub(super) fn did(&self, command: String) {
+        locked(&self.steps).push(Step::Shell(command));
+    }
+
+    pub(super) fn take_warnings(&self) -> Vec<Failure> {
+        std::mem::take(&mut locked(&self.warnings))
+    }
+
+    /// The end of the driver that serves a method.
+    pub(super) fn peer(&self, method: &Method) -> &Peer {
+        match method.service {
+            "Identity" | "Node" => &self.run.node,
+            _ => &self.run.controller,
+        }
+    }
+
+    /// One call, bytes to bytes: recorded, written into the ledger, its replies checked.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        limit: Duration,
+    ) -> Result<Exchanged, Stop> {
+        self.between_steps()?;
+        self.wait(self.exchanged(method, request, limit))?
+    }
+
+    /// The same to be awaited. A call whose future is dropped stays recorded as given up.
+    pub(super) async fn exchanged(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        limit: Duration,
+    ) -> Result<Exchanged, Stop> {
+        if self.run.settings.read_only && changes(method) {
+            return Err(Stop::Skipped(
+                "it changes something: --read-only".to_owned(),
+            ));
+        }
+        let peer = self.peer(method);
+        let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
+        let entry = locked(&self.ledger).before(&self.run.journal, method, &request)?;
+        let session = peer.session.clone().with_timeout(Some(limit));
+        let before = self.restarts.mark();
+        let answer = call(&session, method, request.clone()).await;
+        let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
+        let first = answer.as_ref().ok().and_then(|messages| messages.first());
+        locked(&self.ledger).after(&self.run.journal, entry, method, &request, code, first);
+        locked(&self.steps).end(
+            step,
+            match &answer {
+                Ok(messages) => Answer::Reply(messages.first().cloned().unwrap_or_default()),
+                Err(status) => Answer::Status(status.code()),
+            },
+        );
+        let status = answer.as_ref().err();
+        if let Some(lost) = status.and_then(Lost::of)
+            && !self.restarts.cut_off(before)
+        {
+            return Err(went_away(method, peer, lost));
+        }
+        locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
+        if let Ok(messages) = &answer {
+            let mut replies = Replies::new(method, &request, &SPEC);
+            for message in messages {
+                replies.check(message).map_err(|violations| {
+                    let expected = format!(
+                        "{} answers with a message that keeps the specification's rules",
+                        method.name
+                    );
+                    Stop::failed(expected, violations.to_string())
+                })?;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The deadline, where it is not that of every call.
+    fn limit(&self, limit: Duration) -> Option<Duration> {
+        (limit != self.run.settings.timeout).then_some(limit)
+    }
+}
+
+/// One call, unary or streaming.
+pub(super) async fn call(
+    session: &Session,
+    method: &'static Method,
+    request: Bytes,
+) -> Result<Vec<Bytes>, Status> {
+    if !method.server_streaming {
+        let answer = session.call(method, request).await;
+        return match answer {
+            Ok(answer) => Ok(vec![answer.into_inner()]),
+            Err(error) => Err(error.status),
+        };
+    }
+    let stream = session.stream(method, request).await;
+    let mut stream = stream.map_err(|error| error.status)?.into_inner();
+    let mut messages = Vec::new();
+    loop {
+        match session.next(method, &mut stream).await {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => return Ok(messages),
+            Err(error) => return Err(error.status),
+        }
+    }
+}
+
+/// The failure of a call that no driver has answered: whatever the case is about, the driver must still be there.
+fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
+    // What the endpoint knows says more, where no other call has connected again.
+    let known = peer.endpoint.last_error().map(|error| error.to_string());
+    Stop::failed(
+        format!("the driver is there to answer {}", method.name),
+        format!(
+            "it went away: UNAVAILABLE: {}",
+            known.unwrap_or_else(|| lost.to_string())
+        ),
+    )
+}
+
+/// Whether an RPC makes, changes or removes something.
+fn changes(method: &Method) -> bool {
+    const WORDS: [&str; 8] = [
+        "Create",
+        "Delete",
+        "Publish",
+        "Unpublish",
+        "Stage",
+        "Unstage",
+        "Expand",
+        "Modify",
+    ];
+    WORDS.iter().any(|word| method.name.contains(word))
+}
+
+/// The messages of an answer that is a stream.
+pub(super) fn streamed<Q: Request>(
+    answer: Exchanged,
+) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
+    match answer {
+        Ok(messages) => {
+            let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+            decoded.collect::<Result<_, _>>().map(Ok)
+        }
+        Err(status) => Ok(Err(status)),
+    }
+}
+
+/// The reply of an answer that must be OK.
+fn must_be_ok<Q: Request>(answer: Exchanged) -> Result<Q::Reply, Stop> {
+    decoded(Q::METHOD, answer)?.map_err(|status| {
+        let expected = format!("{} answers OK", Q::METHOD.name);
+        Stop::failed(expected, told(&status))
+    })
+}
+
+/// The status of an answer that must be a refusal with one of the codes.
+pub(super) fn must_be_refused(
+    method: &Method,
+    answer: Exchanged,
+    codes: &[Code],
+) -> Result<Status, Stop> {
+    let expected = format!("{} answers {}", method.name, any_of(codes));
+    match answer {
+        Err(status) if codes.contains(&status.code()) => Ok(status),
+        Err(status) => Err(Stop::failed(expected, told(&status))),
+        Ok(_) => Err(Stop::failed(expected, "it answered OK")),
+    }
+}
+
+/// The bytes of a request.
+pub(super) fn encoded<Q: Request>(request: &Q) -> Bytes {
+    request.encode_to_vec().into()
+}
+
+/// An answer as its message.
+pub(super) fn decoded<R: Message + Default>(
+    method: &Method,
+    answer: Exchanged,
+) -> Result<Result<R, Status>, Stop> {
+    match answer {
+        Ok(messages) => decode(method, &messages.into_iter().next().unwrap_or_default()).map(Ok),
+        Err(status) => Ok(Err(status)),
+    }
+}
+
+/// A reply as its message.
+fn decode<R: Message + Default>(method: &Method, reply: &Bytes) -> Result<R, Stop> {
+    R::decode(reply.clone()).map_err(|error| {
+        let message = method.response.short_name();
+        let expected = format!("{} answers with a {message}", method.name);
+        Stop::failed(expected, format!("bytes that are none: {error}"))
+    })
+}
+
+/// Codes as the first half of a failure names them.
+pub fn any_of(codes: &[Code]) -> String {
+    let names: Vec<_> = codes.iter().map(|code| code_name(*code)).collect();
+    names.join(" or ")
+}
+
+/// A status as the second half of a failure.
+pub fn told(status: &Status) -> String {
+    if let Some(lost) = Lost::of(status) {
+        return format!("it did not answer: UNAVAILABLE: {lost}");
+    }
+    let message = match status.message() {
+        "" => "(no message)",
+        message => message,
+    };
+    format!("it answered {}: {message}", code_name(status.code()))
+}

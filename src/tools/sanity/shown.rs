@@ -1,0 +1,326 @@
+//! A run of `csi sanity` as it is shown: a line a case while it runs, what was found with it, and a summary; or JSON.
+//!
+//! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
+
+use super::{Case, CaseResult, Failure, Kind, Observer, Outcome, Plan, Report};
+use crate::output::{Format, figure, terminal};
+use csi_proto::text::escaped;
+use serde_json::{Value as Json, json};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// How wide a name may be before its time moves to the right.
+const NAME_WIDTH: usize = 62;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Lines for people.
+    Text,
+    /// One JSON document in the end.
+    Json,
+    /// A JSON object a line, as it happens.
+    Jsonl,
+}
+
+/// Shows a run while it goes on.
+pub struct Progress<W: Write> {
+    out: W,
+    shown: Shown,
+    /// Whether a line about what runs stands below the rest and is replaced.
+    live: bool,
+    total: usize,
+    done: usize,
+    /// The first failure to write; nothing is written after it.
+    broken: Option<io::Error>,
+}
+
+impl<W: Write> Progress<W> {
+    /// Shows on `out`; `live` where it is a terminal.
+    pub fn new(out: W, shown: Shown, live: bool) -> Self {
+        Self {
+            out,
+            shown,
+            live: live && shown == Shown::Text,
+            total: 0,
+            done: 0,
+            broken: None,
+        }
+    }
+
+    /// Shows the end.
+    ///
+    /// # Errors
+    /// When `out` could not be written, now or before.
+    pub fn finish(mut self, report: &Report) -> io::Result<()> {
+        let text = match self.shown {
+            Shown::Text => format!("\n{}\n", summary(report)),
+            Shown::Jsonl => format!("{}\n", summary_json(report)),
+            Shown::Json => format!("{:#}\n", report_json(report)),
+        };
+        self.write(&text);
+        match self.broken {
+            // Who reads no more has seen enough.
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.broken.is_some() {
+            return;
+        }
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        let written = write!(self.out, "{clear}{text}").and_then(|()| self.out.flush());
+        self.broken = written.err();
+    }
+}
+
+impl<W: Write> Observer for Progress<W> {
+    fn begins(&mut self, plan: &Plan<'_>) {
+        self.total = plan.cases;
+        let (name, version) = plan.driver;
+        match self.shown {
+            Shown::Text => {
+                let text = format!(
+                    "{} {} at {}: {}, {} at a time, seed {}\n",
+                    escaped(if name.is_empty() {
+                        "(a driver without a name)"
+                    } else {
+                        name
+                    }),
+                    escaped(version),
+                    escaped(plan.endpoint),
+                    counted(plan.cases, "case"),
+                    plan.jobs,
+                    plan.seed
+                );
+                self.write(&text);
+            }
+            Shown::Jsonl => {
+                let line = json!({"driver": name, "version": version, "endpoint": plan.endpoint,
+                    "cases": plan.cases, "seed": plan.seed.to_string()});
+                self.write(&format!("{line}\n"));
+            }
+            Shown::Json => {}
+        }
+    }
+
+    fn case_begins(&mut self, name: &str) {
+        if self.live {
+            let text = format!("[{}/{}] {name}", self.done, self.total);
+            let width = terminal::width().unwrap_or(80).saturating_sub(1);
+            let text: String = text.chars().take(width).collect();
+            self.write(&text);
+        }
+    }
+
+    fn case_ended(&mut self, result: &CaseResult) {
+        self.done += 1;
+        match self.shown {
+            Shown::Text => {
+                let text = format!("{}\n{}", line(result), details(result));
+                self.write(&text);
+            }
+            Shown::Jsonl => self.write(&format!("{}\n", result_json(result))),
+            Shown::Json => {}
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        if self.live {
+            self.write("");
+        }
+        let _ = writeln!(io::stderr(), "note: {}", escaped(text));
+    }
+}
+
+/// `1 case`, `2 cases`.
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// The line of a case.
+fn line(result: &CaseResult) -> String {
+    let milliseconds = result.took.as_secs_f64() * 1000.0;
+    let time = format!("{milliseconds:8.1} ms");
+    let name = &result.name;
+    match &result.outcome {
+        Outcome::Passed if !result.warnings.is_empty() => format!("?? {name:NAME_WIDTH$} {time}"),
+        Outcome::Passed => format!("ok {name:NAME_WIDTH$} {time}"),
+        Outcome::Failed(_) => format!("!! {name:NAME_WIDTH$} {time}"),
+        Outcome::Skipped(why) => format!("-- {name:NAME_WIDTH$}  skipped: {}", escaped(why)),
+    }
+}
+
+/// What was found by a case, and how to see it again; nothing for a case that found nothing.
+pub fn details(result: &CaseResult) -> String {
+    let mut out = String::new();
+    let failed = match &result.outcome {
+        Outcome::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    if failed.is_none() && result.warnings.is_empty() {
+        return out;
+    }
+    let case = result.case;
+    let _ = writeln!(out, "   {}.", case.sentence);
+    let _ = writeln!(
+        out,
+        "   CSI {}, section {:?}",
+        csi_proto::SPEC_VERSION,
+        case.section
+    );
+    if let Some(failure) = failed {
+        finding(&mut out, "expected", failure);
+    }
+    for warning in &result.warnings {
+        if Some(warning) != failed {
+            finding(&mut out, "recommended", warning);
+        }
+    }
+    if !result.commands.is_empty() {
+        let _ = writeln!(out, "   to see it again:");
+        for command in &result.commands {
+            let _ = writeln!(out, "     {command}");
+        }
+    }
+    out
+}
+
+fn finding(out: &mut String, what: &str, failure: &Failure) {
+    let _ = writeln!(out, "   {what:>11}: {}", escaped(&failure.expected));
+    let _ = writeln!(out, "   {:>11}: {}", "but", escaped(&failure.actual));
+}
+
+/// The last lines.
+pub fn summary(report: &Report) -> String {
+    let counts = report.counts();
+    let mut out = String::new();
+    for name in report.failed() {
+        let _ = writeln!(out, "failed: {name}");
+    }
+    if let Some((failure, count)) = report.common_failure() {
+        let _ = writeln!(
+            out,
+            "{count} of these failed alike: {}, but {}",
+            escaped(&failure.expected),
+            escaped(&failure.actual)
+        );
+        if failure.expected == "CreateVolume answers OK" {
+            out.push_str("hint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
+        }
+    }
+    if let Some(reason) = &report.cut_short {
+        let _ = writeln!(out, "ended early: {reason}");
+    }
+    let _ = write!(
+        out,
+        "{} passed ({} with {}), {} failed, {} skipped in {:.1} s",
+        counts.passed,
+        counts.warned,
+        if counts.warned == 1 {
+            "a warning"
+        } else {
+            "warnings"
+        },
+        counts.failed,
+        counts.skipped,
+        report.took.as_secs_f64()
+    );
+    out
+}
+
+fn finding_json(failure: &Failure) -> Json {
+    json!({"expected": failure.expected, "actual": failure.actual})
+}
+
+fn result_json(result: &CaseResult) -> Json {
+    let mut out = json!({
+        "name": result.name,
+        "outcome": match result.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Failed(_) => "failed",
+            Outcome::Skipped(_) => "skipped",
+        },
+        "sentence": result.case.sentence,
+        "section": result.case.section,
+        "milliseconds": figure::milliseconds(result.took),
+    });
+    match &result.outcome {
+        Outcome::Failed(failure) => out["failure"] = finding_json(failure),
+        Outcome::Skipped(why) => out["reason"] = json!(why),
+        Outcome::Passed => {}
+    }
+    if !result.warnings.is_empty() {
+        let warnings: Vec<_> = result.warnings.iter().map(finding_json).collect();
+        out["warnings"] = json!(warnings);
+    }
+    if !result.commands.is_empty() {
+        out["commands"] = json!(result.commands);
+    }
+    out
+}
+
+fn summary_json(report: &Report) -> Json {
+    let counts = report.counts();
+    json!({
+        "passed": counts.passed,
+        "warned": counts.warned,
+        "failed": counts.failed,
+        "skipped": counts.skipped,
+        "cutShort": report.cut_short,
+        "seconds": figure::seconds(report.took),
+    })
+}
+
+fn report_json(report: &Report) -> Json {
+    let results: Vec<_> = report.results.iter().map(result_json).collect();
+    json!({
+        "driver": report.driver,
+        "version": report.version,
+        "endpoint": report.endpoint,
+        "specification": csi_proto::SPEC_VERSION,
+        "run": report.run,
+        "seed": report.seed.to_string(),
+        "results": results,
+        "summary": summary_json(report),
+    })
+}
+
+/// The list of cases in a format of output; for people where the format is one of tables.
+pub fn list(cases: &[&Case], format: Format) -> String {
+    let mut out = String::new();
+    match format {
+        Format::Json => {
+            let cases: Vec<_> = cases.iter().map(|case| case_json(case)).collect();
+            let _ = writeln!(out, "{:#}", Json::from(cases));
+        }
+        Format::Jsonl => cases.iter().for_each(|case| {
+            let _ = writeln!(out, "{}", case_json(case));
+        }),
+        Format::Name => cases.iter().for_each(|case| {
+            let _ = writeln!(out, "{}", case.name);
+        }),
+        _ => {
+            for case in cases {
+                let _ = writeln!(out, "{:NAME_WIDTH$} {}", case.name, case.sentence);
+            }
+            let _ = writeln!(out, "{}", counted(cases.len(), "case"));
+        }
+    }
+    out
+}
+
+fn case_json(case: &Case) -> Json {
+    let needs: Vec<_> = case.needs.iter().map(|need| need.name()).collect();
+    json!({
+        "name": case.name,
+        "sentence": case.sentence,
+        "section": case.section,
+        "needs": needs,
+        "changes": matches!(case.kind, Kind::Changes | Kind::Alone),
+        "alone": case.kind == Kind::Alone,
+    })
+}

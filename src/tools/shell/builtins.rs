@@ -1,0 +1,287 @@
+//! The commands that only a shell has: what each is called and takes. They join the tree of the program's own commands, so
+//! that help, errors and completion are the same for all.
+
+use super::Program;
+use crate::rpc::{GROUPS, Rpc};
+use clap::{Arg, ArgAction, Command, Subcommand, ValueEnum};
+use csi_proto::schema::{Cardinality, Kind};
+use std::path::PathBuf;
+
+/// A command of the shell.
+#[derive(Subcommand, Debug)]
+pub enum Builtin {
+    /// Show the settings, or set one for the lines to come
+    #[command(after_help = "Example:\n  set output json")]
+    Set {
+        /// endpoint, output, timeout, verbose, cap or secrets-file; none to show all
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// What it is from now on
+        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+        value: Vec<String>,
+    },
+    /// Let a setting be as it was, or forget a variable
+    #[command(after_help = "Example:\n  unset output")]
+    Unset {
+        /// A setting's name, or a variable's
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Talk to another driver from now on
+    #[command(after_help = "Example:\n  connect unix:///csi/csi.sock")]
+    Connect {
+        /// As behind --endpoint
+        #[arg(value_name = "ENDPOINT", required = true)]
+        endpoint: Vec<String>,
+    },
+    /// List the variables
+    #[command(
+        after_help = "Example:\n  vol = controller create-volume pvc-1\n  controller get-volume $vol.volume.volume_id\n  vars"
+    )]
+    Vars,
+    /// Say after each command how long it took
+    #[command(after_help = "Example:\n  timing on")]
+    Timing {
+        /// on or off; the other one of now without it
+        #[arg(value_enum)]
+        state: Option<Switch>,
+    },
+    /// Repeat a command and show what changes, until Ctrl-C
+    #[command(after_help = "Example:\n  watch -n 1 controller list-volumes")]
+    Watch {
+        /// Seconds between two runs
+        #[arg(short = 'n', value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+        seconds: f64,
+        /// The command
+        #[arg(
+            value_name = "COMMAND",
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        command: Vec<String>,
+    },
+    /// Run a command several times, up to the first failure
+    #[command(after_help = "Example:\n  repeat 10 identity probe")]
+    Repeat {
+        /// How often
+        #[arg(value_name = "N")]
+        count: u64,
+        /// The command
+        #[arg(
+            value_name = "COMMAND",
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        command: Vec<String>,
+    },
+    /// Demand that a command fails with a code
+    #[command(after_help = "Example:\n  expect NOT_FOUND controller get-volume no-such-volume")]
+    Expect {
+        /// A gRPC code such as NOT_FOUND; also OK, USAGE and LOCAL
+        #[arg(value_name = "CODE")]
+        code: String,
+        /// The command
+        #[arg(
+            value_name = "COMMAND",
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        command: Vec<String>,
+    },
+    /// Demand that a comparison holds
+    #[command(
+        after_help = "Sizes compare as numbers, so 10Gi equals 10737418240.\n\nExample:\n  \
+assert $vol.volume.capacity_bytes == 10Gi"
+    )]
+    Assert {
+        /// VALUE, or VALUE OP VALUE with ==, !=, <, <=, >, >= or contains
+        #[arg(
+            value_name = "EXPRESSION",
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        expression: Vec<String>,
+    },
+    /// Describe an RPC or a message: fields, types, comments
+    #[command(after_help = "Example:\n  desc CreateVolume")]
+    Desc {
+        /// Its name, such as CreateVolume, create-volume or VolumeCapability
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Write a request in an editor ($VISUAL or $EDITOR) and send it
+    #[command(after_help = "Example:\n  edit CreateVolume")]
+    Edit {
+        /// The RPC, such as CreateVolume or create-volume
+        #[arg(value_name = "RPC")]
+        rpc: String,
+    },
+    /// Run the lines of a file here
+    #[command(after_help = "Example:\n  source setup.csi")]
+    Source {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// List the lines typed so far; !! repeats the last, !N the Nth, !TEXT the last that begins so
+    History,
+    /// Leave
+    #[command(visible_alias = "quit")]
+    Exit,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On
+    On,
+    /// Off
+    Off,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write seconds from 0.1 to 86400".to_owned()),
+    }
+}
+
+/// The tree of a line: the program's own commands, then the shell's.
+pub fn tree(program: Program) -> Command {
+    let root = (program.tree)()
+        .no_binary_name(true)
+        // The shell has the terminal.
+        .mut_subcommand("shell", |command| command.hide(true))
+        .mut_subcommand("proxy", |command| command.hide(true));
+    Builtin::augment_subcommands(root)
+        .about("Commands of the program and of the shell")
+        .override_usage("COMMAND [ARGUMENT…] [> FILE] [| PROGRAM]")
+        .after_help(AFTER_HELP)
+}
+
+/// What `help` alone says: the commands, without the flags that all of them have.
+pub fn overview(program: Program) -> String {
+    let root = tree(program).mut_args(|flag| flag.hide(true));
+    root.disable_help_flag(true)
+        .disable_version_flag(true)
+        .render_help()
+        .to_string()
+}
+
+const AFTER_HELP: &str = "\
+`help COMMAND` or `COMMAND --help` tells about a command. Tab completes; the driver's own ids too.
+$_ is the last reply, `name = COMMAND` keeps one, $name.volume.volume_id is a part of it.
+Quotes, # comments, ; and a backslash at the end of a line are as in other shells. Ctrl-D leaves.";
+
+/// What the command of these words wants and has not, such as `<ID…> --target-path <PATH>`, for a hint behind the line.
+pub fn wants(program: Program, words: &[String]) -> Option<String> {
+    let mut command = tree(program);
+    let mut given: Vec<&str> = Vec::new();
+    for word in words {
+        match command.find_subcommand(word) {
+            Some(inner) if given.is_empty() => command = inner.clone(),
+            _ => given.push(word),
+        }
+    }
+    command.build();
+    if command.has_subcommands() || command.get_name() == "csi" {
+        return None;
+    }
+    let has_flags = given.iter().any(|word| word.starts_with('-'));
+    let mut missing = Vec::new();
+    // Values of flags cannot be told from arguments without parsing; then nothing is said of these.
+    if !has_flags {
+        let positionals = command.get_positionals().skip(given.len());
+        missing.extend(positionals.filter_map(value_of));
+    }
+    let method = GROUPS
+        .iter()
+        .flat_map(|group| group.rpcs)
+        .find(|rpc| rpc.verb() == command.get_name() && words_name(words, rpc));
+    for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {
+        let is_plain = matches!(field.kind, Kind::String | Kind::Int64)
+            && field.cardinality == Cardinality::Singular;
+        if !is_plain || !field.doc.contains("Required.") {
+            continue;
+        }
+        let long = field.name.replace('_', "-");
+        let flag = command.get_arguments().find(|arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            arg.get_long() == Some(&long) || aliases.contains(&long.as_str())
+        });
+        // A flag that says the same as an argument is hidden in the short help.
+        let Some(flag) = flag.filter(|flag| !flag.is_hide_short_help_set()) else {
+            continue;
+        };
+        let name = flag.get_long().unwrap_or_default();
+        let is_given = |word: &&str| {
+            let word = word.trim_start_matches("--");
+            let word = word.split('=').next().unwrap_or_default();
+            word == name || word == long
+        };
+        if !given.iter().any(is_given) {
+            let value = value_of(flag).unwrap_or_default();
+            missing.push(format!("--{name} {value}"));
+        }
+    }
+    (!missing.is_empty()).then(|| missing.join(" "))
+}
+
+/// Whether the words name the RPC's group, too: verbs are the same in several.
+fn words_name(words: &[String], rpc: &Rpc) -> bool {
+    let group = GROUPS.iter().find(|group| {
+        group
+            .rpcs
+            .iter()
+            .any(|one| one.method.name == rpc.method.name)
+    });
+    group.is_some_and(|group| {
+        words
+            .first()
+            .is_some_and(|word| word == group.name || group.aliases.contains(&word.as_str()))
+    })
+}
+
+/// The name of an argument's value, as help writes it.
+fn value_of(arg: &Arg) -> Option<String> {
+    let name = arg.get_value_names()?.first()?.as_str();
+    let many = arg
+        .get_num_args()
+        .is_some_and(|count| count.max_values() > 1)
+        || (arg.is_positional() && matches!(arg.get_action(), ArgAction::Append));
+    Some(format!("<{name}{}>", if many { "…" } else { "" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_hinted_at() {
+        let after = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            wants(crate::cli::PROGRAM, &words)
+        };
+        for (line, hint) in [
+            ("controller create-volume", Some("<NAME…>")),
+            ("c new", Some("<NAME…>")),
+            ("node publish", Some("<ID…> --target-path <PATH>")),
+            ("node publish vol-1", Some("--target-path <PATH>")),
+            ("node mnt vol-1 --target-path", None),
+            (
+                "controller create-snapshot",
+                Some("<NAME…> --source-volume <ID>"),
+            ),
+            ("repeat", Some("<N> <COMMAND…>")),
+            ("controller", None),
+            ("", None),
+            ("nothing", None),
+        ] {
+            assert_eq!(after(line).as_deref(), hint, "{line}");
+        }
+    }
+}

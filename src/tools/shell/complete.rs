@@ -1,0 +1,381 @@
+//! What Tab offers while a line is typed, and what is shown behind it: a layer between the line editor and the tree.
+
+use super::builtins;
+use super::describe;
+use super::execute::Shell;
+use super::line::{self, Open, Token, Word, quoted};
+use super::settings;
+use crate::error::CODE_NAMES;
+use crate::invocation::completion::{Candidate, Tree, Wanted, parameters_of};
+use crate::invocation::globals::Globals;
+use crate::output::terminal;
+use crate::output::terminal::columns_of;
+use clap::FromArgMatches;
+use csi_proto::text::escaped;
+use rustyline::completion::{Completer, Pair};
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What the line editor asks while a line is typed.
+pub struct Assistant {
+    shell: Rc<RefCell<Shell>>,
+    /// Built at the first Tab: a prompt must not wait for it.
+    tree: RefCell<Option<Tree>>,
+}
+
+/// The unfinished end of a line.
+struct Unfinished {
+    /// The words of the command so far, the last of which is being typed.
+    words: Vec<String>,
+    /// Where that last one begins, in bytes.
+    start: usize,
+    /// What is typed of it, with its quotes.
+    typed: String,
+    /// Whether it is the file of `>`.
+    is_file: bool,
+}
+
+impl Assistant {
+    /// For a session.
+    pub fn new(shell: Rc<RefCell<Shell>>) -> Self {
+        Self {
+            shell,
+            tree: RefCell::new(None),
+        }
+    }
+
+    /// Everything that could stand where the line ends.
+    fn candidates(&self, unfinished: &Unfinished) -> Vec<Candidate> {
+        let bare = |value: String| Candidate { value, help: None };
+        if let Some(path) = unfinished.typed.strip_prefix('$') {
+            let shell = self.shell.borrow();
+            let paths = shell.values.continuations(path).into_iter();
+            let paths = paths.filter(|known| known.starts_with(path));
+            return paths.map(|path| bare(format!("${path}"))).collect();
+        }
+        let words = innermost(&unfinished.words);
+        let current = words.last().map_or("", String::as_str);
+        if unfinished.is_file {
+            // `source` takes any file too.
+            let words = ["source".to_owned(), current.to_owned()];
+            return self.asked(&words);
+        }
+        let own: Vec<String> = match words {
+            [expect, _] if expect == "expect" => {
+                let codes = CODE_NAMES.iter().copied().chain(["USAGE", "LOCAL"]);
+                codes.map(str::to_owned).collect()
+            }
+            [set, _] if set == "set" || set == "unset" => {
+                let names = settings::NAMES.iter().map(|(name, _)| (*name).to_owned());
+                names.collect()
+            }
+            [set, name, ..] if set == "set" => return self.setting(name, current),
+            [desc, _] if desc == "desc" => describe::names(),
+            [edit, _] if edit == "edit" => {
+                let methods = csi_proto::tables::METHODS.iter();
+                methods.map(|method| method.name.to_owned()).collect()
+            }
+            words => return self.asked(words),
+        };
+        let wanted = current.to_lowercase();
+        let fitting = own.into_iter();
+        let fitting = fitting.filter(|name| name.to_lowercase().starts_with(&wanted));
+        fitting.map(bare).collect()
+    }
+
+    /// The values of a setting are those of the flag of that name.
+    fn setting(&self, name: &str, current: &str) -> Vec<Candidate> {
+        let words = match name {
+            "endpoint" | "output" => vec![format!("--{name}"), current.to_owned()],
+            "cap" => ["controller", "create-volume", "--cap", current]
+                .map(str::to_owned)
+                .into(),
+            "secrets-file" => ["source", current].map(str::to_owned).into(),
+            _ => return Vec::new(),
+        };
+        self.asked(&words)
+    }
+
+    fn asked(&self, words: &[String]) -> Vec<Candidate> {
+        let mut tree = self.tree.borrow_mut();
+        let program = self.shell.borrow().program;
+        let tree = tree.get_or_insert_with(|| Tree::new(builtins::tree(program)));
+        tree.candidates(words, &mut |wanted| {
+            let mut shell = self.shell.borrow_mut();
+            let before = words.split_last().map_or(words, |(_, before)| before);
+            let globals = line_globals(&shell, before);
+            match wanted {
+                Wanted::Ids(kind) => shell.offered_ids(&globals, kind),
+                Wanted::Parameters => parameters_of(shell.driver_name()),
+            }
+        })
+    }
+}
+
+/// The flags of an unfinished line, and the settings where it says nothing.
+fn line_globals(shell: &Shell, words: &[String]) -> Globals {
+    let tree = builtins::tree(shell.program).ignore_errors(true);
+    let parsed = tree.try_get_matches_from(words).ok().and_then(|matches| {
+        let globals = Globals::from_arg_matches(&matches).ok()?;
+        Some(shell.settings.globals(globals, &matches))
+    });
+    parsed.unwrap_or_else(|| shell.settings.globals_of_shell())
+}
+
+/// The command inside those that take a command.
+fn innermost(mut words: &[String]) -> &[String] {
+    loop {
+        words = match words {
+            [name, sign, rest @ ..] if sign == "=" && line::is_name(name) && !rest.is_empty() => {
+                rest
+            }
+            [csi, rest @ ..] if csi == "csi" && !rest.is_empty() => rest,
+            [watch, n, _, rest @ ..] if watch == "watch" && n == "-n" && !rest.is_empty() => rest,
+            [watch, rest @ ..]
+                if watch == "watch" && !rest.is_empty() && !rest[0].starts_with('-') =>
+            {
+                rest
+            }
+            [outer, _, rest @ ..]
+                if (outer == "repeat" || outer == "expect") && !rest.is_empty() =>
+            {
+                rest
+            }
+            words => return words,
+        };
+    }
+}
+
+/// The unfinished end of `text`; `None` where nothing can be offered.
+fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
+    let lexed = line::lex(text);
+    if lexed.in_comment || lexed.open == Some(Open::Backslash) {
+        return None;
+    }
+    let mut statement: &[Token] = lexed
+        .tokens
+        .rsplit(|token| *token == Token::End)
+        .next()
+        .unwrap_or_default();
+    if statement.contains(&Token::Pipe) {
+        // A program's words are its own business, but for a file at the end.
+        let redirect = |token: &Token| matches!(token, Token::Redirect { .. });
+        let at = statement.iter().position(redirect)?;
+        statement = &statement[at..];
+    }
+    let mut words: Vec<&Word> = Vec::new();
+    let mut is_file = false;
+    for token in statement {
+        match token {
+            Token::Word(word) => words.push(word),
+            Token::Redirect { .. } => is_file = true,
+            Token::Pipe | Token::End => {}
+        }
+    }
+    let (start, typed) = match words.last() {
+        Some(word) if lexed.in_word => (word.start, text.get(word.start..)?),
+        _ => (text.len(), ""),
+    };
+    // What a variable is matters only for words that are finished.
+    let expand = |word: &&Word| {
+        let expanded = shell.values.expand(word);
+        expanded.unwrap_or_else(|_| word.as_typed())
+    };
+    let mut words: Vec<String> = words.iter().map(expand).collect();
+    if !lexed.in_word {
+        words.push(String::new());
+    }
+    Some(Unfinished {
+        words,
+        start,
+        typed: typed.to_owned(),
+        is_file,
+    })
+}
+
+/// The line editor counts what it lists in 16 bits; nobody reads more either.
+const MOST: usize = 20_000;
+
+/// Columns that the line editor leaves between two candidates.
+const GAP: usize = 2;
+
+/// A candidate that fits one line of the list: of a longer one the end is shown, which is what tells ids apart.
+fn shortened(text: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(GAP).max(2);
+    if columns_of(text) <= room {
+        return text.to_owned();
+    }
+    let mut end = String::new();
+    for letter in text.chars().rev() {
+        if columns_of(&end) + columns_of(letter.encode_utf8(&mut [0; 4])) >= room {
+            break;
+        }
+        end.insert(0, letter);
+    }
+    format!("…{end}")
+}
+
+/// What all replacements begin with.
+fn common_start(pairs: &[Pair]) -> &str {
+    let Some((first, rest)) = pairs.split_first() else {
+        return "";
+    };
+    let first = first.replacement.as_str();
+    let same = |other: &Pair| {
+        let both = first.char_indices().zip(other.replacement.chars());
+        let mut differing = both.filter(|((_, a), b)| a != b);
+        let shorter = first.len().min(other.replacement.len());
+        differing.next().map_or(shorter, |((at, _), _)| at)
+    };
+    let length = rest.iter().map(same).min().unwrap_or(first.len());
+    first.get(..length).unwrap_or_default()
+}
+
+/// After a list the line editor (rustyline 19) draws the line again as many rows above the list's end as the line's cursor
+/// had rows above it, over what was listed last. Those rows are added to what it lists last, as blank lines.
+fn keep_last_row(pairs: &mut [Pair], columns: usize, rows_above: usize) {
+    let widest = pairs.iter().map(|pair| columns_of(&pair.display)).max();
+    let Some(widest) = widest.filter(|_| pairs.len() > 1 && rows_above > 0) else {
+        return;
+    };
+    let across = (columns / (widest + GAP).min(columns).max(1)).max(1);
+    let down = pairs.len().div_ceil(across);
+    let last = (0..across).map(|column| column * down + down - 1);
+    if let Some(pair) = last
+        .rev()
+        .find(|index| *index < pairs.len())
+        .and_then(|index| pairs.get_mut(index))
+    {
+        pair.display.push_str(&"\n".repeat(rows_above));
+    }
+}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let text = line.get(..position).unwrap_or(line);
+        let Some(unfinished) = unfinished(&self.shell.borrow(), text) else {
+            return Ok((position, Vec::new()));
+        };
+        let mut candidates = self.candidates(&unfinished);
+        candidates.truncate(MOST);
+        let only = candidates.len() == 1;
+        let is_variable = unfinished.typed.starts_with('$');
+        let columns = terminal::width().unwrap_or(80);
+        let pairs = candidates.into_iter().map(|Candidate { value, .. }| {
+            let mut replacement = match is_variable {
+                true => value.clone(),
+                false => quoted(&value),
+            };
+            // After these more may follow in the same word.
+            if only && !is_variable && !value.ends_with(['/', '=', ':', ',']) {
+                replacement.push(' ');
+            }
+            Pair {
+                display: shortened(&escaped(&value), columns),
+                replacement,
+            }
+        });
+        let mut pairs: Vec<Pair> = pairs.collect();
+        // The list comes at the second Tab, when the first has put in what all have in common.
+        let start = text.get(..unfinished.start).unwrap_or_default();
+        let common = columns_of(common_start(&pairs)).max(columns_of(&unfinished.typed));
+        let typed = columns_of(self.shell.borrow().last_prompt()) + columns_of(start) + common;
+        keep_last_row(&mut pairs, columns, typed / columns.max(1));
+        Ok((unfinished.start, pairs))
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = String;
+
+    /// What a command still wants, behind a blank.
+    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
+        if position < line.len() || !line.ends_with(' ') {
+            return None;
+        }
+        let unfinished = unfinished(&self.shell.borrow(), line)?;
+        let words = innermost(&unfinished.words);
+        let (current, words) = words.split_last()?;
+        if !current.is_empty() || unfinished.is_file {
+            return None;
+        }
+        builtins::wants(self.shell.borrow().program, words)
+    }
+}
+
+impl Highlighter for Assistant {
+    /// Fainter than what is typed, where that is wanted.
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        match std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+            true => Cow::Borrowed(hint),
+            false => Cow::Owned(format!("\x1b[2m{hint}\x1b[0m")),
+        }
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match line::goes_on(context.input()) {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Helper for Assistant {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(of: &[&str]) -> Vec<Pair> {
+        let pair = |text: &&str| Pair {
+            display: (*text).to_owned(),
+            replacement: (*text).to_owned(),
+        };
+        of.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn what_is_listed_fits_its_line() {
+        assert_eq!(shortened("abc", 10), "abc");
+        assert_eq!(shortened("abcdefghijkl", 10), "…fghijkl");
+        assert_eq!(shortened("日本日本日本", 10), "…本日本");
+    }
+
+    #[test]
+    fn replacements_have_a_common_start() {
+        assert_eq!(common_start(&pairs(&["abc", "abd", "ab"])), "ab");
+        assert_eq!(common_start(&pairs(&["größe", "größer"])), "größe");
+        assert_eq!(common_start(&pairs(&["x", "y"])), "");
+        assert_eq!(common_start(&[]), "");
+    }
+
+    #[test]
+    fn the_row_that_is_drawn_over_is_a_blank_one() {
+        let shown = |of: &[&str], rows| {
+            let mut all = pairs(of);
+            keep_last_row(&mut all, 20, rows);
+            all.into_iter().map(|pair| pair.display).collect::<Vec<_>>()
+        };
+        // One column: the last is listed last.
+        let long = ["aaaaaaaaaaaa", "bbbbbbbbbbbb"];
+        assert_eq!(shown(&long, 2), ["aaaaaaaaaaaa", "bbbbbbbbbbbb\n\n"]);
+        // Two columns of two rows: `a c` and `b`, of which `b` is listed last.
+        let short = ["aaaaaaaa", "bbbbbbbb", "cccccccc"];
+        assert_eq!(shown(&short, 1), ["aaaaaaaa", "bbbbbbbb\n", "cccccccc"]);
+        assert_eq!(shown(&short, 0), short);
+    }
+}

@@ -1,0 +1,275 @@
+//! The lines typed so far, in a file that only its owner can read, without those that carry a secret.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// How many lines are kept.
+const LIMIT: usize = 1000;
+
+/// The lines, and where they are kept.
+#[derive(Debug, Default)]
+pub struct History {
+    lines: Vec<String>,
+    file: Option<PathBuf>,
+}
+
+impl History {
+    /// Those of the user's state folder; without one, or when it cannot be read, those of this session alone.
+    pub fn load() -> Self {
+        let Some(state) = crate::call::state_folder::current() else {
+            return Self::default();
+        };
+        let file = state.join("csi/history");
+        let lines = fs::read_to_string(&file).unwrap_or_default();
+        let mut history = Self {
+            lines: lines.lines().map(unescaped).collect(),
+            file: Some(file),
+        };
+        if history.lines.len() > 2 * LIMIT {
+            history.lines.drain(..history.lines.len() - LIMIT);
+            // When this fails the file is only longer than it need be.
+            let _ = history.rewrite();
+        }
+        history
+    }
+
+    /// The lines, the oldest first.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Adds a line, unless it carries a secret, repeats the one before, or begins with a blank, as shells have it. Says
+    /// whether it was added.
+    pub fn add(&mut self, line: &str) -> bool {
+        let line = line.trim_end();
+        let repeats = self.lines.last().is_some_and(|last| last == line);
+        if line.trim().is_empty() || line.starts_with(' ') || repeats || has_secret(line) {
+            return false;
+        }
+        self.lines.push(line.to_owned());
+        // A session goes on without a file.
+        let _ = self.append(line);
+        true
+    }
+
+    /// The line that `!!`, `!N` or `!TEXT` means; the text itself when it is none of these.
+    ///
+    /// # Errors
+    /// When there is no such line.
+    pub fn recalled(&self, text: &str) -> Result<Option<String>, String> {
+        let Some(what) = text.trim().strip_prefix('!') else {
+            return Ok(None);
+        };
+        let found = match what {
+            "!" => self.lines.last(),
+            number if number.parse::<usize>().is_ok() => {
+                let number: usize = number.parse().unwrap_or_default();
+                number.checked_sub(1).and_then(|at| self.lines.get(at))
+            }
+            "" => None,
+            start => self.lines.iter().rev().find(|line| line.starts_with(start)),
+        };
+        match found {
+            Some(line) => Ok(Some(line.clone())),
+            None => Err(format!(
+                "no line in the history fits {text:?}: `history` lists them"
+            )),
+        }
+    }
+
+    /// The lines with their numbers.
+    pub fn shown(&self) -> String {
+        let mut text = String::new();
+        for (index, line) in self.lines.iter().enumerate() {
+            let _ = writeln!(text, "{:5}  {}", index + 1, line.replace('\n', "\n       "));
+        }
+        text
+    }
+
+    fn append(&self, line: &str) -> io::Result<()> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        let mut file = private(path, File::options().append(true).create(true))?;
+        file.write_all(format!("{}\n", escaped(line)).as_bytes())
+    }
+
+    fn rewrite(&self) -> io::Result<()> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        let new = path.with_extension("new");
+        let mut file = private(
+            &new,
+            File::options().write(true).create(true).truncate(true),
+        )?;
+        for line in &self.lines {
+            writeln!(file, "{}", escaped(line))?;
+        }
+        fs::rename(new, path)
+    }
+}
+
+/// Opens a file that only its owner may read, and makes its folder.
+fn private(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
+    let file = options.mode(0o600).open(path)?;
+    // It may have been there with other permissions.
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// A line in one line of the file.
+fn escaped(line: &str) -> String {
+    line.replace('\\', "\\\\").replace('\n', "\\n")
+}
+
+fn unescaped(line: &str) -> String {
+    let mut out = String::new();
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some('n') => out.push('\n'),
+                Some(other) => out.push(other),
+                None => {}
+            },
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Words that, as a key, say that a secret follows.
+const SECRET_WORDS: [&str; 9] = [
+    "secret",
+    "passw",
+    "token",
+    "credential",
+    "authorization",
+    "apikey",
+    "api-key",
+    "api_key",
+    "private",
+];
+
+/// Flags that hold such a word and no secret.
+const HARMLESS: [&str; 4] = [
+    "--secrets-file",
+    "--secrets-prompt",
+    "--starting-token",
+    "secrets-file",
+];
+
+/// Whether a line seems to carry a secret: a key that is called so with a value behind it, in a map, in JSON or as a flag.
+/// Rather one line too many is left out than one too few.
+fn has_secret(line: &str) -> bool {
+    let mut line = line.to_lowercase();
+    for harmless in HARMLESS {
+        line = line.replace(harmless, "");
+    }
+    SECRET_WORDS.iter().any(|word| {
+        line.match_indices(word).any(|(at, word)| {
+            let rest = &line[at + word.len()..];
+            let key_end = rest.find(|c: char| !c.is_alphanumeric() && !"_-./".contains(c));
+            let after = key_end.map_or("", |end| &rest[end..]);
+            // As a flag its value may stand in the next word.
+            let is_flag = line[..at]
+                .rsplit(char::is_whitespace)
+                .next()
+                .is_some_and(|before| before.starts_with('-'));
+            let after = after.trim_start_matches(['"', '\'', '\\']).trim_start();
+            match after.strip_prefix(['=', ':']) {
+                Some(value) => {
+                    let value = value.trim_start();
+                    !value.is_empty() && !value.starts_with("{}")
+                }
+                None => is_flag && !after.is_empty(),
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn secrets_are_noticed_and_other_lines_kept() {
+        for line in [
+            "controller create-volume x --request '{\"name\":\"x\",\"secrets\":{\"k\":\"hunter2\"}}'",
+            "controller create-volume x --request '{\"controllerPublishSecrets\": {\"a\": \"b\"}}'",
+            "controller create-volume x --params password=hunter2",
+            "controller create-volume x --params user=me,adminPassword=hunter2",
+            "controller create-volume x --secrets k=hunter2",
+            "identity probe -m authorization=Bearer-x",
+            "identity probe --metadata 'x-api-key=abc'",
+            "node publish v --vol-context csi.storage.k8s.io/serviceAccount.tokens=abc",
+        ] {
+            assert!(has_secret(line), "{line}");
+        }
+        for line in [
+            "controller create-volume x --secrets-file /run/secrets/x",
+            "controller create-volume x --secrets-file=/run/s",
+            "controller create-volume x --secrets-prompt password",
+            "controller list-volumes --starting-token=10",
+            "set secrets-file /x",
+            "controller create-volume secret-volume",
+            "controller create-volume x --request '{\"secrets\": {}}'",
+            "desc CreateVolumeRequest",
+        ] {
+            assert!(!has_secret(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_come_back_from_a_private_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("csi/history");
+        let history = || History {
+            lines: Vec::new(),
+            file: Some(file.clone()),
+        };
+        let mut first = history();
+        assert!(first.add("identity probe"));
+        assert!(!first.add("identity probe"));
+        assert!(!first.add(" unseen"));
+        assert!(!first.add("x --params password=hunter2"));
+        assert!(first.add("a 'b\nc' \\n"));
+        let mode = fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = fs::read_to_string(&file).unwrap();
+        let lines: Vec<String> = text.lines().map(unescaped).collect();
+        assert_eq!(lines, first.lines);
+        assert!(!text.contains("hunter2"));
+        let recalled = |text: &str| first.recalled(text);
+        assert_eq!(recalled("!!"), Ok(Some("a 'b\nc' \\n".to_owned())));
+        assert_eq!(recalled("!1"), Ok(Some("identity probe".to_owned())));
+        assert_eq!(recalled("!iden"), Ok(Some("identity probe".to_owned())));
+        assert_eq!(recalled("iden"), Ok(None));
+        assert!(recalled("!9").is_err() && recalled("!x").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_survives_its_file(line in ".*", near in "[\\\\n\n]{0,8}") {
+            for line in [line, near] {
+                prop_assert_eq!(unescaped(&escaped(&line)), line);
+            }
+        }
+
+        #[test]
+        fn nothing_panics(line in ".*", near in "(secret|token|--| |=|:|'|\"|\\{)*") {
+            let _ = (has_secret(&line), has_secret(&near));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What `set` sets: the flags that a session keeps, so that no line has to repeat them.
+
+use crate::arguments::{capability, duration};
+use crate::call::endpoint::Endpoint;
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use csi_proto::v1::VolumeCapability;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The names that `set` knows, with what each is.
+pub const NAMES: &[(&str, &str)] = &[
+    ("endpoint", "the driver"),
+    ("output", "table, wide, json, jsonl, name or csc"),
+    ("timeout", "how long a call may take, such as 30s"),
+    ("verbose", "0 to 3, as -v, -vv and -vvv"),
+    ("cap", "the capability where none is given"),
+    ("secrets-file", "the secrets of every call that takes some"),
+];
+
+/// The values of the settings; what is not set is as it was on the command line of the shell.
+#[derive(Debug)]
+pub struct Settings {
+    /// The command line of the shell itself.
+    base: Globals,
+    endpoint: Option<String>,
+    output: Option<String>,
+    timeout: Option<Duration>,
+    verbose: Option<u8>,
+    cap: Option<(String, VolumeCapability)>,
+    secrets_file: Option<String>,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Error)]
+pub enum SettingError {
+    /// No such setting.
+    #[error("there is no setting {0:?}; there is {names}", names = names())]
+    Name(String),
+    /// Not a value of it.
+    #[error("{name}: {problem}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+}
+
+fn names() -> String {
+    let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+impl Settings {
+    /// Those of the shell's own command line.
+    pub fn new(base: Globals) -> Self {
+        Self {
+            base,
+            endpoint: None,
+            output: None,
+            timeout: None,
+            verbose: None,
+            cap: None,
+            secrets_file: None,
+        }
+    }
+
+    /// Sets `name` to `value`.
+    ///
+    /// # Errors
+    /// When there is no such setting, or it cannot have that value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let wrong = |name, problem: &dyn std::fmt::Display| SettingError::Value {
+            name,
+            problem: problem.to_string(),
+        };
+        match name {
+            "endpoint" => {
+                Endpoint::parse(value).map_err(|error| wrong("endpoint", &error))?;
+                self.endpoint = Some(value.to_owned());
+            }
+            "output" => {
+                if !Globals::formats().iter().any(|format| format == value) {
+                    let formats = Globals::formats().join(", ");
+                    return Err(wrong(
+                        "output",
+                        &format!("{value:?} is not one of {formats}"),
+                    ));
+                }
+                self.output = Some(value.to_owned());
+            }
+            "timeout" => {
+                let limit = duration::parse(value).map_err(|error| wrong("timeout", &error))?;
+                self.timeout = Some(limit);
+            }
+            "verbose" => match value.parse() {
+                Ok(level @ 0..=3) => self.verbose = Some(level),
+                _ => return Err(wrong("verbose", &"write 0, 1, 2 or 3")),
+            },
+            "cap" => {
+                let cap = capability::parse(value).map_err(|error| wrong("cap", &error))?;
+                self.cap = Some((value.to_owned(), cap));
+            }
+            "secrets-file" => {
+                if let Err(error) = std::fs::File::open(Path::new(value)) {
+                    return Err(wrong("secrets-file", &format!("{value}: {error}")));
+                }
+                self.secrets_file = Some(value.to_owned());
+            }
+            _ => return Err(SettingError::Name(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Lets `name` be as it was on the command line of the shell.
+    ///
+    /// # Errors
+    /// When there is no such setting.
+    pub fn unset(&mut self, name: &str) -> Result<(), SettingError> {
+        match name {
+            "endpoint" => self.endpoint = None,
+            "output" => self.output = None,
+            "timeout" => self.timeout = None,
+            "verbose" => self.verbose = None,
+            "cap" => self.cap = None,
+            "secrets-file" => self.secrets_file = None,
+            _ => return Err(SettingError::Name(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// The flags of a parsed line: what stands in it counts, then the settings, then the shell's own command line.
+    pub fn globals(&self, mut line: Globals, matches: &ArgMatches) -> Globals {
+        let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        line.inherit(&self.globals_of_shell(), typed);
+        line
+    }
+
+    /// The flags where a line says nothing.
+    pub fn globals_of_shell(&self) -> Globals {
+        let mut globals = self.base.clone();
+        if let Some(endpoint) = &self.endpoint {
+            globals.endpoint = Some(endpoint.clone());
+        }
+        if let Some(output) = &self.output {
+            globals.set_output(output);
+        }
+        if let Some(timeout) = self.timeout {
+            globals.timeout = timeout;
+        }
+        if let Some(verbose) = self.verbose {
+            globals.verbose = verbose;
+        }
+        globals
+    }
+
+    /// What holds where a command's own flags say nothing.
+    pub fn defaults(&self) -> Defaults {
+        let defaults = Defaults::of("csi");
+        Defaults {
+            capability: match &self.cap {
+                Some((_, cap)) => Some(cap.clone()),
+                None => defaults.capability,
+            },
+            secrets_file: self.secrets_file.clone(),
+            in_shell: true,
+            ..defaults
+        }
+    }
+
+    /// All settings, one a line.
+    pub fn shown(&self) -> String {
+        let globals = self.globals_of_shell();
+        let timeout = globals.timeout();
+        let values = [
+            globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),
+            globals.format_name(),
+            timeout.map_or_else(|| "none".to_owned(), duration::human),
+            globals.verbose.to_string(),
+            match &self.cap {
+                Some((text, _)) => text.clone(),
+                None => "SINGLE_NODE_WRITER,mount".to_owned(),
+            },
+            self.secrets_file.clone().unwrap_or_else(|| "<none>".into()),
+        ];
+        let mut text = String::new();
+        for ((name, _), value) in NAMES.iter().zip(values) {
+            let _ = writeln!(text, "{name:14}{value}");
+        }
+        text
+    }
+}
