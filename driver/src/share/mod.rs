@@ -10,7 +10,6 @@ pub mod deletion;
 pub mod error;
 pub mod fill;
 mod folders;
-pub mod foreign;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;
@@ -28,3 +27,4 @@ pub mod token;
 pub mod trash;
 #[cfg(test)]
 mod trials;
+pub mod upstream;

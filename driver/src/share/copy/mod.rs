@@ -14,19 +14,19 @@ mod folders;
 mod links;
 mod listing;
 mod node;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod tar;
 #[cfg(test)]
 mod tests;
 mod tree;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod unpack;
 #[cfg(test)]
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod unpack_tests;
 
 pub use links::LinksFolder;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 pub use unpack::unpack;
 
 use super::crash;

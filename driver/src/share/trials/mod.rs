@@ -7,12 +7,12 @@
 mod copies;
 mod crashes;
 mod errors;
-mod foreign;
 mod forged;
 mod hazards;
 mod interleaved;
 mod races;
 mod threads;
+mod upstream;
 
 use super::copy::Progress;
 use super::crash::crashing;
