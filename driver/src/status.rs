@@ -14,7 +14,7 @@ use crate::controller::error::ControllerError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
-use crate::share::copy::CopyError;
+use crate::share::copying::CopyError;
 use crate::share::error::{ShareError, is_lasting};
 use crate::share::roots::RootError;
 use rustix::io::Errno;

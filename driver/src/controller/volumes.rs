@@ -11,7 +11,7 @@ use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
 use crate::share::changes;
-use crate::share::copy::Progress;
+use crate::share::copying::Progress;
 use crate::share::database::Expect;
 use crate::share::deletion;
 use crate::share::error::ShareError;

@@ -1,6 +1,6 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use super::copy::CopyError;
+use super::copying::CopyError;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
 use rustix::io::Errno;

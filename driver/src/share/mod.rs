@@ -3,8 +3,8 @@
 pub(crate) mod beneath;
 pub mod changes;
 mod claims;
-pub mod copy;
-mod crash;
+pub mod copying;
+mod crash_points;
 pub mod database;
 pub mod deletion;
 pub mod error;
@@ -23,8 +23,8 @@ pub mod snapshots;
 pub mod source;
 pub mod store;
 pub mod sub_path;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod trash;
-#[cfg(test)]
-mod trials;
 pub mod upstream;

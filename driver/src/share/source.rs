@@ -3,7 +3,7 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
-use super::copy::{self, CopyError, LinksFolder, Progress, Report};
+use super::copying::{self, CopyError, LinksFolder, Progress, Report};
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{Record, State};
@@ -71,7 +71,7 @@ pub(super) enum Opened {
 }
 
 impl Opened {
-    /// Copies it to the empty folder `target`; for `links` see [`copy::copy`].
+    /// Copies it to the empty folder `target`; for `links` see [`copying::copy`].
     ///
     /// # Errors
     /// Those of copying.
@@ -82,9 +82,9 @@ impl Opened {
         progress: &Progress,
     ) -> Result<Report, CopyError> {
         match self {
-            Self::Tree(from) => copy::copy(&from, target, links, progress),
+            Self::Tree(from) => copying::copy(&from, target, links, progress),
             #[cfg(feature = "upstream")]
-            Self::Archive(from) => copy::unpack(from, target, progress),
+            Self::Archive(from) => copying::unpack(from, target, progress),
             #[cfg(not(feature = "upstream"))]
             Self::Archive(from) => {
                 drop(from);
