@@ -10,9 +10,9 @@ pub use syntax::{
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::canonical_name;
-use crate::peer_id;
 use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
+use crate::upstream::ids;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,17 +43,17 @@ pub struct Config {
     pub symlink_fallback: bool,
     /// Whether a volume is mounted once on a node, and bound from there for each pod.
     pub stage: bool,
-    /// Whether ids, attributes and snapshots of csi-driver-nfs are understood.
-    pub migration: Option<Migration>,
+    /// Whether ids, attributes and snapshots of kubernetes-csi's driver are understood.
+    pub upstream: Option<Upstream>,
 }
 
-/// What is taken over from csi-driver-nfs.
+/// How volumes and snapshots of kubernetes-csi's driver are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Migration {
+pub struct Upstream {
     /// What becomes of its volumes whose ids do not say.
     pub on_delete: OnDelete,
     /// Without the feature there is none, and the compiler leaves out what would come of it.
-    #[cfg(not(feature = "migration"))]
+    #[cfg(not(feature = "upstream"))]
     pub never: std::convert::Infallible,
 }
 
@@ -139,8 +139,8 @@ pub struct Policy {
     pub inline_shares: Vec<Export>,
     /// Names of the mount options that inline volumes may have; empty refuses them all.
     pub inline_options: Vec<String>,
-    /// Whether volumes are mounted as csi-driver-nfs mounts them, without flags that nobody asked for.
-    pub peer_mounts: bool,
+    /// Whether volumes are mounted as kubernetes-csi's driver mounts them, without flags that nobody asked for.
+    pub upstream_mounts: bool,
 }
 
 impl Policy {
@@ -179,14 +179,14 @@ impl Config {
             || self.policy.allows_server(server)
     }
 
-    /// Checks the length of a volume's id: those of csi-driver-nfs keep to no limit, and those of its static volumes are
-    /// whatever somebody has made up.
+    /// Checks the length of a volume's id. Ids of kubernetes-csi's driver keep to no limit, and those of its static volumes
+    /// are whatever somebody has made up.
     ///
     /// # Errors
     /// When it is missing or too long.
     pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
-        match self.migration {
-            Some(_) if (1..=peer_id::MAX_LENGTH).contains(&id.len()) => Ok(()),
+        match self.upstream {
+            Some(_) if (1..=ids::MAX_LENGTH).contains(&id.len()) => Ok(()),
             _ => limits::required("volume_id", id),
         }
     }

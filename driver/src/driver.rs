@@ -139,8 +139,8 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         patience: config.bounds.mount,
-        migration: config.migration,
-        has_peer_name: config.driver_name == crate::peer_id::DRIVER_NAME,
+        upstream: config.upstream,
+        has_upstream_name: config.driver_name == crate::upstream::ids::DRIVER_NAME,
         remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])

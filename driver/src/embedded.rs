@@ -112,7 +112,7 @@ impl Embedded {
             bounds: Bounds::default(),
             symlink_fallback: true,
             stage,
-            migration: None,
+            upstream: None,
         };
         let driver = Driver::new(config, log)?;
         Ok(Self {

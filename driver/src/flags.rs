@@ -5,7 +5,7 @@ use crate::config::{
     self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
 };
 use crate::log::{Format, Log};
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ Examples:
   # The controller on the NFS server itself, where the export is a local folder:
   csi-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv
 
-  # In the place of csi-driver-nfs, for its volumes and snapshots too:
+  # In the place of kubernetes-csi's driver, for its volumes and snapshots too:
   csi-nfs --endpoint unix:///csi/csi.sock --driver-name nfs.csi.k8s.io --migrate-from csi-driver-nfs"
 )]
 pub struct Flags {
@@ -60,7 +60,7 @@ pub struct Flags {
     )]
     mode: ModeFlag,
 
-    /// Name of the driver; a migration from csi-driver-nfs sets nfs.csi.k8s.io
+    /// Name of the driver; in the place of kubernetes-csi's driver it is nfs.csi.k8s.io
     #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = crate::config::DEFAULT_NAME,
           value_parser = config::parse_driver_name, help_heading = "Serving")]
     driver_name: String,
@@ -162,22 +162,22 @@ pub struct Flags {
         help_heading = "Limits on requests"
     )]
     inline_mount_options: Vec<String>,
-    /// Take over from another driver: its ids, volume attributes and snapshots are understood, and its mount defaults
-    /// kept. Usually with --driver-name nfs.csi.k8s.io
-    #[cfg(feature = "migration")]
+    /// Serve volumes and snapshots of kubernetes-csi's driver too, by their ids, with its volume attributes and its mount
+    /// defaults. Usually with --driver-name nfs.csi.k8s.io
+    #[cfg(feature = "upstream")]
     #[arg(
         long,
         env = "CSI_NFS_MIGRATE_FROM",
         value_name = "DRIVER",
-        help_heading = "Migration"
+        help_heading = "Volumes of kubernetes-csi's driver"
     )]
-    migrate_from: Option<PeerFlag>,
+    migrate_from: Option<UpstreamFlag>,
 
     /// What becomes of that driver's volumes whose ids do not say: what its --default-ondelete-policy was
     /// [default: delete]
-    #[cfg(feature = "migration")]
+    #[cfg(feature = "upstream")]
     #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY",
-          value_parser = config::parse_on_delete, help_heading = "Migration")]
+          value_parser = config::parse_on_delete, help_heading = "Volumes of kubernetes-csi's driver")]
     migrate_on_delete: Option<OnDelete>,
 
     /// How long a mount may take
@@ -225,10 +225,10 @@ enum ModeFlag {
     Node,
 }
 
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum PeerFlag {
-    /// The driver of kubernetes-csi, which is registered as nfs.csi.k8s.io
+enum UpstreamFlag {
+    /// Kubernetes-csi's driver, which is registered as nfs.csi.k8s.io
     CsiDriverNfs,
 }
 
@@ -263,9 +263,9 @@ impl Flags {
             Some(id) => id,
             None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
         };
-        #[cfg(feature = "migration")]
-        let migration = match (self.migrate_from, self.migrate_on_delete) {
-            (Some(PeerFlag::CsiDriverNfs), policy) => Some(config::Migration {
+        #[cfg(feature = "upstream")]
+        let upstream = match (self.migrate_from, self.migrate_on_delete) {
+            (Some(UpstreamFlag::CsiDriverNfs), policy) => Some(config::Upstream {
                 on_delete: policy.unwrap_or_default(),
             }),
             (None, None) => None,
@@ -276,10 +276,10 @@ impl Flags {
                 ));
             }
         };
-        #[cfg(not(feature = "migration"))]
-        let migration = None;
+        #[cfg(not(feature = "upstream"))]
+        let upstream = None;
         // A controller keeps its hands off these folders when it deletes volumes that have no records.
-        let is_bare_controller = matches!(self.mode, ModeFlag::Controller) && migration.is_none();
+        let is_bare_controller = matches!(self.mode, ModeFlag::Controller) && upstream.is_none();
         let inline = [
             ("--inline-share", &self.inline_shares),
             ("--inline-mount-option", &self.inline_mount_options),
@@ -333,7 +333,7 @@ impl Flags {
                     ALLOW_NOTHING,
                     self.inline_mount_options,
                 )?)?,
-                peer_mounts: migration.is_some(),
+                upstream_mounts: upstream.is_some(),
             },
             bounds: Bounds {
                 mount: self.mount_timeout,
@@ -343,7 +343,7 @@ impl Flags {
             },
             symlink_fallback: false,
             stage: self.stage,
-            migration,
+            upstream,
         };
         Ok((
             serving,
@@ -485,17 +485,17 @@ mod tests {
             let config = resolve(&format!("--mode {mode} --inline-share nas:/srv")).unwrap();
             assert_eq!(config.policy.inline_shares.len(), 1);
         }
-        #[cfg(feature = "migration")]
+        #[cfg(feature = "upstream")]
         {
             is_without_effect("--migrate-on-delete retain", "--migrate-on-delete");
             is_without_effect("--migrate-on-delete delete", "--migrate-on-delete");
-            let peer = "--migrate-from csi-driver-nfs";
-            let policy = |words: String| resolve(&words).unwrap().migration.unwrap().on_delete;
-            assert_eq!(policy(peer.to_owned()), OnDelete::Delete);
-            let retain = format!("{peer} --migrate-on-delete retain");
+            let from = "--migrate-from csi-driver-nfs";
+            let policy = |words: String| resolve(&words).unwrap().upstream.unwrap().on_delete;
+            assert_eq!(policy(from.to_owned()), OnDelete::Delete);
+            let retain = format!("{from} --migrate-on-delete retain");
             assert_eq!(policy(retain), OnDelete::Retain);
             // What that controller must not delete.
-            let words = format!("--mode controller {peer} --inline-share nas:/srv");
+            let words = format!("--mode controller {from} --inline-share nas:/srv");
             assert_eq!(resolve(&words).unwrap().policy.inline_shares.len(), 1);
         }
     }

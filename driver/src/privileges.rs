@@ -80,8 +80,8 @@ impl Needs {
             if local {
                 helpers |= CapabilitySet::DAC_OVERRIDE;
             }
-            if local && config.migration.is_some() {
-                // The owner and mode that volumes of csi-driver-nfs ask for when they are mounted.
+            if local && config.upstream.is_some() {
+                // The owner and mode that volumes of kubernetes-csi's driver ask for when they are mounted.
                 helpers |= CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::FSETID;
             }
         }

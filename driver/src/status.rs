@@ -7,13 +7,14 @@
 //! - The id of another driver is OK for DeleteVolume, since such a volume does not exist here and the specification wants
 //!   repeated deletes to be OK (the controller says so before it comes here), and NOT_FOUND for every other call. An id of
 //!   our own syntax for a share that is unknown, missing or another one is FAILED_PRECONDITION for all calls: that volume
-//!   may well exist. So does a driver that has taken over the name of csi-driver-nfs, and not its volumes, for that one's ids.
+//!   may well exist. So does a driver that has the name of kubernetes-csi's driver and does not serve its
+//!   volumes, for its ids.
 
 use crate::controller::error::ControllerError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
-use crate::share::copy::CopyError;
+use crate::share::copying::CopyError;
 use crate::share::error::{ShareError, is_lasting};
 use crate::share::roots::RootError;
 use rustix::io::Errno;
@@ -110,10 +111,10 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::Export(_)
         | ControllerError::Invalid(_)
         | ControllerError::MountOption(_)
-        | ControllerError::PeerId(_)
+        | ControllerError::UpstreamId(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) | ControllerError::Peer(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) | ControllerError::Upstream(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),

@@ -9,10 +9,10 @@ use csi_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
 use csi_nfs::export::Export;
 use csi_nfs::mount::options::MountOptions;
 use csi_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
-#[cfg(feature = "migration")]
-use csi_nfs::peer_id::{PeerSnapshotId, PeerVolumeId};
 use csi_nfs::share::sub_path::{SubPath, encode_name};
 use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
+#[cfg(feature = "upstream")]
+use csi_nfs::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_nfs::volume_id::{Location, SnapshotId, VolumeId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -138,15 +138,15 @@ fn try_id(text: &str) {
         assert_eq!(id.to_string(), text);
         assert!(text.len() <= 128);
     }
-    #[cfg(feature = "migration")]
-    if let Some(id) = bounded(text, PeerVolumeId::parse(text)) {
+    #[cfg(feature = "upstream")]
+    if let Some(id) = bounded(text, UpstreamVolumeId::parse(text)) {
         safe_export(&id.export);
         safe(&id.path);
         assert_eq!(id.text, text);
         assert!(!text.contains("..") || !text.split(['#', '/']).any(|part| part == ".."));
     }
-    #[cfg(feature = "migration")]
-    if let Some(id) = bounded(text, PeerSnapshotId::parse(text)) {
+    #[cfg(feature = "upstream")]
+    if let Some(id) = bounded(text, UpstreamSnapshotId::parse(text)) {
         safe_export(&id.export);
         safe(&id.folder);
         safe(&id.archive);

@@ -5,7 +5,7 @@ use super::error::ControllerError;
 use super::shares::{Permits, Shares, VolumeKey};
 use crate::export::Export;
 use crate::operations::Operation;
-use crate::share::copy::Progress;
+use crate::share::copying::Progress;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use std::collections::HashMap;

@@ -7,10 +7,10 @@ pub mod config;
 mod copies;
 pub(crate) mod deadline;
 pub mod error;
-mod migration;
 mod remembered;
 mod shares;
 mod snapshots;
+mod upstream;
 mod volumes;
 
 pub use config::{ControllerConfig, NamedShare};
@@ -144,8 +144,8 @@ impl Controller {
         request: csi::DeleteVolumeRequest,
     ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
-        if let Some(id) = self.shares.peer_volume(&request.volume_id)? {
-            migration::delete_volume(&self.shares, patience, id, &request.secrets).await?;
+        if let Some(id) = self.shares.upstream_volume(&request.volume_id)? {
+            upstream::delete_volume(&self.shares, patience, id, &request.secrets).await?;
             return Ok(csi::DeleteVolumeResponse {});
         }
         limits::required("volume_id", &request.volume_id)?;
@@ -179,17 +179,17 @@ impl Controller {
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
         limits::map("volume_context", &request.volume_context)?;
         limits::map("parameters", &request.parameters)?;
-        let peer = self.shares.peer_volume(&request.volume_id)?;
-        if peer.is_none() {
+        let upstream = self.shares.upstream_volume(&request.volume_id)?;
+        if upstream.is_none() {
             limits::required("volume_id", &request.volume_id)?;
         }
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        let objection = match peer {
+        let objection = match upstream {
             Some(id) => {
-                migration::find_volume(&self.shares, &id, &[]).await?;
-                migration::objection(&self.shares, &id, &request)
+                upstream::find_volume(&self.shares, &id, &[]).await?;
+                upstream::objection(&self.shares, &id, &request)
             }
             None => {
                 let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
@@ -226,10 +226,10 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let (volume, trouble) = match self.shares.peer_volume(&request.volume_id)? {
+        let (volume, trouble) = match self.shares.upstream_volume(&request.volume_id)? {
             Some(id) => {
-                migration::find_volume(&self.shares, &id, &[]).await?;
-                (migration::volume(&id), None)
+                upstream::find_volume(&self.shares, &id, &[]).await?;
+                (upstream::volume(&id), None)
             }
             None => {
                 let (export, uuid, record, trouble) =
@@ -271,8 +271,8 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
-        let peer = self.shares.peer_volume(&request.volume_id)?;
-        if peer.is_none() {
+        let upstream = self.shares.upstream_volume(&request.volume_id)?;
+        if upstream.is_none() {
             limits::required("volume_id", &request.volume_id)?;
         }
         let range = request
@@ -282,8 +282,8 @@ impl Controller {
         if let Some(one) = &request.volume_capability {
             capability::check(Some(one))?;
         }
-        if let Some(id) = peer {
-            bounded(patience, migration::find_volume(&self.shares, &id, &[])).await?;
+        if let Some(id) = upstream {
+            bounded(patience, upstream::find_volume(&self.shares, &id, &[])).await?;
             // Advisory as ever; there is no record to write it to.
             return Ok(csi::ControllerExpandVolumeResponse {
                 capacity_bytes: range.required_bytes.max(match range.required_bytes {
@@ -324,9 +324,10 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerModifyVolumeRequest,
     ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
-        if self.shares.peer_volume(&request.volume_id)?.is_some() {
+        if self.shares.upstream_volume(&request.volume_id)?.is_some() {
             return Err(ControllerError::Invalid(
-                "a volume of csi-driver-nfs cannot be modified: it has no record here".to_owned(),
+                "a volume of kubernetes-csi's driver cannot be modified: it has no record here"
+                    .to_owned(),
             ));
         }
         limits::required("volume_id", &request.volume_id)?;

@@ -3,8 +3,8 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
-use super::migration;
 use super::shares::{Shares, VolumeKey};
+use super::upstream;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::{Busy, Operation};
@@ -51,9 +51,9 @@ impl Creation {
         limits::map("secrets", &request.secrets)?;
         let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
         let (export, location, expect, origin) =
-            match shares.peer_volume(&request.source_volume_id)? {
+            match shares.upstream_volume(&request.source_volume_id)? {
                 Some(id) => {
-                    let origin = migration::volume_origin(shares, &id)?;
+                    let origin = upstream::volume_origin(shares, &id)?;
                     let location = shares.location_of(&id.export)?;
                     let expect = shares.expect_or(&id.export, Expect::Any);
                     (id.export, location, expect, origin)
@@ -148,9 +148,9 @@ pub(super) async fn create(
     request: csi::CreateSnapshotRequest,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
     let creation = Creation::check(shares, &request)?;
-    if let Some(id) = shares.peer_volume(&request.source_volume_id)? {
+    if let Some(id) = shares.upstream_volume(&request.source_volume_id)? {
         // Before the share gets records for a volume that is not there.
-        migration::find_volume(shares, &id, &creation.options).await?;
+        upstream::find_volume(shares, &id, &creation.options).await?;
     }
     let key: VolumeKey = (creation.export.clone(), NameKey::of(&creation.name));
     let operation = Operation {
@@ -239,8 +239,8 @@ pub(super) async fn delete(
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
     limits::map("secrets", &request.secrets)?;
-    if let Some(id) = shares.peer_snapshot(&request.snapshot_id)? {
-        migration::delete_snapshot(shares, patience, id, &request.secrets).await?;
+    if let Some(id) = shares.upstream_snapshot(&request.snapshot_id)? {
+        upstream::delete_snapshot(shares, patience, id, &request.secrets).await?;
         return Ok(csi::DeleteSnapshotResponse {});
     }
     limits::required("snapshot_id", &request.snapshot_id)?;
@@ -352,8 +352,8 @@ pub(super) async fn get(
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let snapshot = match shares.peer_snapshot(&request.snapshot_id)? {
-        Some(id) => migration::find_snapshot(shares, &id, &options).await?,
+    let snapshot = match shares.upstream_snapshot(&request.snapshot_id)? {
+        Some(id) => upstream::find_snapshot(shares, &id, &options).await?,
         None => {
             limits::required("snapshot_id", &request.snapshot_id)?;
             find(shares, &request.snapshot_id.parse()?, &options).await?
@@ -370,12 +370,12 @@ pub(super) async fn list(
     request: csi::ListSnapshotsRequest,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
     let max_entries = answer::max_entries(request.max_entries)?;
-    let peer_snapshot = shares.peer_snapshot(&request.snapshot_id)?;
-    let peer_source = shares.peer_volume(&request.source_volume_id)?;
-    if peer_snapshot.is_none() {
+    let upstream_snapshot = shares.upstream_snapshot(&request.snapshot_id)?;
+    let upstream_source = shares.upstream_volume(&request.source_volume_id)?;
+    if upstream_snapshot.is_none() {
         limits::optional("snapshot_id", &request.snapshot_id)?;
     }
-    if peer_source.is_none() {
+    if upstream_source.is_none() {
         limits::optional("source_volume_id", &request.source_volume_id)?;
     }
     limits::map("secrets", &request.secrets)?;
@@ -386,8 +386,8 @@ pub(super) async fn list(
     };
     let wanted = &request.source_volume_id;
     if !request.snapshot_id.is_empty() {
-        let found = match peer_snapshot {
-            Some(id) => migration::find_snapshot(shares, &id, &options).await,
+        let found = match upstream_snapshot {
+            Some(id) => upstream::find_snapshot(shares, &id, &options).await,
             None => {
                 let Ok(id) = request.snapshot_id.parse() else {
                     return Ok(csi::ListSnapshotsResponse::default());
@@ -412,9 +412,9 @@ pub(super) async fn list(
             Err(other) => Err(other),
         };
     }
-    let source = match (peer_source, wanted.as_str()) {
+    let source = match (upstream_source, wanted.as_str()) {
         (Some(id), _) => {
-            let origin = migration::volume_origin(shares, &id)?;
+            let origin = upstream::volume_origin(shares, &id)?;
             Some((origin.key, origin.nonce))
         }
         (None, "") => None,

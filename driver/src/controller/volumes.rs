@@ -3,15 +3,15 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
-use super::migration::{self, SourceShare};
 use super::shares::{Outcome, Shares, VolumeKey};
+use super::upstream::{self, SourceShare};
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
 use crate::share::changes;
-use crate::share::copy::Progress;
+use crate::share::copying::Progress;
 use crate::share::database::Expect;
 use crate::share::deletion;
 use crate::share::error::ShareError;
@@ -182,7 +182,7 @@ impl Creation {
         let source_uuid = match source_share {
             SourceShare::Known(uuid) => Some(uuid),
             SourceShare::At(export) if export == key.0 => None,
-            SourceShare::At(export) => Some(migration::uuid_of_other(shares, &export).await?),
+            SourceShare::At(export) => Some(upstream::uuid_of_other(shares, &export).await?),
         };
         let what = format!("volume {:?}", wanted.name);
         let copied = shares
@@ -227,8 +227,8 @@ fn check_source(
     match &source.r#type {
         None => Err(crate::limits::LimitError::Missing("volume_content_source.type").into()),
         Some(Type::Volume(volume)) => {
-            if let Some(id) = shares.peer_volume(&volume.volume_id)? {
-                let origin = migration::volume_origin(shares, &id)?;
+            if let Some(id) = shares.upstream_volume(&volume.volume_id)? {
+                let origin = upstream::volume_origin(shares, &id)?;
                 return Ok((Source::Volume(origin), SourceShare::At(id.export)));
             }
             limits::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
@@ -243,8 +243,8 @@ fn check_source(
         }
         Some(Type::Snapshot(snapshot)) => {
             let text = &snapshot.snapshot_id;
-            if let Some(id) = shares.peer_snapshot(text)? {
-                let origin = migration::archive_origin(shares, &id)?;
+            if let Some(id) = shares.upstream_snapshot(text)? {
+                let origin = upstream::archive_origin(shares, &id)?;
                 return Ok((Source::Archive(origin), SourceShare::At(id.export)));
             }
             limits::required("volume_content_source.snapshot.snapshot_id", text)?;

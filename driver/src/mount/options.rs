@@ -120,7 +120,7 @@ impl MountOptions {
         policy: &Policy,
     ) -> Result<Self, OptionError> {
         let mut out = Self::default();
-        if policy.peer_mounts {
+        if policy.upstream_mounts {
             out.flags.nosuid = !policy.allows_option("suid");
             out.flags.nodev = !policy.allows_option("dev");
         }

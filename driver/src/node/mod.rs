@@ -3,7 +3,6 @@
 
 pub mod error;
 pub mod inline;
-mod migration;
 pub mod ownership;
 pub mod publish;
 pub mod questions;
@@ -13,6 +12,7 @@ pub mod stage;
 pub mod stats;
 pub mod target;
 pub mod unpublish;
+mod upstream;
 pub mod volumes;
 
 use crate::config::Config;

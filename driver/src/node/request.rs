@@ -9,7 +9,7 @@ use crate::mount::options::MountOptions;
 use crate::mount::task::Ownership;
 use crate::node::error::NodeError;
 use crate::node::record::PublishRecord;
-use crate::node::{inline, migration};
+use crate::node::{inline, upstream};
 use crate::parameters::secret_options;
 use crate::share::sub_path::SubPath;
 use crate::volume_id::VolumeId;
@@ -36,7 +36,7 @@ pub struct PublishRequest {
     pub options: MountOptions,
     /// What the volume is mounted for.
     pub purpose: Purpose,
-    /// What the volume's folder is given when it is mounted; only volumes of csi-driver-nfs ask for that.
+    /// What the volume's folder is given when it is mounted; only volumes of kubernetes-csi's driver ask for that.
     pub ownership: Option<Ownership>,
 }
 
@@ -205,11 +205,11 @@ pub fn stage(
     check(asked, Purpose::Stage, config)
 }
 
-/// What mount options may be, and are without being named: volumes of csi-driver-nfs alone keep that driver's defaults.
+/// Which mount options are allowed, and which are the default. Only volumes of kubernetes-csi's driver keep its defaults.
 fn mount_policy(config: &Config, volume_id: &str, is_inline: bool) -> Policy {
     let is_own = volume_id.parse::<VolumeId>().is_ok();
     Policy {
-        peer_mounts: config.policy.peer_mounts && !is_inline && !is_own,
+        upstream_mounts: config.policy.upstream_mounts && !is_inline && !is_own,
         ..config.policy.clone()
     }
 }
@@ -262,8 +262,8 @@ fn check(
     let sub_dir = context
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
-    let mut sub_dir = match (sub_dir, config.migration) {
-        (Some(text), Some(_)) if !is_inline => Some(migration::sub_dir(text, context.volume)?),
+    let mut sub_dir = match (sub_dir, config.upstream) {
+        (Some(text), Some(_)) if !is_inline => Some(upstream::sub_dir(text, context.volume)?),
         (text, _) => text.map(SubPath::parse).transpose()?,
     };
     if is_inline {
@@ -286,9 +286,9 @@ fn check(
     let policy = mount_policy(config, request.volume_id, is_inline);
     let mut options = MountOptions::parse(all, &policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
-    let ownership = match config.migration {
+    let ownership = match config.upstream {
         Some(_) if sub_dir.is_some() && !options.flags.read_only && !is_inline => {
-            Ownership::of_peer(context.volume)?
+            Ownership::of_upstream(context.volume)?
         }
         _ => None,
     };
@@ -413,25 +413,25 @@ pub(crate) mod tests {
             bounds: Bounds::default(),
             symlink_fallback: false,
             stage: false,
-            migration: None,
+            upstream: None,
         }
     }
 
     #[test]
     fn the_other_drivers_volumes_alone_keep_its_mount_defaults() {
         let mut config = config();
-        config.policy.peer_mounts = true;
+        config.policy.upstream_mounts = true;
         let flags = |config: &Config, id: &str, is_inline: bool| {
             let options = MountOptions::parse([], &mount_policy(config, id, is_inline)).unwrap();
             (options.flags.nosuid, options.flags.nodev)
         };
         let own = crate::volume_id::tests::some_id().to_string();
-        let (own, peers) = (own.as_str(), "10.0.0.4#srv#pvc-1##");
-        assert_eq!(flags(&config, peers, false), (false, false));
-        assert_eq!(flags(&config, peers, true), (true, true));
+        let (own, theirs) = (own.as_str(), "10.0.0.4#srv#pvc-1##");
+        assert_eq!(flags(&config, theirs, false), (false, false));
+        assert_eq!(flags(&config, theirs, true), (true, true));
         assert_eq!(flags(&config, own, false), (true, true));
         config.policy.denied_options = vec!["suid".into()];
-        assert_eq!(flags(&config, peers, false), (true, false));
+        assert_eq!(flags(&config, theirs, false), (true, false));
     }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

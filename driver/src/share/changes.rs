@@ -2,7 +2,7 @@
 //! gRPC.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::deletion::is_ours;
 use super::error::{Doing, ShareError};

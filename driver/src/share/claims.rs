@@ -8,7 +8,7 @@
 //! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::Record;

@@ -2,7 +2,7 @@
 //! from another share's or from none. What the parts hold is the business of the modules beside it.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::error::{Doing, ShareError};
 use super::roots::Root;
 use super::sub_path::RECORDS_FOLDER;
@@ -222,7 +222,7 @@ pub(super) fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::crash::crashing;
+    use super::super::crash_points::crashing;
     use super::*;
     use std::fs::File;
     use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use super::beneath;
 use super::claims;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::folders::{exists_at, make_parents, open_parent};

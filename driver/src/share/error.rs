@@ -1,6 +1,6 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use super::copy::CopyError;
+use super::copying::CopyError;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
 use rustix::io::Errno;
@@ -164,7 +164,7 @@ pub enum ShareError {
     },
     /// There is nothing at all on a share that is known to hold volumes.
     #[error(
-        "the share is empty, though a volume of csi-driver-nfs is known to be there: is the server's disk mounted? Nothing was changed"
+        "the share is empty, though a volume of kubernetes-csi's driver is known to be there: is the server's disk mounted? Nothing was changed"
     )]
     Empty,
     /// There is no such volume.

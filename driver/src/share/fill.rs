@@ -1,5 +1,5 @@
 //! Filling what a record promises with a copy of its source, once, whoever tries and whoever dies. Owns the claim on the copy
-//! and its heartbeat; how trees are copied is the business of `copy`, what follows is that of the record's life.
+//! and its heartbeat; how trees are copied is the business of `copying`, what follows is that of the record's life.
 //!
 //! The claim is a generation of the record that names the attempt; the heartbeat is that generation renewed, with how far
 //! the copy is. Both are link(2), so of two one wins. A claim that was not renewed for [`STALE`], by the server's clock, is
@@ -9,8 +9,8 @@
 //! the others have begun to the trash, so that they notice soon.
 
 use super::beneath;
-use super::copy::{self, CopyError, LinksFolder, Progress};
-use super::crash::step;
+use super::copying::{self, CopyError, LinksFolder, Progress};
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::process;
@@ -236,7 +236,7 @@ fn copy_beating<R: Fill>(
     from: Opened,
     [data, links]: [&str; 2],
     progress: &Progress,
-) -> Result<Option<(Found<R>, OwnedFd, copy::Report)>, ShareError> {
+) -> Result<Option<(Found<R>, OwnedFd, copying::Report)>, ShareError> {
     let made = beneath::make_folder(&claimed.folder, data, 0o700)
         .and_then(|_| beneath::folder(&claimed.folder, data));
     let target = match made {

@@ -11,8 +11,8 @@
 use super::beneath;
 use super::changes::dress;
 use super::claims::{self, Owner};
-use super::copy::Progress;
-use super::crash::step;
+use super::copying::Progress;
+use super::crash_points::step;
 use super::database::{FORMAT, Share, now};
 use super::deletion::finish_delete;
 use super::error::{Doing, ShareError};

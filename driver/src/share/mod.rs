@@ -3,14 +3,13 @@
 pub(crate) mod beneath;
 pub mod changes;
 mod claims;
-pub mod copy;
-mod crash;
+pub mod copying;
+mod crash_points;
 pub mod database;
 pub mod deletion;
 pub mod error;
 pub mod fill;
 mod folders;
-pub mod foreign;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;
@@ -24,7 +23,8 @@ pub mod snapshots;
 pub mod source;
 pub mod store;
 pub mod sub_path;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod trash;
-#[cfg(test)]
-mod trials;
+pub mod upstream;

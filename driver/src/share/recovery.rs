@@ -2,7 +2,7 @@
 //! that wait in the trash, old drafts. Must be safe while other controllers work on the same share.
 
 use super::beneath;
-use super::copy::Progress;
+use super::copying::Progress;
 use super::database::Share;
 use super::deletion;
 use super::error::{Doing, ShareError};

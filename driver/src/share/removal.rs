@@ -2,7 +2,7 @@
 //! copies; that the record says deleting, and what else has to go first, is the business of `deletion` and `snapshots`.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::store::{ATTEMPTS, Found, Keep, is_attempt, parse_file_name, pause};

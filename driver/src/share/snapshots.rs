@@ -5,8 +5,8 @@
 //! Create: the record says creating, then the copy is made beside it (`fill`), and the same update that says ready says that
 //! it is whole. Delete: the record says deleting, the data are moved to the trash, the record is removed.
 
-use super::copy::Progress;
-use super::crash::step;
+use super::copying::Progress;
+use super::crash_points::step;
 use super::database::{FORMAT, Share, now};
 use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};

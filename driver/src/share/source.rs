@@ -3,15 +3,15 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
-use super::copy::{self, CopyError, LinksFolder, Progress, Report};
+use super::copying::{self, CopyError, LinksFolder, Progress, Report};
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::foreign;
 use super::record::{Record, State};
 use super::snapshot::Snapshot;
 use super::store;
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
+use super::upstream;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -25,15 +25,15 @@ pub struct Origin {
     pub key: NameKey,
     /// Its nonce.
     pub nonce: Nonce,
-    /// Where it lies, when it has no record: one that csi-driver-nfs has made. Key and nonce are then made of the id.
+    /// The path of a source without a record, which kubernetes-csi's driver has made. Key and nonce are then made of the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<SubPath>,
 }
 
 impl Origin {
-    /// What csi-driver-nfs has made: the volume `id` in the folder `path`, or the snapshot `id` as an archive of that name
-    /// less its ending.
-    pub fn foreign(id: &str, path: SubPath) -> Self {
+    /// A source that kubernetes-csi's driver has made: the volume `id` in the folder `path`, or the snapshot `id`, which is an
+    /// archive of that name less its ending.
+    pub fn upstream(id: &str, path: SubPath) -> Self {
         Self {
             id: id.to_owned(),
             key: NameKey::of(id),
@@ -45,7 +45,7 @@ impl Origin {
     /// Whether the id may stand in a record: this driver's have at most 128 bytes.
     pub(super) fn is_sound(&self) -> bool {
         let most = match self.path {
-            Some(_) => foreign::MAX_ID,
+            Some(_) => upstream::MAX_ID,
             None => 128,
         };
         self.id.len() <= most
@@ -60,7 +60,7 @@ pub enum Source {
     Volume(Origin),
     /// A snapshot.
     Snapshot(Origin),
-    /// A snapshot of csi-driver-nfs, which is an archive.
+    /// A snapshot of kubernetes-csi's driver, which is an archive.
     Archive(Origin),
 }
 
@@ -71,7 +71,7 @@ pub(super) enum Opened {
 }
 
 impl Opened {
-    /// Copies it to the empty folder `target`; for `links` see [`copy::copy`].
+    /// Copies it to the empty folder `target`; for `links` see [`copying::copy`].
     ///
     /// # Errors
     /// Those of copying.
@@ -82,10 +82,10 @@ impl Opened {
         progress: &Progress,
     ) -> Result<Report, CopyError> {
         match self {
-            Self::Tree(from) => copy::copy(&from, target, links, progress),
-            #[cfg(feature = "migration")]
-            Self::Archive(from) => copy::unpack(from, target, progress),
-            #[cfg(not(feature = "migration"))]
+            Self::Tree(from) => copying::copy(&from, target, links, progress),
+            #[cfg(feature = "upstream")]
+            Self::Archive(from) => copying::unpack(from, target, progress),
+            #[cfg(not(feature = "upstream"))]
             Self::Archive(from) => {
                 drop(from);
                 Err(CopyError::Archive {
@@ -123,7 +123,7 @@ impl Source {
                 let archive = origin
                     .path
                     .as_ref()
-                    .map(|path| foreign::archive(&share.root, path));
+                    .map(|path| upstream::archive(&share.root, path));
                 return match archive.transpose()?.flatten() {
                     Some(archive) => Ok((Opened::Archive(archive), 0)),
                     None => Err(self.gone()),
@@ -166,7 +166,7 @@ impl Source {
         match self {
             Self::Volume(Origin {
                 path: Some(path), ..
-            }) => match foreign::is_there(&share.root, path)? {
+            }) => match upstream::is_there(&share.root, path)? {
                 true => Ok(()),
                 false => Err(self.gone()),
             },

@@ -13,7 +13,7 @@
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{MAX_RECORD, Record};

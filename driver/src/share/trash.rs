@@ -7,7 +7,7 @@
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
 use super::beneath;
-use super::crash::step;
+use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::token::Nonce;

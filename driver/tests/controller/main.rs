@@ -4,10 +4,10 @@
 mod calls;
 mod hazards;
 mod lists;
-#[cfg(feature = "migration")]
-mod migration;
-#[cfg(feature = "migration")]
-mod migration_copies;
 mod requests;
 mod snapshots;
+#[cfg(feature = "upstream")]
+mod upstream;
+#[cfg(feature = "upstream")]
+mod upstream_copies;
 mod volumes;

@@ -87,12 +87,12 @@ async fn requests_are_checked() {
     );
     refused(get(c, "nobody's").await, Code::NotFound, &["nobody's"]);
     delete(c, "nobody's").await.unwrap();
-    let peer = "10.0.0.4#nfs_share#pvc-1#uuid#delete";
-    delete(c, peer).await.unwrap();
+    let upstream = "10.0.0.4#nfs_share#pvc-1#uuid#delete";
+    delete(c, upstream).await.unwrap();
     let mut config = host.config();
-    config.has_peer_name = true;
+    config.has_upstream_name = true;
     let successor = Controller::new(config);
-    for id in [peer, "10.0.0.4/nfs_share/pvc-1"] {
+    for id in [upstream, "10.0.0.4/nfs_share/pvc-1"] {
         let answer = delete(&successor, id).await;
         let flag = "--migrate-from csi-driver-nfs";
         refused(answer, Code::FailedPrecondition, &[id, flag]);

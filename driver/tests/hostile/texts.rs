@@ -240,7 +240,7 @@ async fn no_text_is_too_long_or_too_odd() {
         "-v",
     ];
     // The process inside `csi` has no such flag, and its build may lack it here too.
-    let flags = if cfg!(feature = "migration") {
+    let flags = if cfg!(feature = "upstream") {
         &flags[..]
     } else {
         &flags[4..]

@@ -1,8 +1,8 @@
-//! Volumes and snapshots of csi-driver-nfs that are taken away: crashes, and races with volumes of our own.
+//! Volumes and snapshots of kubernetes-csi's driver that are taken away: crashes, and races with volumes of our own.
 
-use super::super::foreign;
+use super::super::upstream;
 use super::*;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 use crate::share::source::{Origin, Source};
 
 const ID: &str = "s#a#team/v##";
@@ -15,7 +15,7 @@ fn place(trial: &Trial) {
 
 fn delete(trial: &Trial, archive: bool) -> Result<(), ShareError> {
     let path = SubPath::parse("team/v").unwrap();
-    foreign::delete_volume(&trial.share(), ID, &path, archive)
+    upstream::delete_volume(&trial.share(), ID, &path, archive)
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn a_planted_symlink_leads_no_deletion_away() {
     assert!(outside.path().join("v/file").exists());
 }
 
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 #[test]
 fn a_crash_at_any_step_of_a_restore_is_made_good() {
     let wanted_of_archive = || {
         let path = SubPath::parse("snapshot-1/v").unwrap();
         let mut wanted = wanted("restored", "restored");
-        wanted.source = Some(Source::Archive(Origin::foreign(
+        wanted.source = Some(Source::Archive(Origin::upstream(
             "s#a#snapshot-1#snapshot-1#v",
             path,
         )));

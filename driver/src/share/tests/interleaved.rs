@@ -1,7 +1,7 @@
 //! Two operations of two controllers, cut into each other at each pair of their steps: the first goes on to one of its steps,
 //! the second to one of its own, then the first to its end, then the second. What storms find by chance, this finds each time.
 
-use super::super::crash::{Gate, waiting};
+use super::super::crash_points::{Gate, waiting};
 use super::super::record::Changes;
 use super::super::snapshots;
 use super::super::source::Source;

@@ -8,7 +8,7 @@ use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::links::{First, Key, Links, Turn};
 use super::{CopyError, Course, LeftOut, Means, Omissions};
-use crate::share::{beneath, crash};
+use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -162,7 +162,7 @@ impl Desk<'_> {
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
     /// at first.
     fn open(&self, from: Named<'_>) -> io::Result<Opened> {
-        crash::ask()?;
+        crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
         if self.means.harmless {
             return beneath::file(from.folder, path).map(Opened::File);
@@ -183,7 +183,7 @@ impl Desk<'_> {
 
     fn other(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
         let look = || fs::statat(from.folder, from.name, AtFlags::SYMLINK_NOFOLLOW);
-        let stat = match crash::ask().and_then(|()| look()) {
+        let stat = match crash_points::ask().and_then(|()| look()) {
             Ok(stat) => stat,
             Err(error) => return changed(from, error.into(), "looking at"),
         };

@@ -1,5 +1,5 @@
-//! Volumes and snapshots that csi-driver-nfs has made, which have no record: looking for them, reading an archive, taking
-//! them away. Owns what makes sure that nothing else is taken away. Blocking; must not know ids or gRPC.
+//! Finds and deletes volumes and snapshots that kubernetes-csi's driver has made, which have no record, and opens their
+//! archives. Owns the checks that nothing else is deleted. Blocking; must not know ids or gRPC.
 //!
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by. Before it is removed it becomes
 //! a volume of this driver that is being deleted: a record says so, and its folder is claimed like any other. What is
@@ -147,8 +147,9 @@ pub fn delete_volume(
                 .is_some_and(|name| name.ends_with('.'))
         });
         let snapshot = path.components().len() == 1 && path.leaf().starts_with("snapshot-");
-        Ok((archive && snapshot)
-            .then(|| format!("it is a snapshot of csi-driver-nfs, with the archive {only:?}")))
+        Ok((archive && snapshot).then(|| {
+            format!("it is a snapshot of kubernetes-csi's driver, with the archive {only:?}")
+        }))
     })
 }
 
@@ -171,7 +172,7 @@ pub fn delete_snapshot(
                 .any(|archive| archive.as_bytes() == name.as_bytes());
             if !(regular && known) {
                 return Ok(Some(format!(
-                    "it holds {name:?}, and a snapshot of csi-driver-nfs holds its archive {:?} alone",
+                    "it holds {name:?}, and a snapshot of kubernetes-csi's driver holds its archive {:?} alone",
                     archives.first().map_or("", String::as_str)
                 )));
             }

@@ -1,4 +1,4 @@
-//! Trials of the share as a database: crashes between any two steps and errors at each, races, and hostile folders. Only for
+//! Tests of the share as a database: crashes between any two steps and errors at each, races, and hostile folders. Only for
 //! tests.
 //!
 //! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
@@ -7,15 +7,15 @@
 mod copies;
 mod crashes;
 mod errors;
-mod foreign;
 mod forged;
 mod hazards;
 mod interleaved;
 mod races;
 mod threads;
+mod upstream;
 
-use super::copy::Progress;
-use super::crash::crashing;
+use super::copying::Progress;
+use super::crash_points::crashing;
 use super::database::{Expect, Share};
 use super::error::ShareError;
 use super::record::{OnDelete, Record, State, Wanted};

@@ -14,22 +14,22 @@ mod folders;
 mod links;
 mod listing;
 mod node;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod tar;
 #[cfg(test)]
 mod tests;
 mod tree;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod unpack;
 #[cfg(test)]
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod unpack_tests;
 
 pub use links::LinksFolder;
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 pub use unpack::unpack;
 
-use super::crash;
+use super::crash_points;
 #[cfg(test)]
 use super::error::ShareError;
 use rustix::io::Errno;
@@ -263,7 +263,7 @@ impl<'a> Course<'a> {
 
 /// Marks a step of a copy; see [`crash`].
 fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
-    let passed = crash::step(step);
+    let passed = crash_points::step(step);
     #[cfg(test)]
     return passed.map_err(|error| match error {
         ShareError::Io { source, .. } => CopyError::io("copying", path(), source),

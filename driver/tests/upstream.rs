@@ -1,7 +1,7 @@
-//! The driver in the place of csi-driver-nfs: its volumes are mounted, dressed and taken away as it did.
+//! Our driver in the place of kubernetes-csi's: it mounts that driver's volumes, gives them owner and mode, deletes them.
 
 #![allow(clippy::unwrap_used)]
-#![cfg(feature = "migration")]
+#![cfg(feature = "upstream")]
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! The driver in the place of csi-driver-nfs, over NFS: volumes, mounts and snapshots as that driver leaves them.
+//! Our driver in the place of kubernetes-csi's, over NFS: volumes, mounts and snapshots as that driver leaves them.
 
 use crate::scene::{Scene, Version, Volume};
 use std::fs;
@@ -41,7 +41,7 @@ fn mount_flags(target: &Path) -> String {
 }
 
 fn volumes_go_on(version: Version) {
-    let scene = Scene::with_driver("migration", version, &FLAGS);
+    let scene = Scene::with_driver("upstream", version, &FLAGS);
     let folder = scene.share.folder().join("pvc-1");
     fs::create_dir_all(folder.join("deep")).unwrap();
     fs::write(folder.join("deep/file"), "kept").unwrap();
@@ -132,7 +132,7 @@ fn volumes_go_on(version: Version) {
     assert!(!snapshot.exists());
 
     // By nothing but its id, by a driver that has seen no option of this share.
-    let knowing_nothing = Scene::with_driver("migration-late", version, &FLAGS);
+    let knowing_nothing = Scene::with_driver("upstream-late", version, &FLAGS);
     knowing_nothing.try_delete(&volume).succeeds();
     knowing_nothing.try_delete(&volume).succeeds();
     assert!(!folder.exists());

@@ -12,7 +12,7 @@ use super::links::{Links, LinksFolder};
 use super::listing::Listing;
 use super::node::{Node, Pair};
 use super::{CopyError, Course, Means, Omissions};
-use crate::share::crash;
+use crate::share::crash_points;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -121,7 +121,7 @@ pub(super) struct Tree<'a> {
     /// A thread is wanted, or none will be.
     wanted: Condvar,
     #[cfg(test)]
-    crash: crash::Inherited,
+    crash: crash_points::Inherited,
 }
 
 /// Wakes the other threads when one panics, which they would wait for.
@@ -167,7 +167,7 @@ impl<'a> Tree<'a> {
             changed: Condvar::new(),
             wanted: Condvar::new(),
             #[cfg(test)]
-            crash: crash::inherited(),
+            crash: crash_points::inherited(),
         }
     }
 
@@ -195,7 +195,7 @@ impl<'a> Tree<'a> {
         let _waking = Waking(self);
         own_umask();
         #[cfg(test)]
-        crash::adopt(&self.crash);
+        crash_points::adopt(&self.crash);
         let mut desk = Desk {
             means: self.means,
             links: &self.links,
@@ -269,7 +269,7 @@ impl<'a> Tree<'a> {
     ) -> Result<(), CopyError> {
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
         loop {
-            let (name, kind) = match crash::ask().and_then(|()| listing.next()) {
+            let (name, kind) = match crash_points::ask().and_then(|()| listing.next()) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
                 // The folder was removed while it was read: what was left in it then is not known.

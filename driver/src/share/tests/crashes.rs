@@ -1,6 +1,6 @@
 //! Crashes between any two steps, and things that happen meanwhile.
 
-use super::super::crash::panicking;
+use super::super::crash_points::panicking;
 use super::copies::full_volume;
 use super::*;
 use std::panic::AssertUnwindSafe;

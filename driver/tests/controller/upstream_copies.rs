@@ -1,12 +1,12 @@
-//! Copies of what csi-driver-nfs has made, through the calls: clones and snapshots of its volumes, and its own snapshots.
+//! Copies of volumes and snapshots that kubernetes-csi's driver has made: clones, snapshots and restores, through the calls.
 
 use crate::calls::*;
-use crate::migration::{PEER, archived, made, names, no_leftovers, successor};
 use crate::snapshots::{
     delete_snapshot, from_snapshot, from_volume, get_snapshot, listed, ready, snapshot,
     snapshot_request,
 };
-use csi_nfs::config::Migration;
+use crate::upstream::{UPSTREAM, archived, made, names, no_leftovers, successor};
+use csi_nfs::config::Upstream;
 use csi_nfs::controller::Controller;
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;
@@ -24,20 +24,23 @@ async fn its_volumes_are_cloned_and_snapshotted() {
     let host = Host::new();
     made(&host, "pvc-1");
     let c = &successor(&host);
-    let clone = create(c, from_volume("clone", PEER)).await.unwrap();
+    let clone = create(c, from_volume("clone", UPSTREAM)).await.unwrap();
     assert_eq!(std::fs::read(host.at("clone/in/file")).unwrap(), b"pvc-1");
-    assert_eq!(create(c, from_volume("clone", PEER)).await.unwrap(), clone);
+    assert_eq!(
+        create(c, from_volume("clone", UPSTREAM)).await.unwrap(),
+        clone
+    );
     let source = clone.content_source.clone();
-    assert_eq!(source, from_volume("clone", PEER).volume_content_source);
-    let taken = ready(c, "s", PEER).await;
-    assert_eq!(taken.source_volume_id, PEER);
+    assert_eq!(source, from_volume("clone", UPSTREAM).volume_content_source);
+    let taken = ready(c, "s", UPSTREAM).await;
+    assert_eq!(taken.source_volume_id, UPSTREAM);
     assert!(
         taken.snapshot_id.starts_with("10.0.0.4/nfs_share@"),
         "{taken:?}"
     );
     // It is found again by the volume's id, and outlives it.
     let of_volume = ListSnapshotsRequest {
-        source_volume_id: PEER.to_owned(),
+        source_volume_id: UPSTREAM.to_owned(),
         ..Default::default()
     };
     assert_eq!(
@@ -50,7 +53,7 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         .create_snapshot(Request::new(snapshot_request("s", other)))
         .await;
     refused(answer, Code::AlreadyExists, &["pvc-1"]);
-    delete(c, PEER).await.unwrap();
+    delete(c, UPSTREAM).await.unwrap();
     create(c, from_snapshot("restored", &taken.snapshot_id))
         .await
         .unwrap();
@@ -58,17 +61,17 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         std::fs::read(host.at("restored/in/file")).unwrap(),
         b"pvc-1"
     );
-    // Another replica, and one that knows nothing of csi-driver-nfs any more.
+    // Another replica, and one that knows nothing of kubernetes-csi's driver any more.
     get_snapshot(&host.controller(), &taken.snapshot_id)
         .await
         .unwrap();
     assert_eq!(list(&host.controller()).await.len(), 2);
     refused(
-        create(c, from_volume("again", PEER)).await,
+        create(c, from_volume("again", UPSTREAM)).await,
         Code::NotFound,
         &["pvc-1"],
     );
-    refused(snapshot(c, "t", PEER).await, Code::NotFound, &[]);
+    refused(snapshot(c, "t", UPSTREAM).await, Code::NotFound, &[]);
     c.settle().await;
 }
 
@@ -82,7 +85,7 @@ async fn its_snapshots_are_restored_shown_and_deleted() {
         let id = &archived(&host, name, "pvc-1", kind);
         let shown = get_snapshot(c, id).await.unwrap();
         assert_eq!((&shown.snapshot_id, shown.ready_to_use), (id, true));
-        assert_eq!(shown.source_volume_id, PEER);
+        assert_eq!(shown.source_volume_id, UPSTREAM);
         let by_id = ListSnapshotsRequest {
             snapshot_id: id.clone(),
             ..Default::default()
@@ -197,7 +200,7 @@ async fn a_source_on_another_share_is_told_from_the_same_by_another_name() {
     ];
     let mut config = host.config();
     config.roots = Arc::new(LocalRoots::new(roots));
-    config.migration = Some(Migration {
+    config.upstream = Some(Upstream {
         on_delete: OnDelete::Delete,
     });
     let c = &Controller::new(config);

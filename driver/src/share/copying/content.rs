@@ -2,7 +2,7 @@
 //! for anything else of the file.
 
 use super::{Course, Means};
-use crate::share::crash;
+use crate::share::crash_points;
 use rustix::fs::{self, SeekFrom, Stat};
 use rustix::io::{self, Errno};
 use std::os::fd::OwnedFd;
@@ -128,7 +128,7 @@ impl Stream<'_> {
     fn is_over(&self, after_a_part: bool) -> bool {
         if after_a_part {
             // Whoever dies here dies at the end of the entry as well.
-            let _ = crash::step("a part of a file is copied");
+            let _ = crash_points::step("a part of a file is copied");
         }
         self.course.is_over()
     }

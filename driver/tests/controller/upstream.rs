@@ -1,9 +1,9 @@
-//! Volumes and snapshots of csi-driver-nfs through the calls: how they are known, and what is deleted. Copies of them are in
-//! `migration_copies`.
+//! Volumes and snapshots of kubernetes-csi's driver through the calls: how they are known, and what is
+//! deleted. Copies of them are in `upstream_copies`.
 
 use crate::calls::*;
 use crate::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
-use csi_nfs::config::Migration;
+use csi_nfs::config::Upstream;
 use csi_nfs::controller::Controller;
 use csi_nfs::export::Export;
 use csi_nfs::share::record::OnDelete;
@@ -15,16 +15,16 @@ use std::process::Command;
 use std::sync::Arc;
 use tonic::{Code, Request, Status};
 
-pub const PEER: &str = "10.0.0.4#nfs_share#pvc-1##";
+pub const UPSTREAM: &str = "10.0.0.4#nfs_share#pvc-1##";
 
 fn successor_with(host: &Host, on_delete: OnDelete) -> Controller {
     let mut config = host.config();
-    config.has_peer_name = true;
-    config.migration = Some(Migration { on_delete });
+    config.has_upstream_name = true;
+    config.upstream = Some(Upstream { on_delete });
     Controller::new(config)
 }
 
-/// A controller that was told to take over.
+/// A controller that serves those volumes too.
 pub fn successor(host: &Host) -> Controller {
     successor_with(host, OnDelete::Delete)
 }
@@ -35,13 +35,13 @@ pub fn names(host: &Host) -> BTreeSet<String> {
     names.filter(|name| name != ".csi-nfs").collect()
 }
 
-/// A volume as csi-driver-nfs leaves it.
+/// A volume as kubernetes-csi's driver leaves it.
 pub fn made(host: &Host, path: &str) {
     std::fs::create_dir_all(host.at(path).join("in")).unwrap();
     std::fs::write(host.at(path).join("in/file"), path).unwrap();
 }
 
-/// A snapshot of `source` as csi-driver-nfs leaves it.
+/// A snapshot of `source` as kubernetes-csi's driver leaves it.
 pub fn archived(host: &Host, name: &str, source: &str, kind: &str) -> String {
     std::fs::create_dir(host.at(name)).unwrap();
     let mut tar = Command::new("tar");
@@ -81,18 +81,18 @@ async fn a_volume_is_known_by_every_call_until_it_is_deleted() {
     made(&host, "pvc-1");
     made(&host, "other");
     let c = &successor(&host);
-    let (volume, condition) = get(c, PEER).await.unwrap();
-    assert_eq!(volume.volume_id, PEER);
+    let (volume, condition) = get(c, UPSTREAM).await.unwrap();
+    assert_eq!(volume.volume_id, UPSTREAM);
     assert_eq!(volume.volume_context["subDir"], "pvc-1");
     assert!(!condition.abnormal);
-    assert_eq!(expand(c, PEER, 5, 0).await.unwrap(), 5);
-    assert_eq!(expand(c, PEER, 0, 7).await.unwrap(), 7);
+    assert_eq!(expand(c, UPSTREAM, 5, 0).await.unwrap(), 5);
+    assert_eq!(expand(c, UPSTREAM, 0, 7).await.unwrap(), 7);
     let context = [
         ("server", "10.0.0.4"),
         ("share", "nfs_share"),
         ("subdir", "pvc-1"),
     ];
-    let answer = validate(c, PEER, &context).await.unwrap();
+    let answer = validate(c, UPSTREAM, &context).await.unwrap();
     assert!(answer.confirmed.is_some(), "{}", answer.message);
     for wrong in [
         ("server", "10.0.0.5"),
@@ -102,29 +102,29 @@ async fn a_volume_is_known_by_every_call_until_it_is_deleted() {
         let mut context = vec![("server", "10.0.0.4"), ("share", "/nfs_share")];
         context.retain(|(key, _)| *key != wrong.0);
         context.push(wrong);
-        let answer = validate(c, PEER, &context).await.unwrap();
+        let answer = validate(c, UPSTREAM, &context).await.unwrap();
         assert!(answer.confirmed.is_none(), "{wrong:?}");
     }
     let changed = ControllerModifyVolumeRequest {
-        volume_id: PEER.to_owned(),
+        volume_id: UPSTREAM.to_owned(),
         mutable_parameters: map(&[("uid", "1")]),
         ..Default::default()
     };
     let answer = c.controller_modify_volume(Request::new(changed)).await;
-    refused(answer, Code::InvalidArgument, &["csi-driver-nfs"]);
+    refused(answer, Code::InvalidArgument, &["kubernetes-csi's driver"]);
     assert!(
         !host.at(".csi-nfs").exists(),
         "nothing has needed records so far"
     );
 
-    delete(c, PEER).await.unwrap();
+    delete(c, UPSTREAM).await.unwrap();
     c.settle().await;
     assert_eq!(names(&host), BTreeSet::from(["other".to_owned()]));
     no_leftovers(&host);
-    delete(c, PEER).await.unwrap();
-    refused(get(c, PEER).await, Code::NotFound, &[]);
-    refused(expand(c, PEER, 1, 0).await, Code::NotFound, &[]);
-    refused(validate(c, PEER, &[]).await, Code::NotFound, &[]);
+    delete(c, UPSTREAM).await.unwrap();
+    refused(get(c, UPSTREAM).await, Code::NotFound, &[]);
+    refused(expand(c, UPSTREAM, 1, 0).await, Code::NotFound, &[]);
+    refused(validate(c, UPSTREAM, &[]).await, Code::NotFound, &[]);
     assert!(list(c).await.is_empty());
 }
 
@@ -232,7 +232,7 @@ async fn hostile_ids_touch_nothing() {
     refused(answer, Code::InvalidArgument, &["bytes"]);
     // A server that the administrator has not allowed.
     let mut config = host.config();
-    config.migration = Some(Migration {
+    config.upstream = Some(Upstream {
         on_delete: OnDelete::Delete,
     });
     config.allow_server = Arc::new(|server| server != "evil");
@@ -277,7 +277,7 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
         &["share of its own"],
     );
     let mut config = host.config();
-    config.migration = Some(Migration {
+    config.upstream = Some(Upstream {
         on_delete: OnDelete::Delete,
     });
     let within = Export::parse("10.0.0.4", "/nfs_share/inner/share").unwrap();
@@ -298,7 +298,7 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
         refused(answer, Code::FailedPrecondition, &["cannot be entered"]);
     }
     assert!(outside.path().join("v").exists() && host.at("link").is_symlink());
-    // A snapshot of csi-driver-nfs.
+    // A snapshot of kubernetes-csi's driver.
     made(&host, "pvc-1");
     archived(&host, "snapshot-1", "pvc-1", "tar.gz");
     refused(
@@ -321,7 +321,7 @@ async fn folders_for_inline_volumes_are_not_deleted() {
         made(&host, folder);
     }
     let mut config = host.config();
-    config.migration = Some(Migration {
+    config.upstream = Some(Upstream {
         on_delete: OnDelete::Delete,
     });
     let inline = |path: &str| Export::parse("10.0.0.4", path).unwrap();
@@ -348,26 +348,26 @@ async fn a_share_whose_disk_is_away_is_no_share_without_volumes() {
     let c = &successor(&host);
     for call in ["delete", "get"] {
         let answer = match call {
-            "delete" => delete(c, PEER).await,
-            _ => get(c, PEER).await.map(drop),
+            "delete" => delete(c, UPSTREAM).await,
+            _ => get(c, UPSTREAM).await.map(drop),
         };
         refused(answer, Code::FailedPrecondition, &["empty", "disk"]);
     }
     refused(
-        snapshot(c, "s", PEER).await,
+        snapshot(c, "s", UPSTREAM).await,
         Code::FailedPrecondition,
         &["empty"],
     );
     assert!(!host.at(".csi-nfs").exists());
     // Where there is something else the volume is gone.
     std::fs::create_dir(host.at("other")).unwrap();
-    delete(c, PEER).await.unwrap();
+    delete(c, UPSTREAM).await.unwrap();
     assert!(!host.at(".csi-nfs").exists());
     // A share that was seen with records is never taken for one without.
     create(c, request("v")).await.unwrap();
     std::fs::rename(host.at(".csi-nfs"), host.at("hidden")).unwrap();
     refused(
-        delete(c, PEER).await,
+        delete(c, UPSTREAM).await,
         Code::FailedPrecondition,
         &["missing"],
     );
@@ -379,21 +379,21 @@ async fn without_the_flag_nothing_of_it_is_known() {
     made(&host, "pvc-1");
     let id = &archived(&host, "snapshot-1", "pvc-1", "tar.gz");
     let mut config = host.config();
-    config.has_peer_name = true;
+    config.has_upstream_name = true;
     let c = &Controller::new(config);
     let flag = "--migrate-from csi-driver-nfs";
     let code = Code::FailedPrecondition;
     refused(delete_snapshot(c, id).await, code, &[flag]);
     refused(get_snapshot(c, id).await, code, &[flag]);
     refused(create(c, from_snapshot("v", id)).await, code, &[flag]);
-    refused(create(c, from_volume("v", PEER)).await, code, &[flag]);
-    refused(snapshot(c, "s", PEER).await, code, &[flag]);
-    refused(validate(c, PEER, &[]).await, code, &[flag]);
+    refused(create(c, from_volume("v", UPSTREAM)).await, code, &[flag]);
+    refused(snapshot(c, "s", UPSTREAM).await, code, &[flag]);
+    refused(validate(c, UPSTREAM, &[]).await, code, &[flag]);
     refused(delete(c, "10.0.0.4#nfs_share#../x##").await, code, &[flag]);
     // Under a name of its own the ids of others are just that.
     let c = &host.controller();
     refused(create(c, from_snapshot("v", id)).await, Code::NotFound, &[]);
-    refused(get(c, PEER).await, Code::NotFound, &[]);
+    refused(get(c, UPSTREAM).await, Code::NotFound, &[]);
     assert!(host.at("pvc-1").exists() && host.at("snapshot-1").exists());
 }
 

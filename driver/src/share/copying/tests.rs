@@ -363,10 +363,10 @@ fn a_large_file_ends_with_the_copy() {
         let links = LinksFolder::new(&beside, "links");
         let progress = Progress::default();
         let course = Course::of(&progress);
-        let gate = Arc::new(crash::Gate::default());
+        let gate = Arc::new(crash_points::Gate::default());
         let copy = || tree::copy(&source, &target, &links, &course, &means, &omissions);
         let copied = std::thread::scope(|scope| {
-            let copying = scope.spawn(|| crash::waiting(0, &gate, copy));
+            let copying = scope.spawn(|| crash_points::waiting(0, &gate, copy));
             assert_eq!(gate.reached(), Some("a part of a file is copied"));
             match stopped {
                 true => progress.stop(),
@@ -420,7 +420,7 @@ fn forgotten_at_each_question(make: impl Fn(&Path)) -> usize {
     for count in 0.. {
         let trial = Trial::new();
         make(&trial.at("source"));
-        match crash::forgetting(count, || (trial.copy(), crash::is_past())) {
+        match crash_points::forgetting(count, || (trial.copy(), crash_points::is_past())) {
             (Ok(report), forgot) => {
                 assert_eq!(report.left_out, BTreeMap::new());
                 trial.equal();

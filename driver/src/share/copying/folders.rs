@@ -7,7 +7,7 @@ use super::listing::Listing;
 use super::node::{Node, Pair};
 use super::tree::Tree;
 use super::{CopyError, LeftOut};
-use crate::share::{beneath, crash};
+use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -48,7 +48,7 @@ impl Tree<'_> {
         let source = match &above {
             None => beneath::folder(self.source, ".").map_err(failed("opening"))?,
             Some((parent, above)) => {
-                let opened = crash::ask().map_err(io::Error::from);
+                let opened = crash_points::ask().map_err(io::Error::from);
                 match opened.and_then(|()| beneath::folder(&above.source, name)) {
                     Ok(source) => source,
                     Err(error) => match beneath::errno(&error) {

@@ -1,6 +1,6 @@
-//! Calls about volumes and snapshots that csi-driver-nfs has made, when this driver was told to take over from it. Owns which
-//! ids these are and what each call does with them; `share::foreign` does the work. Nothing is recorded of them, so what they
-//! are is what lies on the share now.
+//! Calls about volumes and snapshots that kubernetes-csi's driver has made, when this driver serves those too. Owns which
+//! ids these are and what each call does with them; `share::upstream` does the work. They have no record: the share itself
+//! says what they are.
 
 use super::error::ControllerError;
 use super::shares::{Outcome, Shares};
@@ -9,15 +9,15 @@ use super::volumes::capabilities_objection;
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
-use crate::peer_id::{self, PeerSnapshotId, PeerVolumeId};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::foreign;
 use crate::share::record::OnDelete;
 use crate::share::roots::{Root, RootError};
 use crate::share::source::Origin;
 use crate::share::sub_path::SubPath;
 use crate::share::token::{NameKey, ShareUuid};
+use crate::share::upstream;
+use crate::upstream::ids::{self, UpstreamSnapshotId, UpstreamVolumeId};
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use std::collections::BTreeMap;
@@ -29,62 +29,68 @@ use std::time::Duration;
 pub(super) enum SourceShare {
     /// On the share with this UUID.
     Known(ShareUuid),
-    /// At this address, since ids of csi-driver-nfs say no more.
+    /// At this address, since ids of kubernetes-csi's driver say no more.
     At(Export),
 }
 
 impl Shares {
-    /// The volume of csi-driver-nfs that `id` means; nothing when the id is not one of that driver's, or none is expected.
+    /// The volume of kubernetes-csi's driver that `id` means; nothing when `id` is none of its ids, or when none are expected.
     ///
     /// # Errors
-    /// When such ids are expected and this one is not safe, or when they may come and this driver was not told what to do.
-    pub(super) fn peer_volume(&self, id: &str) -> Result<Option<PeerVolumeId>, ControllerError> {
-        if self.is_peer_volume(id)? {
-            #[cfg(feature = "migration")]
-            return Ok(Some(PeerVolumeId::parse(id)?));
-        }
-        Ok(None)
-    }
-
-    /// As [`Shares::peer_volume`], for a snapshot.
-    pub(super) fn peer_snapshot(
+    /// When such ids are expected and this one is not safe, or when they may come and this driver does not serve them.
+    pub(super) fn upstream_volume(
         &self,
         id: &str,
-    ) -> Result<Option<PeerSnapshotId>, ControllerError> {
-        if self.is_peer_snapshot(id)? {
-            #[cfg(feature = "migration")]
-            return Ok(Some(PeerSnapshotId::parse(id)?));
+    ) -> Result<Option<UpstreamVolumeId>, ControllerError> {
+        if self.is_upstream_volume(id)? {
+            #[cfg(feature = "upstream")]
+            return Ok(Some(UpstreamVolumeId::parse(id)?));
         }
         Ok(None)
     }
 
-    fn is_peer_volume(&self, id: &str) -> Result<bool, ControllerError> {
-        let may_be = peer_id::may_be_volume(id) && id.parse::<VolumeId>().is_err();
-        Ok(may_be && self.expects_peer(id)?)
+    /// As [`Shares::upstream_volume`], for a snapshot.
+    pub(super) fn upstream_snapshot(
+        &self,
+        id: &str,
+    ) -> Result<Option<UpstreamSnapshotId>, ControllerError> {
+        if self.is_upstream_snapshot(id)? {
+            #[cfg(feature = "upstream")]
+            return Ok(Some(UpstreamSnapshotId::parse(id)?));
+        }
+        Ok(None)
     }
 
-    fn is_peer_snapshot(&self, id: &str) -> Result<bool, ControllerError> {
-        let may_be = peer_id::may_be_snapshot(id) && id.parse::<SnapshotId>().is_err();
-        Ok(may_be && self.expects_peer(id)?)
+    fn is_upstream_volume(&self, id: &str) -> Result<bool, ControllerError> {
+        let may_be = ids::may_be_volume(id) && id.parse::<VolumeId>().is_err();
+        Ok(may_be && self.expects_upstream(id)?)
     }
 
-    fn expects_peer(&self, id: &str) -> Result<bool, ControllerError> {
-        match (self.config.migration, self.config.has_peer_name) {
+    fn is_upstream_snapshot(&self, id: &str) -> Result<bool, ControllerError> {
+        let may_be = ids::may_be_snapshot(id) && id.parse::<SnapshotId>().is_err();
+        Ok(may_be && self.expects_upstream(id)?)
+    }
+
+    fn expects_upstream(&self, id: &str) -> Result<bool, ControllerError> {
+        match (self.config.upstream, self.config.has_upstream_name) {
             (Some(_), _) => Ok(true),
-            (None, true) => Err(ControllerError::Peer(id.chars().take(256).collect())),
+            (None, true) => Err(ControllerError::Upstream(id.chars().take(256).collect())),
             (None, false) => Ok(false),
         }
     }
 }
 
-impl PeerVolumeId {
+impl UpstreamVolumeId {
     fn origin(&self) -> Origin {
-        Origin::foreign(&self.text, self.path.clone())
+        Origin::upstream(&self.text, self.path.clone())
     }
 }
 
 /// What a copy of the volume is made of.
-pub(super) fn volume_origin(shares: &Shares, id: &PeerVolumeId) -> Result<Origin, ControllerError> {
+pub(super) fn volume_origin(
+    shares: &Shares,
+    id: &UpstreamVolumeId,
+) -> Result<Origin, ControllerError> {
     shares.locate(&Location::Export(id.export.clone()))?;
     Ok(id.origin())
 }
@@ -92,10 +98,10 @@ pub(super) fn volume_origin(shares: &Shares, id: &PeerVolumeId) -> Result<Origin
 /// What a restore of the snapshot is made of.
 pub(super) fn archive_origin(
     shares: &Shares,
-    id: &PeerSnapshotId,
+    id: &UpstreamSnapshotId,
 ) -> Result<Origin, ControllerError> {
     shares.locate(&Location::Export(id.export.clone()))?;
-    Ok(Origin::foreign(&id.text, id.archive.clone()))
+    Ok(Origin::upstream(&id.text, id.archive.clone()))
 }
 
 /// The UUID of the share at another address than that of the copy: it may be the same one by another name.
@@ -115,7 +121,7 @@ pub(super) async fn uuid_of_other(
 }
 
 /// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
-/// no such path, as mount.nfs does and so csi-driver-nfs did.
+/// no such path, as mount.nfs does and so kubernetes-csi's driver did.
 async fn reach(
     shares: &Arc<Shares>,
     export: &Export,
@@ -155,7 +161,7 @@ async fn look<T: Send + 'static>(
         let found = move |root: Root| match work(&root)? {
             Some(found) => Ok(Some(found)),
             // Not gone, but not there: its disk is away.
-            None if foreign::is_empty(&root)? => Err(ShareError::Empty),
+            None if upstream::is_empty(&root)? => Err(ShareError::Empty),
             None => Ok(None),
         };
         shares.with_root(export, options, found)
@@ -170,12 +176,12 @@ async fn look<T: Send + 'static>(
 /// Makes sure that the volume is there.
 pub(super) async fn find_volume(
     shares: &Arc<Shares>,
-    id: &PeerVolumeId,
+    id: &UpstreamVolumeId,
     options: &[String],
 ) -> Result<(), ControllerError> {
     let path = id.path.clone();
     let found = look(shares, &id.export, options, move |root| {
-        Ok(foreign::is_there(root, &path)?.then_some(()))
+        Ok(upstream::is_there(root, &path)?.then_some(()))
     });
     found
         .await?
@@ -190,7 +196,7 @@ fn missing(export: &Export, source: ShareError) -> ControllerError {
 }
 
 /// The volume as an orchestrator is told of it. Its size is on record nowhere.
-pub(super) fn volume(id: &PeerVolumeId) -> csi::Volume {
+pub(super) fn volume(id: &UpstreamVolumeId) -> csi::Volume {
     csi::Volume {
         volume_id: id.text.clone(),
         volume_context: context(id),
@@ -198,7 +204,7 @@ pub(super) fn volume(id: &PeerVolumeId) -> csi::Volume {
     }
 }
 
-fn context(id: &PeerVolumeId) -> BTreeMap<String, String> {
+fn context(id: &UpstreamVolumeId) -> BTreeMap<String, String> {
     BTreeMap::from([
         (SERVER.to_owned(), id.export.server().to_owned()),
         (SHARE.to_owned(), id.export.path().to_owned()),
@@ -209,14 +215,14 @@ fn context(id: &PeerVolumeId) -> BTreeMap<String, String> {
 /// Why the volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
 pub(super) fn objection(
     shares: &Shares,
-    id: &PeerVolumeId,
+    id: &UpstreamVolumeId,
     request: &csi::ValidateVolumeCapabilitiesRequest,
 ) -> Option<String> {
     if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
         return Some(objection);
     }
     if !request.mutable_parameters.is_empty() {
-        return Some("a volume of csi-driver-nfs has no mutable parameters".to_owned());
+        return Some("a volume of kubernetes-csi's driver has no mutable parameters".to_owned());
     }
     let given = |key: &str| {
         let find = |(given, _): &(&String, &String)| given.eq_ignore_ascii_case(key);
@@ -263,10 +269,10 @@ pub(super) fn objection(
 pub(super) async fn delete_volume(
     shares: &Arc<Shares>,
     patience: Duration,
-    id: PeerVolumeId,
+    id: UpstreamVolumeId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
-    let otherwise = shares.config.migration.map(|migration| migration.on_delete);
+    let otherwise = shares.config.upstream.map(|upstream| upstream.on_delete);
     let archive = match id.on_delete.or(otherwise).unwrap_or_default() {
         // Nothing to do, and so nothing to mount.
         OnDelete::Retain => return Ok(()),
@@ -297,7 +303,7 @@ pub(super) async fn delete_volume(
             let (text, path) = (id.text, id.path);
             let there = path.clone();
             take_away(shares, id.export, options, there, move |share| {
-                foreign::delete_volume(share, &text, &path, archive)
+                upstream::delete_volume(share, &text, &path, archive)
             })
             .await
             .map(|()| -> Option<_> { None })
@@ -314,7 +320,7 @@ pub(super) async fn delete_volume(
 pub(super) async fn delete_snapshot(
     shares: &Arc<Shares>,
     patience: Duration,
-    id: PeerSnapshotId,
+    id: UpstreamSnapshotId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
     let operation = Operation {
@@ -330,7 +336,7 @@ pub(super) async fn delete_snapshot(
             let (text, path) = (id.text, id.folder);
             let there = path.clone();
             take_away(shares, id.export, options, there, move |share| {
-                foreign::delete_snapshot(share, &text, &path, &archives)
+                upstream::delete_snapshot(share, &text, &path, &archives)
             })
             .await
             .map(|()| -> Option<_> { None })
@@ -344,7 +350,7 @@ pub(super) async fn delete_snapshot(
 }
 
 fn deletion_key(id: &str) -> NameKey {
-    NameKey::of(&foreign::deletion_name(id))
+    NameKey::of(&upstream::deletion_name(id))
 }
 
 fn options(
@@ -374,7 +380,7 @@ async fn take_away(
             if matches!(*source, ShareError::NotInitialised) =>
         {
             let there = look(&shares, &export, &options, move |root| {
-                Ok(foreign::is_there(root, &path)?.then_some(()))
+                Ok(upstream::is_there(root, &path)?.then_some(()))
             });
             match there.await? {
                 Some(()) => {
@@ -394,12 +400,12 @@ async fn take_away(
 /// The snapshot as an orchestrator is told of it, when its archive is there.
 pub(super) async fn find_snapshot(
     shares: &Arc<Shares>,
-    id: &PeerSnapshotId,
+    id: &UpstreamSnapshotId,
     options: &[String],
 ) -> Result<csi::Snapshot, ControllerError> {
     let path = id.archive.clone();
     let found = look(shares, &id.export, options, move |root| {
-        foreign::archive_time(root, &path)
+        upstream::archive_time(root, &path)
     });
     let seconds = found
         .await?

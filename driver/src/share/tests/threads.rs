@@ -1,6 +1,6 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
-use super::super::copy;
+use super::super::copying;
 use super::super::listing;
 use super::super::snapshots;
 use super::super::source::Origin;
@@ -54,8 +54,8 @@ fn without_threads() {
     std::fs::create_dir(&target).unwrap();
     let [from, to, beside] = [&trial.at("v0"), &target, &trial.at(".")]
         .map(|folder| std::os::fd::OwnedFd::from(File::open(folder).unwrap()));
-    let links = copy::LinksFolder::new(&beside, "links");
-    copy::copy(&from, &to, &links, &Progress::default()).unwrap();
+    let links = copying::LinksFolder::new(&beside, "links");
+    copying::copy(&from, &to, &links, &Progress::default()).unwrap();
     assert!(target.join("b").exists() && !trial.at("links").exists());
 
     // Nobody would renew the claim on this one.

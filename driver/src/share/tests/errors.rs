@@ -1,6 +1,6 @@
 //! Errors of the file system at each step of a copy: what may pass is left to a retry, what lasts leaves nothing behind.
 
-use super::super::crash::{failing, is_past};
+use super::super::crash_points::{failing, is_past};
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
 use super::super::source::Source;

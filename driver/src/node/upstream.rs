@@ -1,6 +1,6 @@
-//! What the volume attributes of csi-driver-nfs mean beyond this driver's own, where it was told to take over: templates in
-//! `subDir`, and `mountPermissions`, `uid` and `gid`, which that driver gives to the folder that it has mounted. Owns which
-//! of them count; the share's own folder is never given anything.
+//! Volume attributes that kubernetes-csi's driver has and ours has not: templates in `subDir`, and `mountPermissions`, `uid`
+//! and `gid`, which that driver gives to the folder that it has mounted. Owns which of them count. The share's own folder is
+//! never given anything.
 
 use crate::mount::task::{Ownership, Task};
 use crate::node::error::NodeError;
@@ -38,7 +38,9 @@ impl Ownership {
     ///
     /// # Errors
     /// When one of them has a value that cannot be.
-    pub(super) fn of_peer(context: &BTreeMap<String, String>) -> Result<Option<Self>, NodeError> {
+    pub(super) fn of_upstream(
+        context: &BTreeMap<String, String>,
+    ) -> Result<Option<Self>, NodeError> {
         let get = |key: &str| {
             let mut pairs = context.iter();
             let found = pairs.find(|(given, _)| given.eq_ignore_ascii_case(key));
@@ -102,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_the_peer_are_checked() {
-        let read = |pairs: &[(&str, &str)]| Ownership::of_peer(&context(pairs));
+    fn upstream_attributes_are_checked() {
+        let read = |pairs: &[(&str, &str)]| Ownership::of_upstream(&context(pairs));
         assert_eq!(read(&[]).unwrap(), None);
         assert_eq!(read(&[("mountPermissions", "0")]).unwrap(), None);
         assert_eq!(read(&[("mountPermissions", "")]).unwrap(), None);

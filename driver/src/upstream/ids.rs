@@ -1,5 +1,5 @@
-//! The ids of csi-driver-nfs: `server#share#subDir#uuid#onDelete` for a volume, older ones `server/share/subDir`, and
-//! `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
+//! Parses the ids of kubernetes-csi's driver: `server#share#subDir#uuid#onDelete` for a volume, older ones
+//! `server/share/subDir`, and `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
 use crate::export::{Export, ExportError};
@@ -7,21 +7,21 @@ use crate::share::record::OnDelete;
 use crate::share::sub_path::{SubPath, SubPathError};
 use thiserror::Error;
 
-/// The name under which csi-driver-nfs is registered, and which a migration from it takes over.
+/// The name under which kubernetes-csi's driver is registered, and which a driver in its place has too.
 pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
 
 /// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
-pub const MAX_LENGTH: usize = crate::share::foreign::MAX_ID;
+pub const MAX_LENGTH: usize = crate::share::upstream::MAX_ID;
 
 const SEPARATOR: char = '#';
 
-/// Without the feature `migration` there are no such ids, and the compiler leaves out what would come of them.
-#[cfg(not(feature = "migration"))]
+/// Without the feature `upstream` there are no such ids, and the compiler leaves out what would come of them.
+#[cfg(not(feature = "upstream"))]
 type Never = std::convert::Infallible;
 
-/// A volume that csi-driver-nfs has made.
+/// A volume that kubernetes-csi's driver has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerVolumeId {
+pub struct UpstreamVolumeId {
     /// The id as it was given.
     pub text: String,
     /// The share.
@@ -30,13 +30,13 @@ pub struct PeerVolumeId {
     pub path: SubPath,
     /// What becomes of the folder; nothing when the id does not say.
     pub on_delete: Option<OnDelete>,
-    #[cfg(not(feature = "migration"))]
+    #[cfg(not(feature = "upstream"))]
     never: Never,
 }
 
-/// A snapshot that csi-driver-nfs has made: the folder `name` on the share, and in it an archive named after its source.
+/// A snapshot that kubernetes-csi's driver has made: a folder on the share, and in it an archive named after its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerSnapshotId {
+pub struct UpstreamSnapshotId {
     /// The id as it was given.
     pub text: String,
     /// The share.
@@ -47,74 +47,76 @@ pub struct PeerSnapshotId {
     pub source: String,
     /// The archive, without `.tar.gz` or `.tar` after it.
     pub archive: SubPath,
-    #[cfg(not(feature = "migration"))]
+    #[cfg(not(feature = "upstream"))]
     never: Never,
 }
 
-/// Text that is no id of csi-driver-nfs, or one that is not safe to follow: INVALID_ARGUMENT.
+/// Text that is no id of kubernetes-csi's driver, or one that is not safe to follow: INVALID_ARGUMENT.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum PeerIdError {
+pub enum UpstreamIdError {
     /// It has more or fewer parts than such an id has.
     #[error(
-        "the id {0:?} is neither this driver's nor one of csi-driver-nfs, which are {1}, without '#' in a part"
+        "the id {0:?} is neither this driver's nor one of kubernetes-csi's driver, which are {1}, without '#' in a part"
     )]
     Form(String, &'static str),
     /// It is longer than any such id.
-    #[error("an id of csi-driver-nfs has at most {MAX_LENGTH} bytes here, this one has {0}")]
+    #[error(
+        "an id of kubernetes-csi's driver has at most {MAX_LENGTH} bytes here, this one has {0}"
+    )]
     TooLong(usize),
     /// Server and share name no export.
-    #[error("the id {0:?} of csi-driver-nfs cannot be used: {1}")]
+    #[error("the id {0:?} of kubernetes-csi's driver cannot be used: {1}")]
     Export(String, ExportError),
     /// The share's path has parts that name nothing.
     #[error(
-        "the id {0:?} of csi-driver-nfs cannot be used: its share has an empty component, '.' or '..'"
+        "the id {0:?} of kubernetes-csi's driver cannot be used: its share has an empty component, '.' or '..'"
     )]
     Share(String),
     /// The folder's path is not safe.
-    #[error("the id {0:?} of csi-driver-nfs cannot be used: {1}")]
+    #[error("the id {0:?} of kubernetes-csi's driver cannot be used: {1}")]
     Path(String, SubPathError),
     /// The folder's path has a template that was never filled in, so that several volumes may share it.
     #[error(
-        "the id {0:?} of csi-driver-nfs cannot be used: its folder is a template that was never filled in"
+        "the id {0:?} of kubernetes-csi's driver cannot be used: its folder is a template that was never filled in"
     )]
     Template(String),
     /// The part after the folder is not the name of a volume.
     #[error(
-        "the id {0:?} of csi-driver-nfs cannot be used: {1:?} in it is not the name of a volume"
+        "the id {0:?} of kubernetes-csi's driver cannot be used: {1:?} in it is not the name of a volume"
     )]
     Name(String, String),
     /// The policy is none that there is.
     #[error(
-        "the id {0:?} of csi-driver-nfs cannot be used: it ends in {1:?}, not in delete, retain or archive"
+        "the id {0:?} of kubernetes-csi's driver cannot be used: it ends in {1:?}, not in delete, retain or archive"
     )]
     OnDelete(String, String),
 }
 
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 const OF_VOLUMES: &str =
     "SERVER#SHARE#SUBDIR, with #UUID and #ONDELETE after it or not, or SERVER/SHARE/SUBDIR";
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 const OF_SNAPSHOTS: &str = "SERVER#SHARE#NAME#NAME#SOURCE";
 
-/// Whether `id` may be one of csi-driver-nfs, good or bad: it finds no server in any other.
+/// Whether `id` may be one of kubernetes-csi's driver, good or bad: it finds no server in any other.
 pub fn may_be_volume(id: &str) -> bool {
     id.contains([SEPARATOR, '/'])
 }
 
-/// Whether `id` may be a snapshot's id of csi-driver-nfs, good or bad.
+/// Whether `id` may be a snapshot's id of kubernetes-csi's driver, good or bad.
 pub fn may_be_snapshot(id: &str) -> bool {
     id.contains(SEPARATOR)
 }
 
-#[cfg(feature = "migration")]
-impl PeerVolumeId {
+#[cfg(feature = "upstream")]
+impl UpstreamVolumeId {
     /// Reads an id.
     ///
     /// # Errors
     /// When it has another form, or a part that could lead out of the share.
-    pub fn parse(text: &str) -> Result<Self, PeerIdError> {
+    pub fn parse(text: &str) -> Result<Self, UpstreamIdError> {
         let shown = shown(text)?;
-        let form = || PeerIdError::Form(shown.clone(), OF_VOLUMES);
+        let form = || UpstreamIdError::Form(shown.clone(), OF_VOLUMES);
         let mut parts = text.split(SEPARATOR);
         let first = parts.next().unwrap_or_default();
         let (server, share, sub_dir) = match (parts.next(), parts.next()) {
@@ -141,7 +143,7 @@ impl PeerVolumeId {
             "" => None,
             policy => Some(
                 OnDelete::parse(policy)
-                    .ok_or_else(|| PeerIdError::OnDelete(shown.clone(), policy.to_owned()))?,
+                    .ok_or_else(|| UpstreamIdError::OnDelete(shown.clone(), policy.to_owned()))?,
             ),
         };
         Ok(Self {
@@ -153,26 +155,26 @@ impl PeerVolumeId {
     }
 }
 
-#[cfg(feature = "migration")]
-impl PeerSnapshotId {
+#[cfg(feature = "upstream")]
+impl UpstreamSnapshotId {
     /// Reads an id.
     ///
     /// # Errors
-    /// As for [`PeerVolumeId::parse`].
-    pub fn parse(text: &str) -> Result<Self, PeerIdError> {
+    /// As for [`UpstreamVolumeId::parse`].
+    pub fn parse(text: &str) -> Result<Self, UpstreamIdError> {
         let shown = shown(text)?;
         let parts: Vec<&str> = text.split(SEPARATOR).collect();
         let [server, share, name, again, source] = parts[..] else {
-            return Err(PeerIdError::Form(shown, OF_SNAPSHOTS));
+            return Err(UpstreamIdError::Form(shown, OF_SNAPSHOTS));
         };
         if name != again {
-            return Err(PeerIdError::Form(shown, OF_SNAPSHOTS));
+            return Err(UpstreamIdError::Form(shown, OF_SNAPSHOTS));
         }
         let export = export(&shown, server, share)?;
         component(&shown, source)?;
         let folder = component(&shown, name)?;
         let archive = SubPath::parse(&format!("{folder}/{source}"))
-            .map_err(|error| PeerIdError::Path(shown, error))?;
+            .map_err(|error| UpstreamIdError::Path(shown, error))?;
         Ok(Self {
             text: text.to_owned(),
             export,
@@ -183,7 +185,7 @@ impl PeerSnapshotId {
     }
 }
 
-impl PeerSnapshotId {
+impl UpstreamSnapshotId {
     /// The names that the archive may have in its folder, the likelier one first.
     pub fn archives(&self) -> [String; 2] {
         ["tar.gz", "tar"].map(|kind| format!("{}.{kind}", self.source))
@@ -191,47 +193,47 @@ impl PeerSnapshotId {
 }
 
 /// The id as errors show it: all of it, unless it is longer than any that can be used.
-#[cfg(feature = "migration")]
-fn shown(text: &str) -> Result<String, PeerIdError> {
+#[cfg(feature = "upstream")]
+fn shown(text: &str) -> Result<String, UpstreamIdError> {
     match text.len() {
-        length if length > MAX_LENGTH => Err(PeerIdError::TooLong(length)),
+        length if length > MAX_LENGTH => Err(UpstreamIdError::TooLong(length)),
         _ => Ok(text.to_owned()),
     }
 }
 
-#[cfg(feature = "migration")]
-fn export(id: &str, server: &str, share: &str) -> Result<Export, PeerIdError> {
+#[cfg(feature = "upstream")]
+fn export(id: &str, server: &str, share: &str) -> Result<Export, UpstreamIdError> {
     let odd = |part: &str| matches!(part, "" | "." | "..");
     // Without slashes at its ends, so the root of a server's exports is nothing at all.
     if !share.is_empty() && share.split('/').any(odd) {
-        return Err(PeerIdError::Share(id.to_owned()));
+        return Err(UpstreamIdError::Share(id.to_owned()));
     }
     Export::parse(server, &format!("/{share}"))
-        .map_err(|error| PeerIdError::Export(id.to_owned(), error))
+        .map_err(|error| UpstreamIdError::Export(id.to_owned(), error))
 }
 
-#[cfg(feature = "migration")]
-fn folder(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
-    let path = SubPath::parse(text).map_err(|error| PeerIdError::Path(id.to_owned(), error))?;
+#[cfg(feature = "upstream")]
+fn folder(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
+    let path = SubPath::parse(text).map_err(|error| UpstreamIdError::Path(id.to_owned(), error))?;
     if path.to_string() != text {
         let error = SubPathError::Empty(text.chars().take(128).collect());
-        return Err(PeerIdError::Path(id.to_owned(), error));
+        return Err(UpstreamIdError::Path(id.to_owned(), error));
     }
     if text.contains("${") {
-        return Err(PeerIdError::Template(id.to_owned()));
+        return Err(UpstreamIdError::Template(id.to_owned()));
     }
     Ok(path)
 }
 
 /// One component, which is a name.
-#[cfg(feature = "migration")]
-fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
-    let wrong = || PeerIdError::Name(id.to_owned(), text.to_owned());
+#[cfg(feature = "upstream")]
+fn component(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
+    let wrong = || UpstreamIdError::Name(id.to_owned(), text.to_owned());
     // The archive's name has an ending.
     match SubPath::parse(text) {
         Ok(path) if path.components().len() == 1 && path.leaf() == text && text.len() <= 240 => {
             match text.contains("${") {
-                true => Err(PeerIdError::Template(id.to_owned())),
+                true => Err(UpstreamIdError::Template(id.to_owned())),
                 false => Ok(path),
             }
         }
@@ -240,13 +242,13 @@ fn component(id: &str, text: &str) -> Result<SubPath, PeerIdError> {
 }
 
 #[cfg(test)]
-#[cfg(feature = "migration")]
+#[cfg(feature = "upstream")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn volume(text: &str) -> Result<(String, String, Option<OnDelete>), PeerIdError> {
-        PeerVolumeId::parse(text)
+    fn volume(text: &str) -> Result<(String, String, Option<OnDelete>), UpstreamIdError> {
+        UpstreamVolumeId::parse(text)
             .map(|id| (id.export.to_string(), id.path.to_string(), id.on_delete))
     }
 
@@ -329,16 +331,16 @@ mod tests {
             "vol-1",
             "",
         ] {
-            assert!(PeerVolumeId::parse(text).is_err(), "{text:?}");
+            assert!(UpstreamVolumeId::parse(text).is_err(), "{text:?}");
         }
         let long = format!("nas#srv#v#{}#", "x".repeat(1 << 20));
-        let error = PeerVolumeId::parse(&long).unwrap_err().to_string();
+        let error = UpstreamVolumeId::parse(&long).unwrap_err().to_string();
         assert!(error.len() < 200, "{}", error.len());
     }
 
     #[test]
     fn snapshots_have_five_parts_and_two_are_equal() {
-        let id = PeerSnapshotId::parse("nas#srv#snapshot-1#snapshot-1#pvc-1").unwrap();
+        let id = UpstreamSnapshotId::parse("nas#srv#snapshot-1#snapshot-1#pvc-1").unwrap();
         assert_eq!(id.export.to_string(), "nas:/srv");
         assert_eq!(id.folder.to_string(), "snapshot-1");
         assert_eq!(id.archives(), ["pvc-1.tar.gz", "pvc-1.tar"]);
@@ -359,35 +361,35 @@ mod tests {
             "#srv#s#s#v",
             "nas/srv/s",
         ] {
-            assert!(PeerSnapshotId::parse(text).is_err(), "{text:?}");
+            assert!(UpstreamSnapshotId::parse(text).is_err(), "{text:?}");
         }
     }
 
     proptest! {
         #[test]
         fn what_is_accepted_stays_below_its_share(text in "[a.#/\\x00-\\x02$\\{é ]{0,40}") {
-            if let Ok(id) = PeerVolumeId::parse(&text) {
+            if let Ok(id) = UpstreamVolumeId::parse(&text) {
                 prop_assert!(!id.export.path().split('/').any(|part| part == ".."));
                 for component in id.path.components() {
                     prop_assert!(!matches!(component.as_str(), "" | "." | ".."));
                     prop_assert!(!component.chars().any(char::is_control));
                 }
             }
-            if let Ok(id) = PeerSnapshotId::parse(&text) {
+            if let Ok(id) = UpstreamSnapshotId::parse(&text) {
                 prop_assert_eq!(id.folder.components().len(), 1);
                 prop_assert!(id.archives().iter().all(|name| !name.contains('/')));
             }
         }
 
         #[test]
-        fn what_the_peer_writes_is_read_back(
+        fn what_upstream_writes_is_read_back(
             share in "[a-z]{1,9}(/[a-z]{1,9}){0,3}",
             path in "[a-z]{1,9}(/[a-z]{1,9}){0,3}",
             name in "(pvc-[0-9a-f]{8})?",
             policy in "(|retain|archive)",
         ) {
             let text = format!("nas#{share}#{path}#{name}#{policy}");
-            let id = PeerVolumeId::parse(&text).unwrap();
+            let id = UpstreamVolumeId::parse(&text).unwrap();
             let on_delete = id.on_delete.map(|policy| policy.to_string()).unwrap_or_default();
             let (export, path) = (id.export.path().trim_start_matches('/').to_owned(), id.path);
             prop_assert_eq!(format!("nas#{export}#{path}#{name}#{on_delete}"), text);

@@ -41,7 +41,7 @@ impl Basics {
     }
 
     /// As an archive says: times of access and modification in seconds and nanoseconds.
-    #[cfg(feature = "migration")]
+    #[cfg(feature = "upstream")]
     pub(super) fn new(uid: u32, gid: u32, mode: u32, times: [(i64, u32); 2]) -> Self {
         let [last_access, last_modification] = times.map(|(seconds, nanoseconds)| Timespec {
             tv_sec: seconds,
@@ -170,13 +170,13 @@ pub(super) struct Attribute {
 
 impl Attribute {
     /// What it takes in memory, in bytes.
-    #[cfg(feature = "migration")]
+    #[cfg(feature = "upstream")]
     pub(super) fn size(&self) -> usize {
         self.name.as_bytes().len() + self.value.len()
     }
 
     /// One of that name.
-    #[cfg(feature = "migration")]
+    #[cfg(feature = "upstream")]
     pub(super) fn new(name: CString, value: Vec<u8>) -> Self {
         Self { name, value }
     }
