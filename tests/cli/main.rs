@@ -9,7 +9,6 @@ mod bench;
 mod connection;
 mod csc;
 mod golden;
-mod layers;
 mod lifecycle;
 mod misbehaving;
 mod proxy;

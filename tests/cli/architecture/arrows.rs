@@ -22,7 +22,7 @@ pub struct Arrow {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     File(usize),
-    /// A path into another package, from its name on.
+    /// A path into another package, from its name on; `::*` at the end of an import of everything.
     Outside(String),
     /// A method, whoever has it.
     Method(String),
@@ -102,6 +102,10 @@ impl Walk<'_> {
 
     fn import(&mut self, item: &syn::ItemUse) {
         for leaf in leaves(item) {
+            let outside = |mut path: Vec<String>| {
+                path.extend(leaf.glob.then(|| "*".to_owned()));
+                Target::Outside(path.join("::"))
+            };
             let found = self.package.find(self.scope, &leaf.path);
             let below = match &found {
                 Some(Found::Module(scope) | Found::Item { scope, .. }) => {
@@ -115,8 +119,8 @@ impl Walk<'_> {
             let to = match found {
                 Some(Found::Module(scope)) => Target::File(self.package.file_of(scope)),
                 Some(Found::Item { file, .. }) => Target::File(file),
-                Some(Found::Outside(path)) => Target::Outside(path.join("::")),
-                None => Target::Outside(leaf.path.join("::")),
+                Some(Found::Outside(path)) => outside(path),
+                None => outside(leaf.path.clone()),
             };
             self.add(&leaf.path, leaf.line, to);
         }

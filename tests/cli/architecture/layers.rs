@@ -1,16 +1,15 @@
-//! The layers of the programs, and what holds them: arrows run down one list, and no files import each other in a circle.
+//! The layers of the programs: arrows run down one list of rooms, and no files import each other in a circle.
 //!
-//! `CSI_LAYERS=print cargo test -p csi-cli --test cli layers -- --nocapture` prints every circle and every arrow that
-//! breaks a rule, with the names that each file takes.
+//! `CSI_LAYERS=print cargo test -p csi-cli --test cli layers -- --nocapture` prints every circle and every arrow up, with
+//! the names that each file takes from the other.
 
-use super::arrows::{Arrow, Target, arrows};
-use super::circles::circles;
-use super::modules::{Package, Sources};
+use super::graph::Graph;
+use super::rules::{self, Never, Only};
 use super::sources;
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-/// The rooms of `src/`, from the top down: a room may import those below it.
-const ROOMS: [&str; 12] = [
+/// The rooms of `src/`, from the top down: each may import those below it.
+const ROOMS: &[&str] = &[
     "main",
     "lib",
     "cli",
@@ -25,152 +24,147 @@ const ROOMS: [&str; 12] = [
     "error",
 ];
 
-/// Who imports whom in one package.
-struct Graph {
-    /// The name of the package's folder of sources.
-    folder: String,
-    files: Vec<String>,
-    arrows: Vec<Arrow>,
-}
+/// Where each folder is a tool that knows no other.
+const TOOLS: &str = "src/tools";
 
-impl Graph {
-    fn read(name: &str, folder: &str, roots: &[&str], sources: &Sources) -> Self {
-        let mut package = Package::read(name, roots, sources);
-        let arrows = arrows(&mut package);
-        Self {
-            folder: folder.to_owned(),
-            files: package.files.into_iter().map(|file| file.path).collect(),
-            arrows,
-        }
-    }
+/// The arrows of the driver that close circles and are still to be cut. This list may only get shorter.
+const DRIVER_LEFT: &[(&str, &str)] = &[];
 
-    /// The arrows between files of this package: from, to, arrow.
-    fn inner(&self) -> impl Iterator<Item = (&str, &str, &Arrow)> {
-        self.arrows.iter().filter_map(|arrow| match arrow.to {
-            Target::File(to) => Some((&*self.files[arrow.from], &*self.files[to], arrow)),
-            _ => None,
-        })
-    }
+const CLIENT_ONLY: &[Only] = &[
+    Only {
+        names: &[
+            "std::print",
+            "std::println",
+            "std::dbg",
+            "std::io::stdout",
+            "std::io::Stdout",
+            "tokio::io::stdout",
+            "rustix::stdio::stdout",
+        ],
+        files: &["src/output", "src/tools/proxy/stdio.rs"],
+        why: "output/ alone writes to stdout, but for the relay, whose stdout carries a connection",
+    },
+    Only {
+        names: &["std::process::ExitCode::from"],
+        files: &["src/error"],
+        why: "error alone makes exit codes",
+    },
+    Only {
+        names: &["std::process::exit", "std::process::abort", ".exit"],
+        files: &[],
+        why: "main returns its exit code, so that everything is dropped before the end",
+    },
+    Only {
+        names: &["rustyline"],
+        files: &["src/tools/shell"],
+        why: "the shell alone edits lines",
+    },
+];
 
-    /// The first folder or file below the sources.
-    fn room<'a>(&self, file: &'a str) -> &'a str {
-        let below = file[self.folder.len()..].trim_start_matches('/');
-        let room = below.split('/').next().unwrap_or(below);
-        room.trim_end_matches(".rs")
-    }
+const CLIENT_NEVER: &[Never] = &[];
 
-    fn circles_of_files(&self) -> Vec<BTreeSet<String>> {
-        let edges = self.inner();
-        circles(
-            &edges
-                .map(|(from, to, _)| (from.to_owned(), to.to_owned()))
-                .collect(),
-        )
-    }
+const DRIVER_ONLY: &[Only] = &[
+    Only {
+        names: &["std::process::exit", "std::process::abort"],
+        files: &[],
+        why: "main returns its exit code, so that everything is dropped before the end",
+    },
+    Only {
+        names: &[".exit"],
+        files: &["driver/src/main.rs"],
+        why: "main alone ends the program, when its flags cannot be used",
+    },
+    Only {
+        names: &["csi_cli"],
+        files: &[],
+        why: "the driver does not know the client",
+    },
+];
 
-    fn circles_of_rooms(&self) -> Vec<BTreeSet<String>> {
-        let edges = self
-            .inner()
-            .map(|(from, to, _)| (self.room(from), self.room(to)));
-        let edges = edges.filter(|(from, to)| from != to);
-        circles(
-            &edges
-                .map(|(from, to)| (from.to_owned(), to.to_owned()))
-                .collect(),
-        )
-    }
+const DRIVER_NEVER: &[Never] = &[Never {
+    files: &["driver/src/share", "driver/src/mount"],
+    names: &["tonic", "csi_proto"],
+    why: "shares and mounts are plain Rust and never see gRPC",
+}];
 
-    /// The arrows that `keep` keeps, one line for each pair of files, with the names and their lines.
-    fn describe(&self, keep: impl Fn(&str, &str) -> bool) -> String {
-        let mut pairs: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<usize>>> = BTreeMap::new();
-        for (from, to, arrow) in self.inner().filter(|(from, to, _)| keep(from, to)) {
-            let names = pairs.entry((from, to)).or_default();
-            names.entry(&arrow.path).or_default().insert(arrow.line);
-        }
-        let mut text = String::new();
-        for ((from, to), names) in pairs {
-            let names: Vec<String> = names
-                .iter()
-                .map(|(name, lines)| {
-                    let mut shown: Vec<String> =
-                        lines.iter().take(4).map(usize::to_string).collect();
-                    if lines.len() > shown.len() {
-                        shown.push("...".to_owned());
-                    }
-                    format!("{name} ({})", shown.join(" "))
-                })
-                .collect();
-            text += &format!("  {from} -> {to}: {}\n", names.join(", "));
-        }
-        text
-    }
+const PROTOCOL_ONLY: &[Only] = &[
+    Only {
+        names: &["csi_cli", "csi_nfs"],
+        files: &[],
+        why: "the protocol knows neither program",
+    },
+    Only {
+        names: &["std::print", "std::println", "std::io::stdout", "tokio"],
+        files: &[],
+        why: "the protocol neither prints nor connects",
+    },
+];
 
-    fn print(&self) {
-        println!(
-            "== {}: {} files, {} arrows",
-            self.folder,
-            self.files.len(),
-            self.inner().count()
-        );
-        for circle in self.circles_of_files() {
-            let files: Vec<&str> = circle.iter().map(String::as_str).collect();
-            println!("circle of {} files: {}", files.len(), files.join(" "));
-            print!(
-                "{}",
-                self.describe(|from, to| circle.contains(from) && circle.contains(to))
-            );
-        }
-        for circle in self.circles_of_rooms() {
-            let rooms: Vec<&str> = circle.iter().map(String::as_str).collect();
-            println!("circle of {} rooms: {}", rooms.len(), rooms.join(" "));
-        }
-    }
-}
+static CLIENT: LazyLock<Graph> =
+    LazyLock::new(|| Graph::read("csi_cli", "src", &["lib.rs", "main.rs"], &sources("src")));
 
-fn client() -> Graph {
-    Graph::read(
-        "csi_cli",
-        "src",
-        &["src/lib.rs", "src/main.rs"],
-        &sources("src"),
-    )
-}
-
-fn driver() -> Graph {
-    let roots = ["driver/src/lib.rs", "driver/src/main.rs"];
+static DRIVER: LazyLock<Graph> = LazyLock::new(|| {
+    let roots = ["lib.rs", "main.rs"];
     Graph::read("csi_nfs", "driver/src", &roots, &sources("driver/src"))
-}
+});
 
-fn protocol() -> Graph {
-    Graph::read(
-        "csi_proto",
-        "proto/src",
-        &["proto/src/lib.rs"],
-        &sources("proto/src"),
-    )
+static PROTOCOL: LazyLock<Graph> = LazyLock::new(|| {
+    Graph::read("csi_proto", "proto/src", &["lib.rs"], &sources("proto/src"))
+});
+
+/// Fails with everything that is broken.
+fn hold(broken: &[String]) {
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
 }
 
 #[test]
-fn layers_can_be_printed() {
+fn rooms_import_downwards_only() {
+    print(&CLIENT);
+    hold(&rules::upward(&CLIENT, ROOMS));
+}
+
+#[test]
+fn no_tool_knows_another() {
+    hold(&rules::between_tools(&CLIENT, TOOLS));
+}
+
+#[test]
+fn no_files_of_the_client_import_each_other_in_a_circle() {
+    hold(&rules::circular(&CLIENT, &[]));
+}
+
+#[test]
+fn no_files_of_the_driver_import_each_other_in_a_circle() {
+    print(&DRIVER);
+    hold(&rules::circular(&DRIVER, DRIVER_LEFT));
+}
+
+#[test]
+fn no_files_of_the_protocol_import_each_other_in_a_circle() {
+    print(&PROTOCOL);
+    hold(&rules::circular(&PROTOCOL, &[]));
+}
+
+#[test]
+fn the_client_takes_from_outside_only_what_its_rooms_are_for() {
+    hold(&rules::only(&CLIENT, CLIENT_ONLY));
+    hold(&rules::never(&CLIENT, CLIENT_NEVER));
+}
+
+#[test]
+fn the_driver_takes_from_outside_only_what_its_folders_are_for() {
+    hold(&rules::only(&DRIVER, DRIVER_ONLY));
+    hold(&rules::never(&DRIVER, DRIVER_NEVER));
+}
+
+#[test]
+fn the_protocol_knows_neither_program_and_the_driver_not_the_client() {
+    hold(&rules::only(&PROTOCOL, PROTOCOL_ONLY));
+}
+
+/// For people who cut circles.
+fn print(graph: &Graph) {
     if std::env::var("CSI_LAYERS").is_ok_and(|value| value == "print") {
-        for graph in [client(), driver(), protocol()] {
-            graph.print();
-        }
-        let graph = client();
-        let place = |file: &str| ROOMS.iter().position(|room| *room == graph.room(file));
-        println!("== upward arrows of src");
-        print!(
-            "{}",
-            graph.describe(|from, to| match (place(from), place(to)) {
-                (Some(from), Some(to)) => from > to,
-                _ => false,
-            })
-        );
-        let rooms: BTreeSet<&str> = graph.files.iter().map(|file| graph.room(file)).collect();
-        let unknown: Vec<&str> = rooms
-            .into_iter()
-            .filter(|room| !ROOMS.contains(room))
-            .collect();
-        println!("rooms that the list does not have: {}", unknown.join(" "));
+        println!("{}", graph.describe_circles());
     }
 }

@@ -2,8 +2,13 @@
 
 mod arrows;
 mod circles;
+mod graph;
 mod layers;
+mod lines;
 mod modules;
+mod one_place;
+mod rules;
+mod seeded;
 mod tokens;
 
 use modules::Sources;

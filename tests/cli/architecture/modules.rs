@@ -63,12 +63,12 @@ pub struct Leaf {
     pub line: usize,
     /// The name in this scope; none for `_` and for a glob.
     name: Option<String>,
-    glob: bool,
+    pub glob: bool,
 }
 
 impl Package {
     /// Reads the package with these roots, the library's first; modules are followed from there.
-    pub fn read(name: &str, roots: &[&str], sources: &Sources) -> Self {
+    pub fn read(name: &str, roots: &[String], sources: &Sources) -> Self {
         let mut package = Self {
             name: name.to_owned(),
             files: Vec::new(),
