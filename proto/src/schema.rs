@@ -203,6 +203,18 @@ pub fn summary(doc: &'static str) -> &'static str {
     doc[..end].trim_end_matches('.')
 }
 
+/// A name such as `GroupController` in kebab case: `group-controller`.
+pub fn kebab(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 2);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
 fn short(name: &'static str) -> &'static str {
     name.strip_prefix("csi.v1.").unwrap_or(name)
 }

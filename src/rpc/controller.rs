@@ -1,13 +1,13 @@
 //! The Controller service, volumes: create, publish, list, expand, delete and all between. The service's snapshots stand
 //! in `snapshots.rs`.
 
+use super::declare::{Declare, Group, Rpc};
 use super::flags::{
     CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
     RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeContext, VolumeIds,
     fill_text, put,
 };
 use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
-use super::{Declare, Group, Rpc};
 use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};

@@ -1,12 +1,12 @@
 //! Flags that several RPCs share, and how each puts its part into a request. An RPC's own flags stand in its block.
 
-use super::Declare;
 use crate::arguments::map::{self, Map};
 use crate::arguments::request::{self, RequestSource};
 use crate::arguments::secrets::{Secrets, parse_key};
 use crate::arguments::{capability, size, topology};
 use clap::Args;
 use csi_proto::json::{self, JsonError};
+use csi_proto::schema::Message;
 use csi_proto::{help, v1};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -76,12 +76,11 @@ impl Context {
         self.base.is_some()
     }
 
-    /// The bytes of `--request` as the request of `T`.
-    pub(super) fn base<T: Declare>(&self) -> Result<Vec<u8>, RequestError> {
+    /// The bytes of `--request` as a request of the type `message`.
+    pub(super) fn base(&self, message: &'static Message) -> Result<Vec<u8>, RequestError> {
         let Some(document) = &self.base else {
             return Ok(Vec::new());
         };
-        let message = T::METHOD.request;
         json::encode(message, document).map_err(|source| RequestError::Json {
             message: message.short_name(),
             source,

@@ -1,7 +1,7 @@
 //! The GroupController service: snapshots of several volumes at one point in time.
 
+use super::declare::{Declare, Group, Rpc};
 use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
-use super::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! The Identity service: who the driver is, what it offers, whether it is ready.
 
-use super::{Declare, Group, Rpc};
+use super::declare::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
 use clap::Args;

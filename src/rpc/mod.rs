@@ -4,6 +4,7 @@
 //! One file a service, one block an RPC. Nothing here prints or connects.
 
 pub mod controller;
+mod declare;
 pub mod flags;
 pub mod group_controller;
 pub mod identity;
@@ -12,176 +13,10 @@ pub mod snapshot_metadata;
 pub mod snapshots;
 pub mod validation;
 
-use crate::output::view::View;
-use clap::{ArgMatches, Args};
-use csi_proto::schema::{self, Method};
-use flags::{Context, RequestError};
-use prost::Message;
+pub use declare::{Calls, Group, Request, Rpc};
 
-/// A declaration: implemented by the struct that holds an RPC's flags.
-pub trait Declare: Args {
-    /// The request's type.
-    type Request: Message + Default;
-    /// The method in the descriptors.
-    const METHOD: &'static Method;
-    /// The verb, then its aliases.
-    const NAMES: &'static [&'static str];
-    /// How replies look as a table.
-    const VIEW: View;
-    /// Command lines behind `csi GROUP`, which say every field of the request between them.
-    const EXAMPLES: &'static [&'static str];
-
-    /// What the command names one by one (volume ids, snapshot names …): one call each. `None` where the RPC has no such
-    /// argument.
-    fn subjects(&self) -> Option<flags::Subjects<'_>> {
-        None
-    }
-
-    /// Whether to follow `next_token` to the end.
-    fn follows_pages(&self) -> bool {
-        false
-    }
-
-    /// Puts what the flags say into `request`, over what a `--request` has put there. Nothing, where the request is empty.
-    ///
-    /// # Errors
-    /// When flags contradict each other or need something that is not there.
-    fn fill(
-        &self,
-        _subject: Option<&str>,
-        _context: &Context,
-        _request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
-}
-
-/// A declaration as data.
-#[derive(Clone, Copy)]
-pub struct Rpc {
-    /// The method in the descriptors.
-    pub method: &'static Method,
-    /// The verb, then its aliases.
-    pub names: &'static [&'static str],
-    /// How replies look as a table.
-    pub view: &'static View,
-    /// Command lines behind `csi GROUP`.
-    #[cfg(test)]
-    pub examples: &'static [&'static str],
-    /// Adds the flags to a command.
-    pub add_flags: fn(clap::Command) -> clap::Command,
-    /// The calls that a parsed command line asks for.
-    pub calls: fn(&ArgMatches, &Context) -> Result<Calls, RequestError>,
-}
-
-/// What one command line asks for.
-#[derive(Debug)]
-pub struct Calls {
-    /// One request a subject, in order.
-    pub requests: Vec<Request>,
-    /// Whether to follow `next_token` to the end.
-    pub follow_pages: bool,
-}
-
-/// One request, encoded.
-#[derive(Debug)]
-pub struct Request {
-    /// The volume, snapshot or name that the command line named; empty where there is none.
-    pub subject: String,
-    /// The message.
-    pub bytes: Vec<u8>,
-}
-
-impl Rpc {
-    /// The declaration of `T` as data.
-    pub const fn of<T: Declare>() -> Self {
-        Self {
-            method: T::METHOD,
-            names: T::NAMES,
-            view: &T::VIEW,
-            #[cfg(test)]
-            examples: T::EXAMPLES,
-            add_flags: add_flags::<T>,
-            calls: calls::<T>,
-        }
-    }
-
-    /// The verb.
-    pub fn verb(&self) -> &'static str {
-        self.names.first().copied().unwrap_or(self.method.name)
-    }
-}
-
-fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
-    let method = T::METHOD;
-    let (about, section) = method.doc.split_once("Spec: ").unwrap_or((method.doc, ""));
-    let service = method.service;
-    let group = GROUPS
-        .iter()
-        .find(|group| group.rpcs.iter().any(|rpc| rpc.method.name == method.name));
-    let group = group.map_or("", |group| group.name);
-    let examples: String = T::EXAMPLES
-        .iter()
-        .map(|line| format!("\n  csi {group} {line}"))
-        .collect();
-    flags::RequestFlags::augment_args(T::augment_args(command))
-        .about(schema::summary(method.doc))
-        .long_about(about.trim_end().to_owned())
-        .after_help(format!(
-            "RPC: csi.v1.{service}/{}; specification: {}\nExamples:{examples}",
-            method.name,
-            section.trim_end_matches('.')
-        ))
-}
-
-fn calls<T: Declare>(matches: &ArgMatches, context: &Context) -> Result<Calls, RequestError> {
-    let flags = T::from_arg_matches(matches).map_err(RequestError::Flags)?;
-    let base = context.base::<T>()?;
-    let mut requests = Vec::new();
-    let mut add = |subject: Option<&str>| {
-        let mut request = T::Request::decode(base.as_slice()).map_err(RequestError::Base)?;
-        flags.fill(subject, context, &mut request)?;
-        requests.push(Request {
-            subject: subject.unwrap_or_default().to_owned(),
-            bytes: request.encode_to_vec(),
-        });
-        Ok(())
-    };
-    match flags.subjects() {
-        Some(subjects) if !subjects.all.is_empty() => {
-            for subject in subjects.all {
-                add(Some(subject))?;
-            }
-        }
-        Some(subjects) if !context.has_base() => {
-            return Err(RequestError::NoSubject(subjects.value_name));
-        }
-        _ => add(None)?,
-    }
-    Ok(Calls {
-        requests,
-        follow_pages: flags.follows_pages(),
-    })
-}
-
-/// A service and its RPCs.
-pub struct Group {
-    /// The command's name.
-    pub name: &'static str,
-    /// Other names of it.
-    pub aliases: &'static [&'static str],
-    /// A line of help.
-    pub about: &'static str,
-    /// Its RPCs in the order of the help.
-    pub rpcs: &'static [Rpc],
-}
-
-impl Group {
-    /// The RPC as it is typed behind the program's name, such as `controller create-volume`.
-    pub fn command_of(&self, rpc: &Rpc) -> String {
-        format!("{} {}", self.name, rpc.verb())
-    }
-}
+use clap::ArgMatches;
+use csi_proto::schema::Method;
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -225,12 +60,14 @@ pub fn called(matches: &ArgMatches) -> Option<Called<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use super::flags::Context;
     use super::*;
     use crate::arguments::secrets::Secrets;
     use crate::cli;
     use csi_proto::schema::{Kind, Message as Schema};
     use csi_proto::tables::METHODS;
     use csi_proto::wire::{Raw, fields};
+    use prost::Message;
     use std::collections::BTreeSet;
 
     /// What a parsed example asks for.

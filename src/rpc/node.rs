@@ -1,10 +1,10 @@
 //! The Node service: staging, publishing, statistics and facts of one node.
 
+use super::declare::{Declare, Group, Rpc};
 use super::flags::{
     CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
     StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
-use super::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;

@@ -1,7 +1,7 @@
 //! The SnapshotMetadata service: which blocks a snapshot has, and which differ from another's. Replies are streams.
 
+use super::declare::{Declare, Group, Rpc};
 use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
-use super::{Declare, Group, Rpc};
 use crate::output::view::{View, size, text};
 use clap::Args;
 use csi_proto::schema::Method;

@@ -1,6 +1,6 @@
 //! The Controller service, snapshots.
 
-use super::Declare;
+use super::declare::Declare;
 use super::flags::{
     Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
 };

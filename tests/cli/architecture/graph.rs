@@ -19,7 +19,10 @@ pub struct Graph {
 impl Graph {
     /// Reads the package of this name; `roots` are its `lib.rs` and `main.rs` below `folder`.
     pub fn read(name: &str, folder: &str, roots: &[&str], sources: &Sources) -> Self {
-        let roots: Vec<String> = roots.iter().map(|root| format!("{folder}/{root}")).collect();
+        let roots: Vec<String> = roots
+            .iter()
+            .map(|root| format!("{folder}/{root}"))
+            .collect();
         let mut package = Package::read(name, &roots, sources);
         let arrows = arrows(&mut package);
         Self {
@@ -57,7 +60,11 @@ impl Graph {
         let mut text = String::new();
         for ((from, to), names) in pairs {
             let names = names.iter().map(|(name, lines)| {
-                let mut shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
+                let mut shown: Vec<String> = lines
+                    .iter()
+                    .take(LINES_SHOWN)
+                    .map(usize::to_string)
+                    .collect();
                 shown.extend((lines.len() > LINES_SHOWN).then(|| "...".to_owned()));
                 format!("{name} ({})", shown.join(" "))
             });

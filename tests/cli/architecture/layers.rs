@@ -108,9 +108,8 @@ static DRIVER: LazyLock<Graph> = LazyLock::new(|| {
     Graph::read("csi_nfs", "driver/src", &roots, &sources("driver/src"))
 });
 
-static PROTOCOL: LazyLock<Graph> = LazyLock::new(|| {
-    Graph::read("csi_proto", "proto/src", &["lib.rs"], &sources("proto/src"))
-});
+static PROTOCOL: LazyLock<Graph> =
+    LazyLock::new(|| Graph::read("csi_proto", "proto/src", &["lib.rs"], &sources("proto/src")));
 
 /// Fails with everything that is broken.
 fn hold(broken: &[String]) {

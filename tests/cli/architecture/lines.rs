@@ -34,20 +34,35 @@ fn count(path: &str, text: &str) -> usize {
 
 #[test]
 fn lines_print() {
-    for (folder, roots) in [("src", vec!["src/lib.rs", "src/main.rs"]), ("proto/src", vec!["proto/src/lib.rs"]), ("driver/src", vec!["driver/src/lib.rs", "driver/src/main.rs"])] {
+    for (folder, roots) in [
+        ("src", vec!["src/lib.rs", "src/main.rs"]),
+        ("proto/src", vec!["proto/src/lib.rs"]),
+        (
+            "driver/src",
+            vec!["driver/src/lib.rs", "driver/src/main.rs"],
+        ),
+    ] {
         let sources: Sources = sources(folder);
-        let package = Package::read("x", &roots.iter().map(|r| r.to_string()).collect::<Vec<_>>(), &sources);
+        let package = Package::read(
+            "x",
+            &roots.iter().map(|r| r.to_string()).collect::<Vec<_>>(),
+            &sources,
+        );
         let mut total = 0;
         let mut files = 0;
         for file in &package.files {
-            if file.path.contains("/generated/") { continue; }
+            if file.path.contains("/generated/") {
+                continue;
+            }
             files += 1;
             total += count(&file.path, &sources[&file.path]);
         }
         println!("{folder}: {total} in {files} files");
         for (path, text) in &sources {
             let lines = text.lines().count();
-            if lines > 500 && !path.contains("/generated/") { println!("  {path}: {lines}"); }
+            if lines > 500 && !path.contains("/generated/") {
+                println!("  {path}: {lines}");
+            }
         }
     }
 }

@@ -17,7 +17,8 @@ fn words(tokens: TokenStream, found: &mut BTreeSet<String>) {
             }
             TokenTree::Literal(text) => {
                 let text = text.to_string();
-                let parts = text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
+                let parts =
+                    text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
                 found.extend(parts.map(|word| format!("\"{word}")));
             }
             TokenTree::Punct(_) => {}
@@ -26,7 +27,10 @@ fn words(tokens: TokenStream, found: &mut BTreeSet<String>) {
 }
 
 fn plain(word: &str) -> String {
-    word.chars().filter(|sign| sign.is_alphanumeric()).collect::<String>().to_lowercase()
+    word.chars()
+        .filter(|sign| sign.is_alphanumeric())
+        .collect::<String>()
+        .to_lowercase()
 }
 
 fn names(method: &Method) -> BTreeSet<String> {
@@ -45,7 +49,9 @@ fn one_place_print() {
     let mut files = BTreeMap::new();
     for folder in ["src", "driver/src", "proto/src"] {
         for (path, text) in sources(folder) {
-            if path.contains("generated/") { continue; }
+            if path.contains("generated/") {
+                continue;
+            }
             let mut found = BTreeSet::new();
             words(tokens::code(&path, &text), &mut found);
             files.insert(path, found);
@@ -55,7 +61,11 @@ fn one_place_print() {
         let names = names(method);
         println!("{}", method.name);
         for (path, words) in &files {
-            let used: Vec<&str> = words.iter().filter(|word| names.contains(&plain(word))).map(String::as_str).collect();
+            let used: Vec<&str> = words
+                .iter()
+                .filter(|word| names.contains(&plain(word)))
+                .map(String::as_str)
+                .collect();
             if !used.is_empty() {
                 println!("  {path}: {}", used.join(" "));
             }

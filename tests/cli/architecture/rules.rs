@@ -31,7 +31,9 @@ pub fn upward(graph: &Graph, rooms: &[&str]) -> Vec<String> {
         ));
     }
     for room in rooms.iter().filter(|room| !present.contains(*room)) {
-        broken.push(format!("the room {room} does not exist: remove it from the list"));
+        broken.push(format!(
+            "the room {room} does not exist: remove it from the list"
+        ));
     }
     let place = |file: &str| rooms.iter().position(|room| *room == graph.room(file));
     for (from, to, arrow) in graph.inner() {
@@ -147,7 +149,9 @@ pub fn never(graph: &Graph, rules: &[Never]) -> Vec<String> {
 
 /// A rule about files that do not exist holds nothing.
 fn unknown(graph: &Graph, files: &[&str]) -> Vec<String> {
-    let missing = files.iter().filter(|file| !graph.files.iter().any(|path| is_in(path, file)));
+    let missing = files
+        .iter()
+        .filter(|file| !graph.files.iter().any(|path| is_in(path, file)));
     missing
         .map(|file| format!("{file} does not exist: correct the rule that names it"))
         .collect()

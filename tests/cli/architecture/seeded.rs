@@ -57,7 +57,10 @@ fn an_arrow_up_is_seen_however_it_is_written() {
         ("pub(crate) use crate::top::Deep;", inner),
         ("use crate::top::Deep;", inner),
         ("fn f(_: crate::top::Deep) {}", inner),
-        ("mod own { pub use crate::top; } fn f() { own::top::Deep; }", top),
+        (
+            "mod own { pub use crate::top; } fn f() { own::top::Deep; }",
+            top,
+        ),
         // Paths in code.
         ("fn f() { crate::top::make(); }", top),
         ("fn f() { let x = crate::top::Top {}; }", top),
@@ -73,17 +76,26 @@ fn an_arrow_up_is_seen_however_it_is_written() {
         ("impl Iterator for crate::top::Top {}", top),
         ("fn f<T: Into<T>>() where crate::top::Top: From<T> {}", top),
         ("fn f(x: u8) { if let crate::top::LIMIT = x {} }", top),
-        ("fn f(x: X) { match x { crate::top::inner::Sort::Plain => {} } }", inner),
+        (
+            "fn f(x: X) { match x { crate::top::inner::Sort::Plain => {} } }",
+            inner,
+        ),
         // Attributes.
         ("#[arg(value_parser = crate::top::make)] struct S;", top),
-        ("struct S { #[arg(default_value_t = crate::top::LIMIT)] x: u8 }", top),
+        (
+            "struct S { #[arg(default_value_t = crate::top::LIMIT)] x: u8 }",
+            top,
+        ),
         ("#[derive(crate::top::Top)] struct S;", top),
         ("#[crate::top::make] struct S;", top),
         ("#[serde(with = \"crate::top::inner\")] struct S;", inner),
         // Tokens of macros.
         ("fn f() { vec![1, crate::top::LIMIT]; }", top),
         ("fn f() { format!(\"{}\", super::top::LIMIT); }", top),
-        ("case! { name => |x| { use crate::{top::{inner::Deep as D}}; x } }", inner),
+        (
+            "case! { name => |x| { use crate::{top::{inner::Deep as D}}; x } }",
+            inner,
+        ),
         ("case! { name: { a(b[crate :: top :: make()]) } }", top),
         ("macro_rules! m { () => { $crate::top::make() } }", top),
         ("crate::top::make! {}", top),
@@ -95,8 +107,9 @@ fn an_arrow_up_is_seen_however_it_is_written() {
         let broken = rules::upward(&seeded(&[("bottom.rs", &text)]), ROOMS);
         assert!(!broken.is_empty(), "nobody sees {code}");
         let arrow = |line: &String| {
-            line.contains(&format!(" from {target}: an arrow up, for bottom lies below top"))
-                && (line.starts_with("src/bottom.rs:2 takes ") || code.contains("serde"))
+            line.contains(&format!(
+                " from {target}: an arrow up, for bottom lies below top"
+            )) && (line.starts_with("src/bottom.rs:2 takes ") || code.contains("serde"))
         };
         assert!(broken.iter().any(arrow), "{code}: {broken:?}");
     }
@@ -125,7 +138,10 @@ fn what_is_no_arrow_is_not_seen() {
     ];
     for code in cases {
         let text = format!("pub fn low() {{}}\n{code}\n");
-        let changes = [("bottom.rs", &*text), ("bottom/tests.rs", "use crate::top::Top;")];
+        let changes = [
+            ("bottom.rs", &*text),
+            ("bottom/tests.rs", "use crate::top::Top;"),
+        ];
         let broken = rules::upward(&seeded(&changes), ROOMS);
         assert!(broken.is_empty(), "{code}: {broken:?}");
     }
@@ -137,7 +153,10 @@ fn a_room_that_the_list_does_not_have_is_named_and_so_is_one_too_much() {
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert!(broken[0].starts_with("the list of rooms has no middle"));
     let broken = rules::upward(&seeded(&[]), &["lib", "top", "middle", "bottom", "cellar"]);
-    assert_eq!(broken, ["the room cellar does not exist: remove it from the list"]);
+    assert_eq!(
+        broken,
+        ["the room cellar does not exist: remove it from the list"]
+    );
 }
 
 #[test]
@@ -149,18 +168,27 @@ fn a_circle_of_files_is_seen_also_through_a_reexport() {
             ("bottom.rs", "pub fn low(_: crate::middle::M) {}"),
         ],
         // A folder's file uses what its child has, and the child what the folder's file has.
-        &[("top/inner.rs", "pub struct Deep(super::Top); pub fn f() {}"), (
-            "top/mod.rs",
-            "mod inner; pub use inner::Deep; pub struct Top; pub fn make() { inner::f(); }",
-        )],
+        &[
+            ("top/inner.rs", "pub struct Deep(super::Top); pub fn f() {}"),
+            (
+                "top/mod.rs",
+                "mod inner; pub use inner::Deep; pub struct Top; pub fn make() { inner::f(); }",
+            ),
+        ],
         // The folder's file says the name that it hands on.
-        &[("top/inner.rs", "pub struct Deep(super::Top);"), (
-            "top/mod.rs",
-            "mod inner; pub use inner::Deep; pub struct Top; pub fn make(_: Deep) {}",
-        )],
+        &[
+            ("top/inner.rs", "pub struct Deep(super::Top);"),
+            (
+                "top/mod.rs",
+                "mod inner; pub use inner::Deep; pub struct Top; pub fn make(_: Deep) {}",
+            ),
+        ],
         // Two children that take each other's names from their folder's file.
         &[
-            ("top/mod.rs", "mod inner; mod other; pub use {inner::Deep, other::O}; pub struct Top;"),
+            (
+                "top/mod.rs",
+                "mod inner; mod other; pub use {inner::Deep, other::O}; pub struct Top;",
+            ),
             ("top/inner.rs", "use super::O; pub struct Deep(O);"),
             ("top/other.rs", "use crate::top::Deep; pub struct O(Deep);"),
         ],
@@ -174,8 +202,14 @@ fn a_circle_of_files_is_seen_also_through_a_reexport() {
     for changes in cases {
         let broken = rules::circular(&seeded(changes), &[]);
         assert_eq!(broken.len(), 1, "{changes:?}: {broken:?}");
-        for (file, _) in changes.iter().filter(|(_, text)| !text.starts_with("mod inner; mod other;")) {
-            assert!(broken[0].contains(&format!("src/{file}")), "{changes:?}: {broken:?}");
+        for (file, _) in changes
+            .iter()
+            .filter(|(_, text)| !text.starts_with("mod inner; mod other;"))
+        {
+            assert!(
+                broken[0].contains(&format!("src/{file}")),
+                "{changes:?}: {broken:?}"
+            );
         }
         assert!(broken[0].contains("import each other in a circle; cut an arrow"));
         assert!(broken[0].contains(" -> src/"), "{broken:?}");
@@ -204,10 +238,11 @@ fn arrows_that_are_left_are_excused_until_they_are_gone() {
     assert_eq!(open.len(), 1, "{open:?}");
     assert!(open[0].ends_with("closes no circle any more: remove it from the list"));
 
-    let another = [circle[0], ("top/inner.rs", "use super::Top; pub struct Deep;"), (
-        "top/mod.rs",
-        "mod inner; use inner::Deep; pub struct Top;",
-    )];
+    let another = [
+        circle[0],
+        ("top/inner.rs", "use super::Top; pub struct Deep;"),
+        ("top/mod.rs", "mod inner; use inner::Deep; pub struct Top;"),
+    ];
     let broken = rules::circular(&seeded(&another), &[left]);
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert!(broken[0].starts_with("src/top/inner.rs and src/top/mod.rs import each other"));
@@ -218,8 +253,14 @@ fn a_tool_that_knows_another_is_named() {
     let tools = |text: &str| {
         let changes = [
             ("lib.rs", "mod tools;"),
-            ("tools/mod.rs", "pub mod saw; pub mod axe; pub struct Edge; fn f() { saw::cut(); }"),
-            ("tools/saw/mod.rs", "mod teeth; pub fn cut() { teeth::bite(); }"),
+            (
+                "tools/mod.rs",
+                "pub mod saw; pub mod axe; pub struct Edge; fn f() { saw::cut(); }",
+            ),
+            (
+                "tools/saw/mod.rs",
+                "mod teeth; pub fn cut() { teeth::bite(); }",
+            ),
             ("tools/saw/teeth.rs", text),
             ("tools/axe.rs", "pub struct Axe;"),
         ];
@@ -235,7 +276,13 @@ fn a_tool_that_knows_another_is_named() {
 }
 
 const ONLY: &[Only] = &[Only {
-    names: &["std::println", "std::io::stdout", "std::process::exit", ".exit", "engine"],
+    names: &[
+        "std::println",
+        "std::io::stdout",
+        "std::process::exit",
+        ".exit",
+        "engine",
+    ],
     files: &["src/top"],
     why: "top alone does that",
 }];
@@ -263,7 +310,10 @@ fn a_name_from_outside_is_seen_however_it_is_taken() {
         let broken = rules::only(&seeded(&[("bottom.rs", &text)]), ONLY);
         assert!(!broken.is_empty(), "nobody sees {code}");
         assert!(broken[0].starts_with("src/bottom.rs:"), "{broken:?}");
-        assert!(broken[0].ends_with("which src/top may: top alone does that"), "{broken:?}");
+        assert!(
+            broken[0].ends_with("which src/top may: top alone does that"),
+            "{broken:?}"
+        );
         let text = format!("pub struct Deep;\n{code}\n");
         let allowed = rules::only(&seeded(&[("top/inner.rs", &text)]), ONLY);
         assert_eq!(allowed, [""; 0], "{code}");
@@ -281,7 +331,10 @@ fn a_name_that_a_file_never_takes_is_seen() {
     }];
     assert_eq!(rules::never(&seeded(&[]), &never), [""; 0]);
     for code in ["use engine::Part;", "use crate::top::Deep;"] {
-        let broken = rules::never(&seeded(&[("bottom.rs", &format!("{code} pub fn low() {{}}"))]), &never);
+        let broken = rules::never(
+            &seeded(&[("bottom.rs", &format!("{code} pub fn low() {{}}"))]),
+            &never,
+        );
         assert_eq!(broken.len(), 1, "{broken:?}");
         assert!(broken[0].ends_with(": bottom is plain"));
     }
