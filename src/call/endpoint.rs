@@ -15,10 +15,11 @@ mod state;
 mod tls;
 mod watched;
 
-pub use connect::{ByteStream, ConnectOptions, Connector};
+pub use connect::{ConnectOptions, Connector};
 pub use error::{EndpointError, ExecOutcome};
 pub use handshake::HandshakeError;
 pub use tls::TlsOptions;
+pub use watched::ByteStream;
 
 use embedded::Driver;
 use state::Folder;

@@ -110,10 +110,16 @@ impl Command {
             }
             error => Error::local(error.to_string()),
         };
-        let (method, view) = (self.rpc.method, self.rpc.view);
-        let follow_pages = self.calls.follow_pages;
-        let mut printer =
-            Printer::new(method, view, &self.output, follow_pages, out).map_err(usage)?;
+        let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
+        let mut printer = Printer::new(
+            rpc.method,
+            rpc.view,
+            rpc.csc,
+            &self.output,
+            follow_pages,
+            out,
+        )
+        .map_err(usage)?;
         if self.calls.follow_pages && printer.buffers() {
             eprintln!("note: --sort-by holds all rows back until the last page has arrived");
         }

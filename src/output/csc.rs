@@ -2,8 +2,9 @@
 
 use super::cell;
 use super::cell::Row;
-use super::view::Format;
-use super::{Layout, OutputError, Reply};
+use super::layout::Layout;
+use super::reply::{OutputError, Reply};
+use super::view::{Format, View};
 use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Kind};
 use csi_proto::v1;
@@ -14,6 +15,11 @@ use std::fmt::Write as _;
 
 /// Appends what `csc` prints for one reply.
 pub type Writer = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
+
+/// The writer for the replies of an RPC that csc does not have, or whose reply is empty.
+pub fn default_of(view: &View) -> Writer {
+    if view.done.is_empty() { tabs } else { subject }
+}
 
 fn row<'a>(reply: &Reply<'a>, row: &'a [u8]) -> Row<'a> {
     Row {

@@ -1,6 +1,6 @@
 //! Canonical proto3 JSON, pretty or one document a line. A long list is written entry by entry, never built whole.
 
-use super::OutputError;
+use super::reply::OutputError;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::text::Escaping;
 use csi_proto::value::{Secrets, decode};

@@ -1,7 +1,5 @@
 //! How the replies of an RPC look as a table: data that each RPC declares, nothing that prints.
 
-use super::csc;
-
 /// How a reply becomes rows and columns.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
@@ -13,8 +11,6 @@ pub struct View {
     pub name: &'static str,
     /// What has happened when an empty reply arrives, such as `deleted`.
     pub done: &'static str,
-    /// What `csc` prints.
-    pub csc: csc::Writer,
 }
 
 impl View {
@@ -25,7 +21,6 @@ impl View {
             columns,
             name: "",
             done: "",
-            csc: csc::tabs,
         }
     }
 
@@ -33,7 +28,6 @@ impl View {
     pub const fn done(done: &'static str) -> Self {
         let mut view = Self::new(&[]);
         view.done = done;
-        view.csc = csc::subject;
         view
     }
 
@@ -46,12 +40,6 @@ impl View {
     /// What `-o name` prints.
     pub const fn name(mut self, path: &'static str) -> Self {
         self.name = path;
-        self
-    }
-
-    /// What `csc` prints.
-    pub const fn csc(mut self, writer: csc::Writer) -> Self {
-        self.csc = writer;
         self
     }
 }

@@ -77,8 +77,8 @@ impl Declare for CreateVolume {
         text("TOPOLOGY", "volume.accessible_topology"),
         text("CONTEXT", "volume.volume_context").wide(),
     ])
-    .name("volume.volume_id")
-    .csc(csc::created_volume);
+    .name("volume.volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::created_volume);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.names.subjects())
@@ -174,8 +174,8 @@ impl Declare for ControllerPublishVolume {
         text("VOLUME ID", "?volume_id"),
         text("PUBLISH CONTEXT", "publish_context"),
     ])
-    .name("?volume_id")
-    .csc(csc::published);
+    .name("?volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::published);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -262,8 +262,8 @@ impl Declare for ValidateVolumeCapabilities {
         text("PARAMETERS", "confirmed.parameters").wide(),
         text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
     ])
-    .name("?volume_id")
-    .csc(csc::validated);
+    .name("?volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::validated);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -312,8 +312,8 @@ impl Declare for ListVolumes {
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .rows("entries")
-    .name("volume.volume_id")
-    .csc(csc::volumes);
+    .name("volume.volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::volumes);
 
     fn follows_pages(&self) -> bool {
         self.pages.all()
@@ -352,8 +352,8 @@ impl Declare for ControllerGetVolume {
         text("TOPOLOGY", "volume.accessible_topology"),
         text("CONTEXT", "volume.volume_context").wide(),
     ])
-    .name("volume.volume_id")
-    .csc(csc::created_volume);
+    .name("volume.volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::created_volume);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -426,8 +426,8 @@ impl Declare for ControllerExpandVolume {
         size("CAPACITY", "capacity_bytes"),
         text("NODE EXPANSION REQUIRED", "node_expansion_required"),
     ])
-    .name("?volume_id")
-    .csc(csc::capacity);
+    .name("?volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::capacity);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -470,8 +470,8 @@ impl Declare for GetCapacity {
         size("MINIMUM VOLUME", "minimum_volume_size"),
         size("MAXIMUM VOLUME", "maximum_volume_size"),
     ])
-    .name("available_capacity")
-    .csc(csc::available_capacity);
+    .name("available_capacity");
+    const CSC: Option<csc::Writer> = Some(csc::available_capacity);
 
     fn fill(
         &self,
@@ -499,6 +499,6 @@ impl Declare for ControllerGetCapabilities {
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
-        .name("rpc.type")
-        .csc(csc::capabilities);
+        .name("rpc.type");
+    const CSC: Option<csc::Writer> = Some(csc::capabilities);
 }

@@ -3,6 +3,7 @@
 //! Nothing here prints, connects, or knows a particular RPC.
 
 use super::flags::{self, Context, RequestError};
+use crate::output::csc;
 use crate::output::view::View;
 use clap::{ArgMatches, Args};
 use csi_proto::schema::{self, Method};
@@ -18,6 +19,8 @@ pub trait Declare: Args {
     const NAMES: &'static [&'static str];
     /// How replies look as a table.
     const VIEW: View;
+    /// How `csc` prints replies, where csc has the RPC and prints more than the subject.
+    const CSC: Option<csc::Writer> = None;
     /// Command lines behind `csi GROUP`, which say every field of the request between them.
     const EXAMPLES: &'static [&'static str];
 
@@ -55,6 +58,8 @@ pub struct Rpc {
     pub names: &'static [&'static str],
     /// How replies look as a table.
     pub view: &'static View,
+    /// How `csc` prints replies, where csc has the RPC.
+    pub csc: Option<csc::Writer>,
     /// Command lines behind `csi GROUP`.
     #[cfg(test)]
     pub examples: &'static [&'static str],
@@ -89,6 +94,7 @@ impl Rpc {
             method: T::METHOD,
             names: T::NAMES,
             view: &T::VIEW,
+            csc: T::CSC,
             #[cfg(test)]
             examples: T::EXAMPLES,
             add_flags: add_flags::<T>,

@@ -32,8 +32,8 @@ impl Declare for GroupControllerGetCapabilities {
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
-        .name("rpc.type")
-        .csc(csc::capabilities);
+        .name("rpc.type");
+    const CSC: Option<csc::Writer> = Some(csc::capabilities);
 }
 
 /// The flags of `group-controller create-volume-group-snapshot`.

@@ -33,8 +33,8 @@ impl Declare for GetPluginInfo {
         text("VERSION", "vendor_version"),
         text("MANIFEST", "manifest"),
     ])
-    .name("name")
-    .csc(csc::plugin_info);
+    .name("name");
+    const CSC: Option<csc::Writer> = Some(csc::plugin_info);
 }
 
 /// The flags of `identity plugin-capabilities`.
@@ -51,8 +51,8 @@ impl Declare for GetPluginCapabilities {
         text("VOLUME EXPANSION", "volume_expansion.type"),
     ])
     .rows("capabilities")
-    .name("service.type|volume_expansion.type")
-    .csc(csc::plugin_capabilities);
+    .name("service.type|volume_expansion.type");
+    const CSC: Option<csc::Writer> = Some(csc::plugin_capabilities);
 }
 
 /// The flags of `identity probe`.
@@ -64,7 +64,6 @@ impl Declare for Probe {
     const METHOD: &'static Method = &tables::IDENTITY_PROBE;
     const NAMES: &'static [&'static str] = &["probe"];
     const EXAMPLES: &'static [&'static str] = &["probe"];
-    const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)])
-        .name("ready")
-        .csc(csc::probe);
+    const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)]).name("ready");
+    const CSC: Option<csc::Writer> = Some(csc::probe);
 }

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn every_view_fits_its_messages() {
         for rpc in GROUPS.iter().flat_map(|group| group.rpcs) {
-            let layout = crate::output::Layout::of(rpc.method, rpc.view)
+            let layout = crate::output::layout::Layout::of(rpc.method, rpc.view)
                 .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
             layout
                 .columns(true)

@@ -223,8 +223,8 @@ impl Declare for NodeGetVolumeStats {
         text("PATH", "?volume_path").wide(),
     ])
     .rows("usage")
-    .name("?volume_id")
-    .csc(csc::stats);
+    .name("?volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::stats);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         let all = self.ids_and_paths.iter().chain(&self.volume_id);
@@ -313,8 +313,8 @@ impl Declare for NodeExpandVolume {
         text("VOLUME ID", "?volume_id"),
         size("CAPACITY", "capacity_bytes"),
     ])
-    .name("?volume_id")
-    .csc(csc::capacity);
+    .name("?volume_id");
+    const CSC: Option<csc::Writer> = Some(csc::capacity);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(Subjects {
@@ -358,8 +358,8 @@ impl Declare for NodeGetCapabilities {
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
-        .name("rpc.type")
-        .csc(csc::capabilities);
+        .name("rpc.type");
+    const CSC: Option<csc::Writer> = Some(csc::capabilities);
 }
 
 /// The flags of `node get-info`.
@@ -376,6 +376,6 @@ impl Declare for NodeGetInfo {
         text("MAX VOLUMES", "max_volumes_per_node"),
         text("TOPOLOGY", "accessible_topology"),
     ])
-    .name("node_id")
-    .csc(csc::node_info);
+    .name("node_id");
+    const CSC: Option<csc::Writer> = Some(csc::node_info);
 }

@@ -36,8 +36,8 @@ impl Declare for CreateSnapshot {
         text("GROUP", "snapshot.group_snapshot_id"),
         text("CREATED", "snapshot.creation_time").wide(),
     ])
-    .name("snapshot.snapshot_id")
-    .csc(csc::created_snapshot);
+    .name("snapshot.snapshot_id");
+    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.names.subjects())
@@ -116,8 +116,8 @@ impl Declare for ListSnapshots {
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .rows("entries")
-    .name("snapshot.snapshot_id")
-    .csc(csc::snapshots);
+    .name("snapshot.snapshot_id");
+    const CSC: Option<csc::Writer> = Some(csc::snapshots);
 
     fn follows_pages(&self) -> bool {
         self.pages.all()
@@ -162,8 +162,8 @@ impl Declare for GetSnapshot {
         text("GROUP", "snapshot.group_snapshot_id"),
         text("CREATED", "snapshot.creation_time").wide(),
     ])
-    .name("snapshot.snapshot_id")
-    .csc(csc::created_snapshot);
+    .name("snapshot.snapshot_id");
+    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())

@@ -8,15 +8,18 @@
 mod exchange;
 mod messages;
 mod methods;
+mod rule;
 mod syntax;
 mod view;
+mod violations;
 mod walk;
 
+pub use violations::Violations;
+
 use csi_proto::schema::Method;
-use csi_proto::value::Value;
 use exchange::{Exchange, Stream};
-use std::fmt;
 use view::View;
+use violations::Broken;
 
 /// What to check.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,37 +34,12 @@ pub struct Checks {
     pub publish_context: bool,
 }
 
-/// Everything that is wrong with one message. Never empty; holds no secret, neither value nor key.
-#[derive(Debug)]
-pub struct Violations {
-    message: &'static str,
-    found: Found,
-}
-
-impl std::error::Error for Violations {}
-
-impl fmt::Display for Violations {
-    /// The message's name, then each field's path with the rule that it breaks.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not valid: ", self.message)?;
-        for (index, (at, rule)) in self.found.shown.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            let colon = if at.is_empty() { "" } else { ": " };
-            write!(f, "{separator}{at}{colon}{rule}")?;
-        }
-        match self.found.count - self.found.shown.len() {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
-    }
-}
-
 /// Checks a request's `bytes`.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result<(), Violations> {
-    let mut found = Found::default();
+    let mut found = Broken::default();
     let message = method.request;
     if checks.spec {
         walk::message(message, bytes, methods::of(method).request, &mut found);
@@ -107,7 +85,7 @@ impl<'a> Replies<'a> {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn check(&mut self, bytes: &[u8]) -> Result<(), Violations> {
-        let mut found = Found::default();
+        let mut found = Broken::default();
         let message = self.method.response;
         let rules = methods::of(self.method);
         let reply = View::new(message, bytes);
@@ -134,65 +112,6 @@ impl<'a> Replies<'a> {
             }
         }
         found.into_result(message.short_name())
-    }
-}
-
-/// How many violations are shown; a list of thousands of bad entries would bury the rest of the output.
-const SHOWN: usize = 20;
-
-/// Violations on their way into an error: the path of a field, empty for the whole message, and the rule that it breaks.
-#[derive(Debug, Default)]
-struct Found {
-    shown: Vec<(String, String)>,
-    count: usize,
-}
-
-impl Found {
-    fn push(&mut self, at: impl Into<String>, rule: impl Into<String>) {
-        self.count += 1;
-        if self.shown.len() < SHOWN {
-            self.shown.push((at.into(), rule.into()));
-        }
-    }
-
-    fn into_result(self, message: &'static str) -> Result<(), Violations> {
-        match self.count {
-            0 => Ok(()),
-            _ => Err(Violations {
-                message,
-                found: self,
-            }),
-        }
-    }
-}
-
-/// Whether a value counts as specified in the sense of the specification's section "REQUIRED vs. OPTIONAL". A truth value
-/// always does: proto3 does not tell false from missing.
-fn is_specified(value: &Value<'_>) -> bool {
-    match value {
-        Value::Absent => false,
-        Value::Text(text) => !text.is_empty(),
-        Value::Enum(number, _) | Value::Int32(number) => *number != 0,
-        Value::Int64(number) => *number != 0,
-        Value::List(list) => !list.is_empty(),
-        Value::Map(map) => !map.is_empty(),
-        Value::Bool(_) | Value::Timestamp(_) | Value::Message(_) => true,
-    }
-}
-
-/// Text as a violation shows it: escaped, and cut where it is longer than anything valid.
-fn quoted(text: &str) -> String {
-    let mut shown = text.chars();
-    let start: String = shown.by_ref().take(128).collect();
-    let more = if shown.next().is_some() { "…" } else { "" };
-    format!("{start:?}{more}")
-}
-
-/// `name` inside `at`.
-fn inside(at: &str, name: &str) -> String {
-    match at {
-        "" => name.to_owned(),
-        _ => format!("{at}.{name}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::embedded::Driver;
 use super::exec::ExecStream;
 use super::tls::{Tls, TlsOptions};
-use super::watched::{Greeting, Watched};
+use super::watched::{ByteStream, Greeting, Origin, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
 use hyper_util::rt::TokioIo;
 use std::io;
@@ -12,7 +12,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
 
@@ -39,11 +38,6 @@ impl Default for ConnectOptions {
         }
     }
 }
-
-/// A connection's bytes, both ways.
-pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 impl Endpoint {
     /// A channel whose first connection stands, and which makes a new one (a new socket, a new child) whenever a call finds
@@ -170,7 +164,15 @@ impl Connector {
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
-        Ok(Watched::new(stream, &self.endpoint, greeting))
+        let origin = Origin {
+            endpoint: self.endpoint.to_string(),
+            tls_address: match &self.endpoint.target {
+                Target::Tcp(address) | Target::Dns(address) => Some(address.authority(None)),
+                _ => None,
+            },
+            last_error: self.endpoint.last_error.clone(),
+        };
+        Ok(Watched::new(stream, origin, greeting))
     }
 
     async fn open_stream(&self) -> Result<Box<dyn ByteStream>, EndpointError> {

@@ -1,12 +1,16 @@
 //! A connection that knows why it ended: judging what greets it, and keeping the reason for the call that fails.
 
-use super::connect::ByteStream;
-use super::{Endpoint, EndpointError, Target, handshake};
+use super::{EndpointError, handshake};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A connection's bytes, both ways.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// How much is shown of an answer that is not gRPC.
 const ANSWER_SHOWN: usize = 64;
@@ -40,10 +44,20 @@ fn is_http2(answer: &[u8]) -> bool {
     answer.first().is_none_or(|high| *high == 0) && answer.get(3).is_none_or(|kind| *kind == 4)
 }
 
+/// The endpoint of a stream, as the reasons of its end name it.
+pub(super) struct Origin {
+    /// The endpoint's text.
+    pub(super) endpoint: String,
+    /// Where TLS could be spoken instead.
+    pub(super) tls_address: Option<String>,
+    /// Where the reason goes.
+    pub(super) last_error: LastError,
+}
+
 /// A stream that leaves the reason of its end in its endpoint, before anyone above learns of the end.
 pub(super) struct Watched {
     stream: Box<dyn ByteStream>,
-    endpoint: Endpoint,
+    origin: Origin,
     greeting: Greeting,
     /// Whether this side has closed the connection, so that its end is no news.
     closing: bool,
@@ -52,15 +66,11 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Watches a stream that was opened for `endpoint`.
-    pub(super) fn new(
-        stream: Box<dyn ByteStream>,
-        endpoint: &Endpoint,
-        greeting: Greeting,
-    ) -> Self {
+    /// Watches a stream that was opened for the endpoint of `origin`.
+    pub(super) fn new(stream: Box<dyn ByteStream>, origin: Origin, greeting: Greeting) -> Self {
         Self {
             stream,
-            endpoint: endpoint.clone(),
+            origin,
             greeting,
             closing: false,
             lost: false,
@@ -73,7 +83,7 @@ impl Watched {
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<EndpointError>());
         let reason = known.cloned().unwrap_or_else(|| EndpointError::Broken {
-            endpoint: self.endpoint.to_string(),
+            endpoint: self.origin.endpoint.clone(),
             cause: Arc::new(repeat(error)),
         });
         self.ended(reason);
@@ -82,27 +92,19 @@ impl Watched {
     fn ended(&mut self, reason: EndpointError) {
         if !self.closing && !self.lost {
             self.lost = true;
-            self.endpoint.last_error.set(Some(reason));
+            self.origin.last_error.set(Some(reason));
         }
     }
 
     /// What it means that the other side has closed the connection.
     fn closed(&self) -> EndpointError {
-        let endpoint = self.endpoint.to_string();
+        let endpoint = self.origin.endpoint.clone();
         match self.greeting {
             Greeting::Ignored => EndpointError::Closed { endpoint },
             Greeting::Awaited => EndpointError::Silent {
                 endpoint,
-                address: self.address(),
+                address: self.origin.tls_address.clone(),
             },
-        }
-    }
-
-    /// Where TLS could be spoken instead.
-    fn address(&self) -> Option<String> {
-        match &self.endpoint.target {
-            Target::Tcp(address) | Target::Dns(address) => Some(address.authority(None)),
-            _ => None,
         }
     }
 
@@ -120,8 +122,8 @@ impl Watched {
             return Ok(());
         }
         Err(EndpointError::NotGrpc {
-            endpoint: self.endpoint.to_string(),
-            address: self.address(),
+            endpoint: self.origin.endpoint.clone(),
+            address: self.origin.tls_address.clone(),
             answer: answer[..answer.len().min(ANSWER_SHOWN)].to_vec(),
         })
     }
@@ -248,15 +250,20 @@ mod tests {
 
     /// Why a connection ends whose other side answered and closed before this side has written.
     async fn slammed(endpoint: &str, answer: &[u8]) -> String {
-        let endpoint = Endpoint::parse(endpoint).expect("an endpoint");
+        let last_error = LastError::default();
+        let origin = Origin {
+            endpoint: endpoint.to_owned(),
+            tls_address: (!endpoint.starts_with('/')).then(|| endpoint.to_owned()),
+            last_error: last_error.clone(),
+        };
         let (near, mut far) = UnixStream::pair().expect("a pair");
         far.write_all(answer).await.expect("answered");
         drop(far);
-        let mut near = Watched::new(Box::new(near), &endpoint, Greeting::Awaited);
+        let mut near = Watched::new(Box::new(near), origin, Greeting::Awaited);
         near.write_all(b"PRI").await.expect_err("nobody reads");
         // What fails afterwards does not hide the reason.
         near.write_all(b"more").await.expect_err("still nobody");
-        endpoint.last_error().expect("a reason").to_string()
+        last_error.get().expect("a reason").to_string()
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! What must agree between a request and its reply, or from one message of a stream to the next.
 
 use super::view::View;
-use super::{Found, quoted};
+use super::violations::{Broken, quoted};
 use csi_proto::value::{Key, Value};
 
 /// A request with one of its replies.
@@ -55,12 +55,12 @@ pub enum Agreement {
     /// The token of the next page is not the one that this page was asked with: such a list has no end.
     NewToken,
     /// Whatever else must agree.
-    Check(fn(&mut Exchange<'_, '_>, &mut Found)),
+    Check(fn(&mut Exchange<'_, '_>, &mut Broken)),
 }
 
 impl Agreement {
     /// Checks this agreement and adds what is wrong to `found`.
-    pub fn check(self, exchange: &mut Exchange<'_, '_>, found: &mut Found) {
+    pub fn check(self, exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
         let (request, reply) = (exchange.request, exchange.reply);
         match self {
             Self::AtMost { list, limit } => {
@@ -92,7 +92,7 @@ impl Agreement {
     }
 }
 
-fn same(wanted: &str, reply: &View<'_>, got: &str, asked: &str, at: &str, found: &mut Found) {
+fn same(wanted: &str, reply: &View<'_>, got: &str, asked: &str, at: &str, found: &mut Broken) {
     let got = reply.text(got);
     // A missing text is another rule's business.
     if !wanted.is_empty() && !got.is_empty() && got != wanted {
@@ -105,7 +105,7 @@ fn same(wanted: &str, reply: &View<'_>, got: &str, asked: &str, at: &str, found:
     }
 }
 
-fn in_capacity_range(path: &str, request: &View<'_>, reply: &View<'_>, found: &mut Found) {
+fn in_capacity_range(path: &str, request: &View<'_>, reply: &View<'_>, found: &mut Broken) {
     let size = reply.number(path);
     let required = request.number("capacity_range.required_bytes");
     let limit = request.number("capacity_range.limit_bytes");
@@ -124,7 +124,7 @@ fn in_capacity_range(path: &str, request: &View<'_>, reply: &View<'_>, found: &m
 }
 
 /// The volume has the source that the request names, and is in a place that the request allows.
-pub fn created_volume(exchange: &mut Exchange<'_, '_>, found: &mut Found) {
+pub fn created_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     let (request, reply) = (exchange.request, exchange.reply);
     if !reply.is_set("volume") {
         return;
@@ -169,7 +169,7 @@ fn can_be_one(place: &Value<'_>, wanted: &Value<'_>) -> bool {
 }
 
 /// All ways of use that were asked for are among the confirmed ones: an older driver overlooks what it does not know.
-pub fn confirmed_capabilities(exchange: &mut Exchange<'_, '_>, found: &mut Found) {
+pub fn confirmed_capabilities(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     let at = "confirmed.volume_capabilities";
     if !exchange.reply.is_set(at) {
         return;
@@ -201,7 +201,7 @@ fn known(value: Value<'_>) -> Value<'_> {
 }
 
 /// Every volume of the request has its snapshot.
-pub fn group_is_complete(exchange: &mut Exchange<'_, '_>, found: &mut Found) {
+pub fn group_is_complete(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     if !exchange.reply.is_set("group_snapshot") {
         return;
     }
@@ -216,7 +216,7 @@ pub fn group_is_complete(exchange: &mut Exchange<'_, '_>, found: &mut Found) {
 }
 
 /// Ranges ascend without overlap and begin where the request says; type, capacity and fixed sizes stay what they are.
-pub fn block_metadata(exchange: &mut Exchange<'_, '_>, found: &mut Found) {
+pub fn block_metadata(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     let Exchange {
         request,
         reply,

@@ -2,8 +2,8 @@
 //! them. An RPC without rules has an entry too.
 
 use super::exchange::{self, Agreement};
+use super::rule::Rule;
 use super::syntax;
-use super::walk::Rule;
 use Agreement::{AtMost, EveryEntry, InCapacityRange, NewToken, Same};
 use Rule::{Required, Text};
 use csi_proto::schema::Method;

@@ -5,7 +5,7 @@
 mod every_field;
 mod examples;
 
-use super::walk::Rule;
+use super::rule::Rule;
 use super::*;
 
 fn reply(

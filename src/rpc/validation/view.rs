@@ -2,7 +2,6 @@
 //!
 //! Reads leniently: what is broken or missing counts as not set, for `walk` reports broken bytes where they stand.
 
-use super::is_specified;
 use csi_proto::path::Path;
 use csi_proto::schema::{Kind, Message};
 use csi_proto::value::Value;
@@ -87,5 +86,19 @@ impl<'a> View<'a> {
                 _ => None,
             })
             .collect()
+    }
+}
+
+/// Whether a value counts as specified in the sense of the specification's section "REQUIRED vs. OPTIONAL". A truth value
+/// always does: proto3 does not tell false from missing.
+pub fn is_specified(value: &Value<'_>) -> bool {
+    match value {
+        Value::Absent => false,
+        Value::Text(text) => !text.is_empty(),
+        Value::Enum(number, _) | Value::Int32(number) => *number != 0,
+        Value::Int64(number) => *number != 0,
+        Value::List(list) => !list.is_empty(),
+        Value::Map(map) => !map.is_empty(),
+        Value::Bool(_) | Value::Timestamp(_) | Value::Message(_) => true,
     }
 }

@@ -4,38 +4,25 @@
 //! What the descriptors do not know (fields, enum values) is let through: the other side may be newer.
 
 use super::messages;
+use super::rule::{MAP_LIMIT, Rule};
 use super::syntax;
 use super::view::View;
-use super::{Found, inside, is_specified, quoted};
+use super::violations::{Broken, inside, quoted};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::{self, Secrets, Value};
 use csi_proto::wire::{self, Raw};
 use std::collections::BTreeMap;
 
-/// A rule about one message.
-#[derive(Clone, Copy)]
-pub enum Rule {
-    /// The field is specified; a list or map has an element, a list of ids no empty id, a number is not 0.
-    Required(&'static str),
-    /// The field's text, when it is not empty, satisfies the function; else this is said about it.
-    Text(&'static str, fn(&str) -> bool, &'static str),
-    /// Whatever concerns several fields. The function gets the message, its path, and where to put violations.
-    Check(fn(&View<'_>, &str, &mut Found)),
-}
-
 /// Spec, "Size Limits": a string where its field says nothing else.
 const TEXT_LIMIT: usize = 128;
 /// `node_id` has a limit of its own; the lists of published nodes hold such ids.
 const NODE_ID_LIMIT: usize = 256;
-/// Spec, "Size Limits": a map. `mount_flags` as a whole has the same limit.
-const MAP_LIMIT: usize = 4096;
-
 /// Checks the `bytes` of a request or reply; `rules` are those for the message itself.
-pub fn message(message: &'static Message, bytes: &[u8], rules: &[Rule], found: &mut Found) {
+pub fn message(message: &'static Message, bytes: &[u8], rules: &[Rule], found: &mut Broken) {
     walk(message, bytes, "", rules, found);
 }
 
-fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found: &mut Found) {
+fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found: &mut Broken) {
     let parts: Result<Vec<_>, _> = wire::fields(bytes).collect();
     let parts = match parts {
         Ok(parts) => parts,
@@ -64,43 +51,12 @@ fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found
     }
 }
 
-impl Rule {
-    fn check(self, view: &View<'_>, at: &str, found: &mut Found) {
-        match self {
-            Self::Required(name) => match view.read(name) {
-                Value::Int32(0) | Value::Int64(0) => {
-                    found.push(inside(at, name), "required, greater than 0");
-                }
-                Value::List(list) => {
-                    if list.is_empty() {
-                        found.push(inside(at, name), "required, at least one");
-                    }
-                    for (index, value) in list.iter().enumerate() {
-                        if !is_specified(value) {
-                            found.push(format!("{}[{index}]", inside(at, name)), "is empty");
-                        }
-                    }
-                }
-                value if is_specified(&value) => {}
-                _ => found.push(inside(at, name), "required"),
-            },
-            Self::Text(name, is_valid, rule) => {
-                let text = view.text(name);
-                if !text.is_empty() && !is_valid(&text) {
-                    found.push(inside(at, name), format!("{} {rule}", quoted(&text)));
-                }
-            }
-            Self::Check(check) => check(view, at, found),
-        }
-    }
-}
-
 fn check_field(
     message: &'static Message,
     field: &'static Field,
     occurrences: &[Raw<'_>],
     at: &str,
-    found: &mut Found,
+    found: &mut Broken,
 ) {
     let here = || inside(at, field.name);
     if field.cardinality == Cardinality::Map {
@@ -150,7 +106,7 @@ fn check_field(
 }
 
 /// Every number of CSI is a size, a count or an offset, and must not be negative.
-fn check_number(value: &Value<'_>, at: impl Fn() -> String, found: &mut Found) {
+fn check_number(value: &Value<'_>, at: impl Fn() -> String, found: &mut Broken) {
     let number = match value {
         Value::Int32(number) => i64::from(*number),
         Value::Int64(number) => *number,
@@ -169,7 +125,7 @@ fn check_number(value: &Value<'_>, at: impl Fn() -> String, found: &mut Found) {
     }
 }
 
-fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut Found) {
+fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut Broken) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return found.push(at(), "not valid UTF-8");
     };
@@ -191,7 +147,7 @@ fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut 
 }
 
 /// Says nothing of a map's contents when they are secret.
-fn check_map(field: &Field, occurrences: &[Raw<'_>], at: &str, found: &mut Found) {
+fn check_map(field: &Field, occurrences: &[Raw<'_>], at: &str, found: &mut Broken) {
     // Of two entries with the same key the last counts.
     let mut entries: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
     for raw in occurrences {
@@ -234,7 +190,7 @@ fn check_oneofs(
     parts: &[(u32, Raw<'_>)],
     has_newer: bool,
     at: &str,
-    found: &mut Found,
+    found: &mut Broken,
 ) {
     let mut seen: Vec<&str> = Vec::new();
     for oneof in message.fields.iter().filter_map(|field| field.oneof) {
@@ -263,18 +219,5 @@ fn check_oneofs(
                 format!("only one of {} may be set", names.join(", ")),
             ),
         }
-    }
-}
-
-/// Checks that `mount_flags`, a list with a limit on its total, keeps to it. The flags may be confidential.
-pub fn mount_flags_size(view: &View<'_>, at: &str, found: &mut Found) {
-    let size: usize = view
-        .texts("mount_flags")
-        .iter()
-        .map(|flag| flag.len())
-        .sum();
-    if size > MAP_LIMIT {
-        let rule = format!("have {size} bytes, at most {MAP_LIMIT} are allowed");
-        found.push(inside(at, "mount_flags"), rule);
     }
 }

@@ -1,7 +1,9 @@
 //! What holds for every field of every request and reply: sizes, signs, paths, and what the documentation calls required.
 
-use super::super::walk::{self, Rule};
-use super::super::{Found, inside, messages, methods};
+use super::super::rule::Rule;
+use super::super::violations::{Broken, inside};
+use super::super::walk;
+use super::super::{messages, methods};
 use super::bytes;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
@@ -34,7 +36,7 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
         for (message, is_request) in [(method.request, true), (method.response, false)] {
             fields(message, "", &|json| json, &mut |field, at, wrap| {
                 let violations = |value: Json| {
-                    let mut found = Found::default();
+                    let mut found = Broken::default();
                     let rules = methods::of(method);
                     let rules = if is_request {
                         rules.request

@@ -1,0 +1,262 @@
+//! The printer of one command's replies, in the order in which they arrive.
+
+use super::cell::{Reader, Row};
+use super::layout::Layout;
+use super::reply::{Format, Options, OutputError, Reply};
+use super::view::View;
+use super::{cell, csc, json, table, view};
+use csi_proto::path::Path;
+use csi_proto::schema::Method;
+use csi_proto::value::{Secrets, Value, ValueError, decode};
+use csi_proto::wire::{Raw, fields};
+use std::cmp::Ordering;
+use std::io::Write;
+use std::rc::Rc;
+
+/// Writes the replies of one command, in the order in which they arrive.
+pub struct Printer<W: Write> {
+    out: W,
+    options: Options,
+    layout: Layout,
+    csc: csc::Writer,
+    table: table::Table,
+    sort: Option<Reader>,
+    /// Rows held back for `--sort-by`.
+    held: Vec<Held>,
+    pages: json::Pages,
+    all_pages: bool,
+}
+
+/// A row with its own copy of what its columns read.
+struct Held {
+    /// Shared by all rows of one reply.
+    request: Rc<[u8]>,
+    /// The reply without its rows, shared too.
+    reply: Rc<[u8]>,
+    row: Vec<u8>,
+}
+
+impl Held {
+    fn row(&self) -> Row<'_> {
+        Row {
+            request: &self.request,
+            reply: &self.reply,
+            row: &self.row,
+        }
+    }
+}
+
+impl<W: Write> Printer<W> {
+    /// A printer for the replies of `method`; `csc` writes what csc prints, where csc has the RPC;
+    /// `all_pages` when the pages of a list are to look like one.
+    ///
+    /// # Errors
+    /// When a column that was asked for does not exist.
+    pub fn new(
+        method: &'static Method,
+        view: &'static View,
+        csc: Option<csc::Writer>,
+        options: &Options,
+        all_pages: bool,
+        out: W,
+    ) -> Result<Self, OutputError> {
+        let layout = Layout::of(method, view)?;
+        let is_table = matches!(options.format, Format::Table | Format::Wide);
+        if !options.columns.is_empty() && !is_table {
+            return Err(OutputError::Useless(
+                "--columns is for tables: use it without -o, or with -o wide",
+            ));
+        }
+        if options.sort_by.is_some() && layout.rows.is_none() {
+            return Err(OutputError::Useless(
+                "--sort-by is for lists, and the reply of this RPC has no rows",
+            ));
+        }
+        let columns = match options.columns.as_slice() {
+            [] => layout.columns(options.format == Format::Wide)?,
+            names => names
+                .iter()
+                .map(|name| layout.column(name))
+                .collect::<Result<_, _>>()?,
+        };
+        let sort = options.sort_by.as_deref().map(|name| layout.column(name));
+        Ok(Self {
+            out,
+            options: options.clone(),
+            table: table::Table::new(columns, !options.no_headers, options.fit),
+            sort: sort.transpose()?,
+            csc: csc.unwrap_or_else(|| csc::default_of(view)),
+            layout,
+            held: Vec::new(),
+            pages: json::Pages::default(),
+            all_pages,
+        })
+    }
+
+    /// Whether rows are held back until the end, to sort them.
+    pub fn buffers(&self) -> bool {
+        self.sort.is_some() && self.layout.rows.is_some() && self.options.format != Format::Csc
+    }
+
+    /// Writes a reply, or a page, or an element of a stream.
+    ///
+    /// # Errors
+    /// When the bytes are not the reply's message, or stdout cannot be written.
+    pub fn reply(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
+        if self.options.format == Format::Csc {
+            let mut text = String::new();
+            (self.csc)(&self.layout, reply, &mut text)?;
+            self.out.write_all(text.as_bytes())?;
+        } else if self.buffers() {
+            // What a row's columns read from the reply is small once the rows are taken out of it.
+            let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
+            let request: Rc<[u8]> = reply.request.into();
+            for row in self.layout.rows(reply.bytes)? {
+                self.held.push(Held {
+                    request: Rc::clone(&request),
+                    reply: Rc::clone(&rest),
+                    row: row.to_vec(),
+                });
+            }
+        } else {
+            self.write(reply)?;
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Writes what was held back and closes what is open.
+    ///
+    /// # Errors
+    /// As [`Printer::reply`].
+    pub fn finish(mut self) -> Result<(), OutputError> {
+        if let Some(sort) = self.sort.take() {
+            let held = std::mem::take(&mut self.held);
+            let mut keyed = Vec::with_capacity(held.len());
+            for held in &held {
+                keyed.push((sort.value(held.row())?, held));
+            }
+            keyed.sort_by(|(a, _), (b, _)| compare(a, b));
+            for (_, held) in keyed {
+                self.row(held.row())?;
+            }
+            self.table.write(&mut self.out)?;
+        }
+        if let (Format::Json, true, Some(list)) =
+            (self.options.format, self.is_merged(), self.layout.list())
+        {
+            self.pages.finish(list.json_name, &mut self.out)?;
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Whether the output is one document made of rows, not one document a reply.
+    fn is_merged(&self) -> bool {
+        self.layout.list().is_some() && (self.all_pages || self.options.sort_by.is_some())
+    }
+
+    fn write(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
+        let is_table = matches!(self.options.format, Format::Table | Format::Wide);
+        if is_table && !self.layout.view.done.is_empty() && self.options.columns.is_empty() {
+            let subject = csi_proto::text::escaped(reply.subject);
+            let done = self.layout.view.done;
+            let space = if subject.is_empty() { "" } else { " " };
+            return Ok(writeln!(self.out, "{subject}{space}{done}")?);
+        }
+        let document = json::Document {
+            message: self.layout.method.response,
+            bytes: reply.bytes,
+            secrets: Secrets::Mask,
+        };
+        match self.options.format {
+            Format::Json if !self.is_merged() => return json::pretty(&document, &mut self.out),
+            Format::Jsonl if self.layout.list().is_none() => {
+                return json::line(&document, &mut self.out);
+            }
+            Format::Name if self.layout.view.name.is_empty() => {
+                return Ok(writeln!(
+                    self.out,
+                    "{}",
+                    csi_proto::text::escaped(reply.subject)
+                )?);
+            }
+            _ => {}
+        }
+        let mut last = None;
+        for row in self.layout.rows(reply.bytes)? {
+            let row = Row {
+                request: reply.request,
+                reply: reply.bytes,
+                row,
+            };
+            // A name that stands in the reply is one name, however many rows the reply has.
+            if self.options.format == Format::Name
+                && self.layout.view.name.starts_with(['/', '?'])
+                && last.is_some()
+            {
+                break;
+            }
+            self.row(row)?;
+            last = Some(row);
+        }
+        Ok(self.table.write(&mut self.out)?)
+    }
+
+    fn row(&mut self, row: Row<'_>) -> Result<(), OutputError> {
+        let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
+        match self.options.format {
+            Format::Table | Format::Wide | Format::Csc => self.table.add(row)?,
+            Format::Json => {
+                let list = self.layout.list().map_or("", |list| list.json_name);
+                self.pages.entry(list, &value()?, &mut self.out)?;
+            }
+            Format::Jsonl => json::line(&value()?, &mut self.out)?,
+            Format::Name => {
+                let mut text = String::new();
+                let format = match self.layout.view.name {
+                    "ready" => view::Format::Ready,
+                    _ => view::Format::Plain,
+                };
+                cell::write(&self.layout.name()?.read(row)?, format, &mut text);
+                writeln!(self.out, "{text}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn without_rows(&self, reply: &[u8]) -> Result<Vec<u8>, OutputError> {
+        let mut rest = Vec::new();
+        let list = self.layout.rows.as_ref().and_then(Path::field);
+        for part in fields(reply) {
+            let (number, raw) = part.map_err(|source| ValueError::Wire {
+                message: self.layout.method.response.name,
+                source,
+            })?;
+            match raw {
+                Raw::Bytes(_) if list.is_some_and(|list| list.number == number) => {}
+                Raw::Bytes(bytes) => csi_proto::wire::put_bytes(&mut rest, number, bytes),
+                Raw::Varint(value) => csi_proto::wire::put_varint(&mut rest, number, value),
+                Raw::Fixed32(_) | Raw::Fixed64(_) => {}
+            }
+        }
+        Ok(rest)
+    }
+}
+
+/// Numbers and times by size, all else by its text; what is not set comes first.
+fn compare(a: &Value<'_>, b: &Value<'_>) -> Ordering {
+    match (a, b) {
+        (Value::Int64(a), Value::Int64(b)) => a.cmp(b),
+        (Value::Int32(a), Value::Int32(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => {
+            (a.seconds, a.nanos).cmp(&(b.seconds, b.nanos))
+        }
+        (a, b) => {
+            let text = |value: &Value<'_>| {
+                let mut text = String::new();
+                cell::write(value, view::Format::Plain, &mut text);
+                text
+            };
+            text(a).cmp(&text(b))
+        }
+    }
+}

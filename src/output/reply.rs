@@ -1,0 +1,99 @@
+//! What is printed and how: a reply with its request, the formats and options, and why output cannot be made.
+
+use csi_proto::path::PathError;
+use csi_proto::value::ValueError;
+use std::io;
+use thiserror::Error;
+
+/// How replies are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// All columns.
+    Wide,
+    /// Canonical JSON over several lines.
+    Json,
+    /// Canonical JSON, one line a reply, or one line an entry of a list.
+    Jsonl,
+    /// Ids or names alone, one a line.
+    Name,
+    /// What csc prints.
+    Csc,
+}
+
+/// Everything that shapes the output.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The format.
+    pub format: Format,
+    /// Whether tables go without heads.
+    pub no_headers: bool,
+    /// Heads or paths of the columns to show; empty for the declared ones.
+    pub columns: Vec<String>,
+    /// Head or path of the column to sort by.
+    pub sort_by: Option<String>,
+    /// The columns of a terminal that a table has to fit.
+    pub fit: Option<usize>,
+}
+
+/// One reply and what it answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// The volume, snapshot or name on the command line; empty where there is none.
+    pub subject: &'a str,
+    /// The request's bytes.
+    pub request: &'a [u8],
+    /// The reply's bytes.
+    pub bytes: &'a [u8],
+    /// Whether another page of the same list follows.
+    pub more: bool,
+}
+
+/// Output that cannot be made.
+#[derive(Debug, Error)]
+pub enum OutputError {
+    /// The reply's bytes are not the message that they should be.
+    #[error("the reply is not valid: {0}")]
+    Value(#[from] ValueError),
+    /// The same, noticed elsewhere.
+    #[error("the reply is not valid: {0}")]
+    Decode(#[from] prost::DecodeError),
+    /// The same, noticed while JSON was written.
+    #[error("the reply is not valid: {0}")]
+    Json(serde_json::Error),
+    /// A column that does not exist.
+    #[error("no column {name:?}: {source}{}", heads(.known))]
+    Column {
+        /// What was asked for.
+        name: String,
+        /// Why it is not a path either.
+        source: PathError,
+        /// The declared heads.
+        known: Vec<&'static str>,
+    },
+    /// A flag that would do nothing.
+    #[error("{0}")]
+    Useless(&'static str),
+    /// A declaration that does not fit the protocol: a defect of this program.
+    #[error("the declaration of the output is wrong: {0}")]
+    Declaration(#[from] PathError),
+    /// Stdout cannot be written.
+    #[error("stdout cannot be written: {0}")]
+    Io(#[from] io::Error),
+}
+
+fn heads(known: &[&str]) -> String {
+    match known {
+        [] => String::new(),
+        known => format!("; the columns are {}", known.join(", ")),
+    }
+}
+
+impl OutputError {
+    /// Whether the reader of stdout went away, which is no error.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
