@@ -1,9 +1,10 @@
 //! The dispatch of a parsed command line: an RPC is called, a tool is run.
 
-use super::TOOLS;
+use super::tools::TOOLS;
+use super::tree;
 use crate::error::{Error, Style};
 use crate::invocation::connect::{block_on, endpoint, session};
-use crate::invocation::defaults::Defaults;
+use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use crate::invocation::request;
 use crate::invocation::rpc_command::Follower;
@@ -12,9 +13,15 @@ use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
 use std::io::{self, Write};
 
+/// This program, as the shell runs its commands.
+pub const PROGRAM: Program = Program {
+    tree: || tree::command("csi"),
+    run_tool,
+};
+
 /// Runs what the command line asks for; also returns how its errors are worded.
 pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Style) {
-    let defaults = Defaults::of(name);
+    let defaults = Defaults::of(name, PROGRAM);
     let globals = match Globals::from_arg_matches(matches) {
         Ok(globals) => globals,
         Err(error) => return (Err(Error::usage(error.to_string())), Style::Text),

@@ -2,15 +2,27 @@
 
 use super::globals::Globals;
 use crate::arguments::capability;
-use crate::error::Style;
+use crate::error::{Error, Style};
 use crate::output::Format;
+use clap::{ArgMatches, Command};
 use csi_proto::v1::VolumeCapability;
+
+/// The program whose commands a shell runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its tree of commands.
+    pub tree: fn() -> Command,
+    /// Runs the tool that the matches of that tree name.
+    pub run_tool: fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>,
+}
 
 /// What holds where a command's own flags say nothing, and where the command runs.
 #[derive(Clone, Debug)]
 pub struct Defaults {
     /// The name by which the program was called.
     pub name: &'static str,
+    /// The program itself, whose commands a shell runs.
+    pub program: Program,
     /// What a required capability is that nobody gave.
     pub capability: Option<VolumeCapability>,
     /// The file of the secrets.
@@ -21,9 +33,10 @@ pub struct Defaults {
 
 impl Defaults {
     /// The defaults of a process that runs one command.
-    pub fn of(name: &'static str) -> Self {
+    pub fn of(name: &'static str, program: Program) -> Self {
         Self {
             name,
+            program,
             capability: (name != "csc").then(capability::default),
             secrets_file: None,
             in_shell: false,

@@ -5,7 +5,7 @@
 use crate::call::endpoint::Endpoint;
 use crate::call::live_ids;
 use crate::call::session::Session;
-use crate::cli;
+use crate::cli::tree;
 use crate::invocation::completion::{Candidate, LIMIT, Tree, Wanted, parameters_of};
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
@@ -47,7 +47,7 @@ fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
         name,
         known: Vec::new(),
     };
-    Tree::new(cli::command(name)).candidates(words, &mut |wanted| driver.asked(wanted))
+    Tree::new(tree::command(name)).candidates(words, &mut |wanted| driver.asked(wanted))
 }
 
 /// A line a candidate, with what is known about it behind a tab.
@@ -173,7 +173,7 @@ impl Driver<'_> {
 
 /// The flags of an unfinished line, as far as they are there.
 fn globals(words: &[String], name: &'static str) -> Option<Globals> {
-    let command = cli::command(name).ignore_errors(true);
+    let command = tree::command(name).ignore_errors(true);
     let matches = command.try_get_matches_from(words).ok()?;
     Globals::from_arg_matches(&matches).ok()
 }

@@ -1,7 +1,7 @@
 //! The commands that only a shell has: what each is called and takes. They join the tree of the program's own commands, so
 //! that help, errors and completion are the same for all.
 
-use super::Program;
+use crate::invocation::defaults::Program;
 use crate::rpc::{GROUPS, Rpc};
 use clap::{Arg, ArgAction, Command, Subcommand, ValueEnum};
 use csi_proto::schema::{Cardinality, Kind};

@@ -1,7 +1,6 @@
 //! What a line does: variables are put in, the command is parsed by the program's own tree and run through the program's
 //! own calls, and its output goes where the line sends it.
 
-use super::Program;
 use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, Status};
 use super::history::History;
@@ -12,6 +11,7 @@ use super::settings::Settings;
 use super::values::{LAST, Values, Variable};
 use crate::call::live_ids::IdKind;
 use crate::error::{Error, Kind, Style};
+use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
@@ -91,7 +91,7 @@ impl Shell {
             runtime,
             interrupts,
             connections: Connections::default(),
-            settings: Settings::new(base),
+            settings: Settings::new(program, base),
             values: Values::default(),
             ids: KnownIds::default(),
             history,

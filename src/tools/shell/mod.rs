@@ -48,15 +48,6 @@ pub fn command() -> Command {
         .defer(with_flags::<ShellFlags>)
 }
 
-/// The program whose commands a shell runs.
-#[derive(Clone, Copy)]
-pub struct Program {
-    /// Its tree of commands.
-    pub tree: fn() -> Command,
-    /// Runs the tool that the matches of that tree name.
-    pub run_tool: fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>,
-}
-
 /// The flags of `csi shell`.
 #[derive(Args, Debug)]
 #[command(
@@ -83,12 +74,7 @@ pub struct ShellFlags {
 ///
 /// # Errors
 /// The first failure of a script; of what is typed only a terminal that cannot be used.
-pub fn run(
-    matches: &ArgMatches,
-    globals: &Globals,
-    defaults: &Defaults,
-    program: Program,
-) -> Result<(), Error> {
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     if defaults.in_shell {
         return Err(Error::usage(parse::NOT_IN_A_SHELL));
     }
@@ -114,7 +100,7 @@ pub fn run(
     // Waiting is for the start: no line waits again.
     let patient = globals.clone();
     globals.wait = None;
-    let mut shell = Shell::new(program, globals, history, typed)?;
+    let mut shell = Shell::new(defaults.program, globals, history, typed)?;
     if patient.wait.is_some() {
         shell.wait(&patient)?;
     }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{capability, duration};
 use crate::call::endpoint::Endpoint;
-use crate::invocation::defaults::Defaults;
+use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -25,6 +25,7 @@ pub const NAMES: &[(&str, &str)] = &[
 /// The values of the settings; what is not set is as it was on the command line of the shell.
 #[derive(Debug)]
 pub struct Settings {
+    program: Program,
     /// The command line of the shell itself.
     base: Globals,
     endpoint: Option<String>,
@@ -57,9 +58,10 @@ fn names() -> String {
 }
 
 impl Settings {
-    /// Those of the shell's own command line.
-    pub fn new(base: Globals) -> Self {
+    /// The settings of the shell's own command line.
+    pub fn new(program: Program, base: Globals) -> Self {
         Self {
+            program,
             base,
             endpoint: None,
             output: None,
@@ -161,7 +163,7 @@ impl Settings {
 
     /// What holds where a command's own flags say nothing.
     pub fn defaults(&self) -> Defaults {
-        let defaults = Defaults::of("csi");
+        let defaults = Defaults::of("csi", self.program);
         Defaults {
             capability: match &self.cap {
                 Some((_, cap)) => Some(cap.clone()),

@@ -1,0 +1,78 @@
+//! The tree of commands: the RPCs by their declarations, and the tools.
+
+use super::tools::TOOLS;
+use crate::invocation::globals::Globals;
+use crate::rpc::{GROUPS, Rpc};
+use clap::builder::Styles;
+use clap::{Args as _, Command};
+use csi_proto::schema;
+use std::sync::OnceLock;
+
+/// The whole tree. Flags of RPCs are built only when their command is used.
+pub fn command(name: &'static str) -> Command {
+    let root = Command::new(name)
+        .bin_name(if name == "kubectl-csi" {
+            "kubectl csi"
+        } else {
+            name
+        })
+        .version(env!("CARGO_PKG_VERSION"))
+        .long_version(long_version())
+        .styles(Styles::plain())
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(false)
+        .after_help(AFTER_HELP);
+    // The doc comments of the structs would become the commands' own descriptions.
+    let root = Globals::augment_args(root).about("Call any RPC of any CSI driver");
+    let root = GROUPS.iter().fold(root, |root, group| {
+        let command = Command::new(group.name)
+            .about(group.about)
+            .visible_aliases(group.aliases)
+            .subcommand_required(true)
+            .arg_required_else_help(true);
+        root.subcommand(
+            group
+                .rpcs
+                .iter()
+                .fold(command, |command, rpc| command.subcommand(rpc_command(rpc))),
+        )
+    });
+    TOOLS
+        .iter()
+        .fold(root, |root, tool| root.subcommand((tool.command)()))
+}
+
+/// The program's version and that of the specification, a line each.
+fn long_version() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| {
+        let (program, spec) = (env!("CARGO_PKG_VERSION"), csi_proto::SPEC_VERSION);
+        format!("{program}\nCSI specification {spec}")
+    })
+}
+
+const AFTER_HELP: &str = "\
+Every command is one RPC: `csi controller create-volume --help` tells its flags. Names and flags of csc work as well.
+
+Examples:
+  csi -e embedded: lifecycle
+  csi -e unix:///csi/csi.sock identity plugin-info
+  csi controller create-volume pvc-1 --req-bytes 10Gi --cap 5,mount --params server=10.0.0.4,share=/export
+  csi node publish --target-path /mnt/nfs --pub-context server=10.0.0.4,share=nfs_share vol-1
+  csi controller list-volumes -o json
+
+Exit codes: 0 success, 1 local error, 2 usage, 64 + gRPC code (69 NOT_FOUND, 78 UNAVAILABLE …), 130 interrupted.";
+
+fn rpc_command(rpc: &'static Rpc) -> Command {
+    let full_name = rpc.method.kebab_name;
+    let (verb, aliases) = (rpc.verb(), rpc.names.get(1..).unwrap_or_default());
+    let mut command = Command::new(verb)
+        .visible_aliases(aliases)
+        .about(schema::summary(rpc.method.doc))
+        .defer(rpc.add_flags);
+    if full_name != verb && !aliases.contains(&full_name) {
+        command = command.alias(full_name);
+    }
+    command
+}
