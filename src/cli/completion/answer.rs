@@ -2,6 +2,7 @@
 //!
 //! Nothing here fails aloud: a completion that cannot be had must not disturb the line that is being typed.
 
+use super::script::VARIABLE;
 use crate::call::endpoint::Endpoint;
 use crate::call::live_ids;
 use crate::call::session::Session;
@@ -16,9 +17,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-
-/// The variable by which a script says that it asks for completions, and for which shell.
-pub const VARIABLE: &str = "COMPLETE";
 
 /// Whether a script asked, and so was answered.
 pub fn answer(arguments: &[OsString], name: &'static str) -> bool {

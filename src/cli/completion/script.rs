@@ -1,9 +1,11 @@
 //! The scripts that make a shell ask this program.
 
-use super::answer::VARIABLE;
 use clap::ValueEnum;
 use clap_complete::env::{EnvCompleter, Fish, Powershell, Zsh};
 use std::io;
+
+/// The variable by which a script says that it asks for completions, and for which shell.
+pub const VARIABLE: &str = "COMPLETE";
 
 /// A shell that has a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,7 @@
 //!
 //! A driver that answers nonsense here is taken to advertise nothing more: the cases about these RPCs tell what is wrong.
 
-use super::case::Need;
+use super::need::Need;
 use csi_proto::v1;
 use csi_proto::v1::plugin_capability::{self, volume_expansion};
 

@@ -1,8 +1,8 @@
 //! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
 
-use super::case::Stop;
-use super::context::{Context, any_of, decoded, encoded, must_be_refused, streamed, told};
+use super::context::{Context, decoded, encoded, must_be_refused, streamed};
 use super::requests::Request;
+use super::verdict::{Stop, any_of, told};
 use tonic::{Code, Status};
 
 impl Context {

@@ -1,9 +1,10 @@
 //! Things that cases do at the same time. Whatever is in them is one step: the driver is not restarted in the middle.
 
 use super::answers::ok_or_aborted;
-use super::case::Stop;
-use super::context::{Context, Exchanged, decoded, encoded, told};
+use super::context::{Context, decoded, encoded};
 use super::requests::Request;
+use super::run::Exchanged;
+use super::verdict::{Stop, told};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::panic::resume_unwind;

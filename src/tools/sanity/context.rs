@@ -4,65 +4,26 @@
 //! is written down by `ledger.rs`; volumes and paths to call with come from `fixtures.rs`.
 
 use super::advertised::Advertised;
-use super::case::{Failure, Stop, Verdict};
-use super::journal::Journal;
 use super::ledger::Ledger;
+use super::need::Need;
+use super::random::random;
 use super::requests::Request;
-use super::restart::Restarts;
-use super::seen::Seen;
+use super::restarts::Restarts;
+use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
-use crate::call::endpoint::Endpoint;
+use super::verdict::{Failure, Stop, Verdict, any_of, told};
 use crate::call::session::{Lost, Session};
-use crate::error::code_name;
 use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tonic::{Code, Status};
-
-/// One end of the driver: its node, or its controller.
-#[derive(Clone)]
-pub struct Peer {
-    pub(super) session: Session,
-    pub(super) endpoint: Endpoint,
-}
-
-/// The messages that answered a call, or the status that came instead.
-pub type Exchanged = Result<Vec<Bytes>, Status>;
-
-/// What all cases of a run share.
-pub struct Run {
-    pub(super) settings: Settings,
-    pub(super) node: Peer,
-    pub(super) controller: Peer,
-    pub(super) advertised: Advertised,
-    /// The access types that the driver supports, once that is known.
-    pub(super) accesses: OnceLock<Vec<Access>>,
-    pub(super) journal: Journal,
-    /// What could not be taken down, and why.
-    pub(super) left: Mutex<Vec<String>>,
-    pub(super) seen: Mutex<Seen>,
-    pub(super) seed: u64,
-    /// Runs the calls, while the cases wait in threads of their own.
-    pub(super) runtime: Handle,
-}
-
-impl Run {
-    /// The access types that the driver supports; at least one.
-    pub(super) fn accesses(&self) -> &[Access] {
-        match self.accesses.get() {
-            Some(found) if !found.is_empty() => found,
-            _ => &[Access::Mount],
-        }
-    }
-}
 
 /// What one case works with.
 pub struct Context {
@@ -77,11 +38,6 @@ pub struct Context {
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
-}
-
-/// A lock whose holder has panicked is still good: what it guards is only added to.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The specification's rules for messages, and no more.
@@ -123,7 +79,7 @@ impl Context {
     }
 
     /// Whether a capability, service or constraint is advertised.
-    pub fn has(&self, need: super::case::Need) -> bool {
+    pub fn has(&self, need: Need) -> bool {
         self.run.advertised.has(need).unwrap_or(false)
     }
 
@@ -136,7 +92,7 @@ impl Context {
     /// A number below `limit` that the seed tells, another one each time.
     pub fn random(&self, limit: u64) -> u64 {
         let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
-        super::random(self.run.seed ^ (self.number as u64) << 32 ^ count) % limit.max(1)
+        random(self.run.seed ^ (self.number as u64) << 32 ^ count) % limit.max(1)
     }
 
     /// Sends a request; the reply, or the status that was answered instead of one.
@@ -388,31 +344,6 @@ impl Context {
     }
 }
 
-/// One call, unary or streaming.
-pub(super) async fn call(
-    session: &Session,
-    method: &'static Method,
-    request: Bytes,
-) -> Result<Vec<Bytes>, Status> {
-    if !method.server_streaming {
-        let answer = session.call(method, request).await;
-        return match answer {
-            Ok(answer) => Ok(vec![answer.into_inner()]),
-            Err(error) => Err(error.status),
-        };
-    }
-    let stream = session.stream(method, request).await;
-    let mut stream = stream.map_err(|error| error.status)?.into_inner();
-    let mut messages = Vec::new();
-    loop {
-        match session.next(method, &mut stream).await {
-            Ok(Some(message)) => messages.push(message),
-            Ok(None) => return Ok(messages),
-            Err(error) => return Err(error.status),
-        }
-    }
-}
-
 /// The failure of a call that no driver has answered: whatever the case is about, the driver must still be there.
 fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
     // What the endpoint knows says more, where no other call has connected again.
@@ -499,22 +430,4 @@ fn decode<R: Message + Default>(method: &Method, reply: &Bytes) -> Result<R, Sto
         let expected = format!("{} answers with a {message}", method.name);
         Stop::failed(expected, format!("bytes that are none: {error}"))
     })
-}
-
-/// Codes as the first half of a failure names them.
-pub fn any_of(codes: &[Code]) -> String {
-    let names: Vec<_> = codes.iter().map(|code| code_name(*code)).collect();
-    names.join(" or ")
-}
-
-/// A status as the second half of a failure.
-pub fn told(status: &Status) -> String {
-    if let Some(lost) = Lost::of(status) {
-        return format!("it did not answer: UNAVAILABLE: {lost}");
-    }
-    let message = match status.message() {
-        "" => "(no message)",
-        message => message,
-    };
-    format!("it answered {}: {message}", code_name(status.code()))
 }

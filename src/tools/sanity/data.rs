@@ -1,10 +1,10 @@
 //! Data in published volumes: written, read back, and what stands at their paths.
 
-use super::case::{Stop, Verdict, ensure};
 use super::context::Context;
 use super::fixtures::Placed;
 use super::paths::{Found, look, on_disk};
 use super::settings::Access;
+use super::verdict::{Stop, Verdict, ensure};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileTypeExt as _;

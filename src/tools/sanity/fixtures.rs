@@ -2,12 +2,13 @@
 //!
 //! Nothing here is taken down here: that follows from the calls (`ledger.rs`).
 
-use super::case::needs::{
+use super::context::Context;
+use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
-use super::case::{Stop, Verdict};
-use super::context::{Context, locked, told};
+use super::run::locked;
 use super::settings::Access;
+use super::verdict::{Stop, Verdict, told};
 use crate::output::shell_word::word;
 use csi_proto::v1;
 use std::collections::BTreeMap;

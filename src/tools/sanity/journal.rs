@@ -108,7 +108,7 @@ impl Journal {
             return Ok(());
         };
         // One write a line: a run that is killed leaves whole lines.
-        super::context::locked(file).write_all(format!("{line}\n").as_bytes())
+        super::run::locked(file).write_all(format!("{line}\n").as_bytes())
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Owns which call makes what, and which call takes it back; `wrecker.rs` makes those calls.
 
-use super::case::Stop;
 use super::journal::Journal;
+use super::verdict::Stop;
 use crate::call::session::leaves_it_open;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -19,20 +19,27 @@ pub(crate) mod flags;
 mod journal;
 mod junit;
 mod ledger;
+mod need;
+mod observer;
 mod paths;
+mod random;
 mod report;
 mod requests;
 mod restart;
+mod restarts;
+mod run;
 mod runner;
 mod seen;
 mod settings;
 mod shown;
 mod sources;
 mod steps;
+mod verdict;
 mod wrecker;
 
 pub use case::{Case, Failure, Kind, Need};
 pub use cases::all as cases;
+pub use observer::{Asked, Observer, Plan};
 pub use report::{CaseResult, Counts, Outcome, Report};
 pub use settings::{Access, Settings};
 
@@ -42,13 +49,14 @@ use crate::call::session::Session;
 use crate::error::Error;
 use advertised::Advertised;
 use bytes::Bytes;
-use context::{Peer, Run};
 use csi_proto::schema::Method;
 use csi_proto::v1;
 use journal::Journal;
 use ledger::Made;
+use observer::Silent;
 use prost::Message;
 use requests::Request;
+use run::{Peer, Run};
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -57,38 +65,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tonic::Code;
 use wrecker::Wrecker;
-
-/// Who follows a run while it goes on.
-pub trait Observer {
-    /// The run begins, with that many cases.
-    fn begins(&mut self, _plan: &Plan<'_>) {}
-    /// A case begins.
-    fn case_begins(&mut self, _name: &str) {}
-    /// A case has ended.
-    fn case_ended(&mut self, _result: &CaseResult) {}
-    /// Something that is worth knowing and no result.
-    fn note(&mut self, _text: &str) {}
-}
-
-/// Nobody.
-struct Silent;
-
-impl Observer for Silent {}
-
-/// What is about to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
-    /// The driver's name and version.
-    pub driver: (&'a str, &'a str),
-    /// The endpoint.
-    pub endpoint: &'a str,
-    /// How many cases there are, those that will be skipped among them.
-    pub cases: usize,
-    /// The seed.
-    pub seed: u64,
-    /// How many run at a time.
-    pub jobs: usize,
-}
 
 /// Why there is no report: the driver cannot be reached, or the settings cannot be used.
 #[derive(Debug)]
@@ -114,9 +90,6 @@ impl CannotRun {
         *self.0
     }
 }
-
-/// How often somebody has asked to stop: once ends the cases, and takes down what they made; twice ends that too.
-pub type Asked = watch::Receiver<u8>;
 
 /// Runs the cases that the settings select. To be called in a runtime with timers and I/O.
 ///
@@ -322,12 +295,4 @@ async fn take_down_leftovers(
 fn new_seed() -> u64 {
     // The standard library's source of randomness; a seed need not be more than different.
     RandomState::new().build_hasher().finish()
-}
-
-/// A number that looks random and follows from `seed`: SplitMix64.
-fn random(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

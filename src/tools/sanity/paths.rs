@@ -1,7 +1,7 @@
 //! Looking at the node's paths: what is mounted, what is there. Never in a case's own thread, for a path may belong to a
 //! server that is dead.
 
-use super::case::Stop;
+use super::verdict::Stop;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;

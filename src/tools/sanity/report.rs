@@ -1,8 +1,8 @@
-//! What came of a run, as plain data. How it is shown is `output/sanity.rs` and `junit.rs`.
+//! What came of a run, as plain data. How it is shown is in `shown.rs` and `junit.rs`.
 
-use super::case::{Case, Failure};
+use super::case::Case;
 use super::settings::Access;
-use std::fmt;
+use super::verdict::Failure;
 use std::time::Duration;
 
 /// How many equal failures are no chance.
@@ -117,16 +117,6 @@ impl Report {
         let failed = self.results.iter();
         let failed = failed.filter(|result| matches!(result.outcome, Outcome::Failed(_)));
         failed.map(|result| result.name.as_str())
-    }
-}
-
-/// Every failure and warning with the commands that lead to it, for the message of a test that fails.
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for result in &self.results {
-            f.write_str(&crate::tools::sanity::shown::details(result))?;
-        }
-        writeln!(f, "{}", crate::tools::sanity::shown::summary(self))
     }
 }
 

@@ -3,15 +3,16 @@
 //! Owns the order, what is skipped, and when a run ends early.
 
 use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
-use super::context::{Context, Run, call, locked};
+use super::context::Context;
 use super::ledger::Made;
+use super::observer::{Asked, Observer};
+use super::random::random;
 use super::report::{CaseResult, Outcome, instance_name};
 use super::requests::Request as _;
-use super::restart::Restarts;
+use super::restarts::Restarts;
+use super::run::{Run, call, locked};
 use super::settings::{Access, Settings};
 use super::wrecker::Wrecker;
-use super::{Asked, Observer, random};
-use crate::call::endpoint::EndpointKind;
 use bytes::Bytes;
 use csi_proto::text::escaped;
 use csi_proto::v1;
@@ -192,15 +193,6 @@ async fn times(asked: &mut Asked, count: u8) {
     }
 }
 
-/// Whether the paths of the node are those of this machine.
-pub fn sees_paths(run: &Run) -> bool {
-    run.settings.paths.unwrap_or_else(|| {
-        let kind = run.node.endpoint.kind();
-        use EndpointKind::{Abstract, Embedded, Unix};
-        matches!(kind, Unix | Abstract | Embedded)
-    })
-}
-
 /// Why a case cannot run here.
 fn missing(run: &Run, case: &Case) -> Option<String> {
     if run.settings.read_only && matches!(case.kind, Kind::Changes | Kind::Alone) {
@@ -217,7 +209,7 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::Block => run.accesses().contains(&Access::Block),
         Need::Mount => run.accesses().contains(&Access::Mount),
         Need::EachAccess => true,
-        Need::Paths => sees_paths(run),
+        Need::Paths => run.sees_paths(),
         Need::Restart => settings.restart_command.is_some(),
         Need::OtherNode => settings.other_node_id.is_some(),
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
@@ -249,7 +241,11 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
 const TAKEN_DOWN: &str = "what the case made can be taken down";
 
 async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
-    let restarts = Restarts::between_steps(&run, one.case, one.number);
+    let restarts = Restarts::between_steps(
+        run.settings.restart_between_steps,
+        one.case.name.starts_with("lifecycle/"),
+        run.seed ^ one.number as u64,
+    );
     let context = Context::new(Arc::clone(&run), one.number, one.access, restarts);
     let context = Arc::new(context);
     let started = Instant::now();

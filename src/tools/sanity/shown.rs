@@ -2,11 +2,14 @@
 //!
 //! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
 
-use super::{Case, CaseResult, Failure, Kind, Observer, Outcome, Plan, Report};
+use super::case::{Case, Kind};
+use super::observer::{Observer, Plan};
+use super::report::{CaseResult, Outcome, Report};
+use super::verdict::Failure;
 use crate::output::{Format, figure, terminal};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// How wide a name may be before its time moves to the right.
@@ -323,4 +326,14 @@ fn case_json(case: &Case) -> Json {
         "changes": matches!(case.kind, Kind::Changes | Kind::Alone),
         "alone": case.kind == Kind::Alone,
     })
+}
+
+/// Every failure and warning with the commands that lead to it, for the message of a test that fails.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for result in &self.results {
+            f.write_str(&details(result))?;
+        }
+        writeln!(f, "{}", summary(self))
+    }
 }

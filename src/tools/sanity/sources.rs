@@ -2,14 +2,13 @@
 //!
 //! As in `fixtures.rs`, nothing is taken down here.
 
-use super::case::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
-use super::case::{Stop, Verdict, ensure};
-use super::context::{Context, told};
+use super::context::Context;
 use super::data::data_path;
 use super::fixtures::Volume;
+use super::need::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
 use super::paths::on_disk;
-use super::runner::sees_paths;
 use super::settings::Access;
+use super::verdict::{Stop, Verdict, ensure, told};
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use prost_types::Timestamp;
@@ -208,7 +207,7 @@ impl Context {
 
     /// Whether [`Context::write_marks`] can be tried at all.
     pub fn can_publish_here(&self) -> bool {
-        self.has(NODE_SERVICE) && sees_paths(&self.run)
+        self.has(NODE_SERVICE) && self.run.sees_paths()
     }
 
     /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.

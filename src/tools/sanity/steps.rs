@@ -4,7 +4,7 @@
 //! variables, so that the lines run again against a driver that chooses others. Secrets are left out; the file that they
 //! come from is named.
 
-use super::context::{Peer, Run};
+use super::run::{Peer, Run};
 use crate::error::code_name;
 use crate::output::json;
 use crate::output::shell_word::word;

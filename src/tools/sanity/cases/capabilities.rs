@@ -1,16 +1,17 @@
 //! What is advertised: ControllerGetCapabilities, NodeGetCapabilities, and that it is true.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{
     CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EXPAND_VOLUME,
     GET_CAPACITY, GET_SNAPSHOT, GET_VOLUME, GET_VOLUME_STATS, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, MODIFY_VOLUME,
     NODE_EXPAND_VOLUME, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
     SNAPSHOT_METADATA_SERVICE, STAGE_UNSTAGE_VOLUME, VOLUME_CONDITION,
 };
-use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
-use crate::tools::sanity::context::{Context, told};
 use crate::tools::sanity::requests::Request;
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::fmt::Debug;
 use std::sync::Arc;

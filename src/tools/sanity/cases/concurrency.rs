@@ -1,9 +1,9 @@
 //! Calls at the same time, and create against delete.
 
 use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
 use crate::tools::sanity::case::{Case, case, ensure};
-use crate::tools::sanity::context::told;
+use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
+use crate::tools::sanity::verdict::told;
 use std::collections::BTreeSet;
 use tonic::Code;
 

@@ -1,11 +1,11 @@
 //! ControllerPublishVolume and ControllerUnpublishVolume.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, OTHER_NODE, PUBLISH_READONLY,
     PUBLISH_UNPUBLISH_VOLUME,
 };
-use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
-use crate::tools::sanity::context::told;
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;

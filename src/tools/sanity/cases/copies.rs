@@ -1,11 +1,12 @@
 //! CreateVolume from a snapshot or from another volume, and the data in what it makes.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
 };
-use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::tools::sanity::context::{Context, told};
 use crate::tools::sanity::sources::{Mark, SOON, one_id};
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use tonic::Code;

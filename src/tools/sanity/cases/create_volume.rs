@@ -1,11 +1,11 @@
 //! CreateVolume without a source: what it requires, the size it gives, and that a name stands for one volume.
 
-use crate::tools::sanity::case::needs::{
-    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
-};
 use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::fixtures::Volume;
+use crate::tools::sanity::need::needs::{
+    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
+};
 use csi_proto::v1;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};

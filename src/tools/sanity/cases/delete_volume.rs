@@ -1,7 +1,7 @@
 //! DeleteVolume.
 
-use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS};
 use crate::tools::sanity::case::{Case, Stop, case};
+use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS};
 use csi_proto::v1;
 use tonic::Code;
 

@@ -1,12 +1,12 @@
 //! ControllerExpandVolume and NodeExpandVolume.
 
 use super::create_volume::{keeps_the_name, range};
-use crate::tools::sanity::case::needs::{
-    CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
-};
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::fixtures::{Placed, Volume};
+use crate::tools::sanity::need::needs::{
+    CREATE_DELETE_VOLUME, EACH_ACCESS, EXPAND_VOLUME, GET_VOLUME, NODE_EXPAND_VOLUME, NODE_SERVICE,
+};
 use csi_proto::v1;
 use tonic::Code;
 

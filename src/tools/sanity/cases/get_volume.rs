@@ -1,10 +1,10 @@
 //! ControllerGetVolume and GetCapacity.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, GET_CAPACITY, GET_VOLUME, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE,
     PUBLISH_UNPUBLISH_VOLUME, TOPOLOGY, VOLUME_CONDITION,
 };
-use crate::tools::sanity::case::{Case, case, ensure};
 use csi_proto::v1;
 use tonic::Code;
 

@@ -1,13 +1,14 @@
 //! CreateVolumeGroupSnapshot: snapshots of several volumes at one instant. What becomes of groups is in `made_groups`.
 
 use super::capabilities::are_constant;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_CONTROLLER_SERVICE,
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
-use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::tools::sanity::context::{Context, told};
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot, time_of};
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The Identity service: who the driver is, what it can do, whether it is ready.
 
 use super::capabilities::are_constant;
-use crate::tools::sanity::case::needs::CONTROLLER_SERVICE;
 use crate::tools::sanity::case::{Case, case, ensure};
+use crate::tools::sanity::need::needs::CONTROLLER_SERVICE;
 use csi_proto::v1;
 
 pub const CASES: &[Case] = &[
@@ -28,7 +28,7 @@ pub const CASES: &[Case] = &[
             for answer in c.together(vec![v1::GetPluginInfoRequest {}; 8])? {
                 let told = answer
                     .as_ref()
-                    .map_or_else(crate::tools::sanity::context::told, |info| {
+                    .map_or_else(crate::tools::sanity::verdict::told, |info| {
                         format!("{info:?}")
                     });
                 ensure(

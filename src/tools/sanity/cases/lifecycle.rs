@@ -1,13 +1,14 @@
 //! The whole way of a volume, in order, out of order, and with a driver that is restarted between any two steps.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Verdict, case, ensure, same_id};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::fixtures::Placed;
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS, PUBLISH_UNPUBLISH_VOLUME, RESTART,
     STAGE_UNSTAGE_VOLUME,
 };
-use crate::tools::sanity::case::{Case, Verdict, case, ensure, same_id};
-use crate::tools::sanity::context::{Context, told};
-use crate::tools::sanity::fixtures::Placed;
 use crate::tools::sanity::sources::SOON;
+use crate::tools::sanity::verdict::told;
 use std::time::Duration;
 use tonic::Code;
 

@@ -1,10 +1,10 @@
 //! Sizes that the specification allows, and ids that nobody would write by hand.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure};
+use crate::tools::sanity::need::needs::{
     ANY_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, GET_VOLUME, NODE_SERVICE,
 };
-use crate::tools::sanity::case::{Case, case, ensure};
-use crate::tools::sanity::context::told;
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;

@@ -1,12 +1,12 @@
 //! ListVolumes: what is listed, and page by page.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Stop, case, ensure};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE,
     PUBLISH_UNPUBLISH_VOLUME, VOLUME_CONDITION,
 };
-use crate::tools::sanity::case::{Case, Stop, case, ensure};
-use crate::tools::sanity::context::Context;
 use csi_proto::v1;
 use csi_proto::v1::list_volumes_response::Entry;
 use tonic::Code;

@@ -1,10 +1,10 @@
 //! ListSnapshots.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Stop, case, ensure};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS,
 };
-use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::sources::same_snapshot;
 use csi_proto::v1;
 use std::collections::BTreeSet;
@@ -249,7 +249,7 @@ pub const CASES: &[Case] = &[
                 let page = answer.map_err(|status| {
                     Stop::failed(
                         "ListSnapshots answers OK",
-                        crate::tools::sanity::context::told(&status),
+                        crate::tools::sanity::verdict::told(&status),
                     )
                 })?;
                 let entries = page.entries.into_iter();

@@ -3,12 +3,12 @@
 use super::group_snapshots::{delete, get, id_of, members, new_group, same_group};
 use super::made_snapshots::strange_ids;
 use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };
-use crate::tools::sanity::case::{Case, case, ensure};
-use crate::tools::sanity::context::told;
 use crate::tools::sanity::sources::{SOON, one_id};
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use tonic::Code;
 

@@ -2,12 +2,12 @@
 
 use super::snapshots::id_of;
 use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure, same_id};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT,
 };
-use crate::tools::sanity::case::{Case, case, ensure, same_id};
-use crate::tools::sanity::context::told;
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot};
+use crate::tools::sanity::verdict::told;
 use tonic::Code;
 
 /// Ids as no driver makes them, which must do no harm.

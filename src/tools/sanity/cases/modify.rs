@@ -1,9 +1,9 @@
 //! ControllerModifyVolume.
 
 use super::create_volume::keeps_the_name;
-use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, MODIFY_VOLUME, MUTABLE_PARAMETERS};
 use crate::tools::sanity::case::{Case, case, same_id};
 use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, MODIFY_VOLUME, MUTABLE_PARAMETERS};
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;

@@ -1,9 +1,9 @@
 //! NodeGetInfo.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, TOPOLOGY};
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, TOPOLOGY};
 use csi_proto::v1;
 use tonic::Code;
 

@@ -2,14 +2,14 @@
 
 use super::node_stage::keeps_its_capability;
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
+use crate::tools::sanity::data::{is_device, is_mount};
+use crate::tools::sanity::need::needs::{
     BLOCK, CREATE_DELETE_VOLUME, EACH_ACCESS, MOUNT, NODE_SERVICE, PATHS, STAGE_UNSTAGE_VOLUME,
 };
-use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
-use crate::tools::sanity::context::told;
-use crate::tools::sanity::data::{is_device, is_mount};
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::SOON;
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::volume_capability::AccessMode;

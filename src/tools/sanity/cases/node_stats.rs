@@ -1,9 +1,9 @@
 //! NodeGetVolumeStats.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, Need, case, ensure};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, GET_VOLUME_STATS, NODE_VOLUME_CONDITION,
 };
-use crate::tools::sanity::case::{Case, Need, case, ensure};
 use crate::tools::sanity::settings::Access;
 use csi_proto::v1;
 use csi_proto::v1::volume_usage::Unit;

@@ -2,8 +2,8 @@
 
 use super::node_publish::{EACH, PUBLISH, SEEN};
 use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::needs::NODE_SERVICE;
 use crate::tools::sanity::case::{Case, case};
+use crate::tools::sanity::need::needs::NODE_SERVICE;
 use csi_proto::v1;
 use tonic::Code;
 

@@ -1,10 +1,11 @@
 //! What gRPC and protocol buffers promise below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::tools::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::tools::sanity::context::{Context, told};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::tools::sanity::requests::Request;
+use crate::tools::sanity::verdict::told;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::{tables, v1, wire};

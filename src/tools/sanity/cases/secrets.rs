@@ -1,8 +1,10 @@
 //! Secrets: taken where they may stand, and never shown.
 
-use crate::tools::sanity::case::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
-use crate::tools::sanity::context::{Context, locked, told};
+use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
+use crate::tools::sanity::run::locked;
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;

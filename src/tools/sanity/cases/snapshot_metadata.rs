@@ -5,13 +5,13 @@
 
 use super::made_snapshots::strange_ids;
 use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::needs::{
-    BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
-    SNAPSHOT_METADATA_SERVICE,
-};
 use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::fixtures::Volume;
+use crate::tools::sanity::need::needs::{
+    BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
+    SNAPSHOT_METADATA_SERVICE,
+};
 use crate::tools::sanity::requests::Request;
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::Mark;

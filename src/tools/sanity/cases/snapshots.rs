@@ -1,11 +1,11 @@
 //! CreateSnapshot. What becomes of snapshots is in `made_snapshots`.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure, same_id};
+use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
-use crate::tools::sanity::case::{Case, case, ensure, same_id};
-use crate::tools::sanity::context::told;
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot};
+use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;

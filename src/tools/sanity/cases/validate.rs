@@ -1,9 +1,9 @@
 //! ValidateVolumeCapabilities.
 
-use crate::tools::sanity::case::needs::{
+use crate::tools::sanity::case::{Case, case, ensure};
+use crate::tools::sanity::need::needs::{
     ANY_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS,
 };
-use crate::tools::sanity::case::{Case, case, ensure};
 use csi_proto::v1;
 use tonic::Code;
 

@@ -1,9 +1,9 @@
 //! CreateVolume and the names of volumes: any text is one, and no two are the same.
 
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::needs::CREATE_DELETE_VOLUME;
 use crate::tools::sanity::case::{Case, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
+use crate::tools::sanity::need::needs::CREATE_DELETE_VOLUME;
 use tonic::Code;
 
 pub const CASES: &[Case] = &[

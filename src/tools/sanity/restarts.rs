@@ -1,0 +1,114 @@
+//! The restarts of one case, as it counts them: when one is due between two steps, and how long all of them took.
+
+use super::random::random;
+use super::run::locked;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The restarts of one case: those between its steps, and the time that all of them took.
+pub struct Restarts {
+    /// Before which of the steps the driver is restarted: each of that number, or none with 0.
+    every: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The steps until now, counted from where the seed says.
+    steps: u64,
+    begun: bool,
+    /// How many things are under way that are one step, whatever calls are in them.
+    whole: usize,
+    restarts: usize,
+    under_way: Option<Instant>,
+    spent: Duration,
+}
+
+/// A point in time, to tell whether there was a restart since then.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    restarts: usize,
+    under_way: bool,
+}
+
+impl Restarts {
+    /// None but those that the case itself asks for.
+    pub(super) fn asked_for() -> Self {
+        Self {
+            every: 0,
+            state: Mutex::default(),
+        }
+    }
+
+    /// As the settings have it: before every step of a number, and in cases of the lifecycle before each, so that all pairs
+    /// of its steps are tried.
+    pub(super) fn between_steps(every: u64, is_lifecycle: bool, seed: u64) -> Self {
+        let every = match every {
+            2.. if is_lifecycle => 1,
+            every => every,
+        };
+        let state = State {
+            steps: random(seed) % every.max(1),
+            ..State::default()
+        };
+        Self {
+            every,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Counts a step that is about to be taken; whether the driver is to be restarted before it.
+    pub(super) fn is_due(&self) -> bool {
+        let mut state = locked(&self.state);
+        if self.every == 0 || state.whole > 0 {
+            return false;
+        }
+        state.steps += 1;
+        // Nothing comes before the first step.
+        std::mem::replace(&mut state.begun, true) && state.steps.is_multiple_of(self.every)
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        let state = locked(&self.state);
+        Mark {
+            restarts: state.restarts,
+            under_way: state.under_way.is_some(),
+        }
+    }
+
+    /// Whether a restart has cut off what began then.
+    pub(super) fn cut_off(&self, mark: Mark) -> bool {
+        mark.under_way || locked(&self.state).restarts != mark.restarts
+    }
+
+    /// How long the restarts took, which is no time of the case's.
+    pub(super) fn spent(&self) -> Duration {
+        let state = locked(&self.state);
+        state.spent
+            + state
+                .under_way
+                .map_or(Duration::ZERO, |began| began.elapsed())
+    }
+
+    /// A restart begins.
+    pub(super) fn begin(&self) {
+        let mut state = locked(&self.state);
+        state.restarts += 1;
+        state.under_way = Some(Instant::now());
+    }
+
+    /// The restart has ended.
+    pub(super) fn end(&self) {
+        let mut state = locked(&self.state);
+        let took = state.under_way.take().map(|began| began.elapsed());
+        state.spent += took.unwrap_or_default();
+    }
+
+    /// Does something that is one step, whatever calls are in it.
+    pub(super) fn whole<T>(&self, work: impl FnOnce() -> T) -> T {
+        locked(&self.state).whole += 1;
+        let done = work();
+        locked(&self.state).whole -= 1;
+        done
+    }
+}

@@ -1,0 +1,89 @@
+//! A run: the driver's two ends, what it advertises, and what all cases share.
+
+use super::advertised::Advertised;
+use super::journal::Journal;
+use super::seen::Seen;
+use super::settings::{Access, Settings};
+use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::session::Session;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::runtime::Handle;
+use tonic::Status;
+
+/// One end of the driver: its node, or its controller.
+#[derive(Clone)]
+pub struct Peer {
+    pub(super) session: Session,
+    pub(super) endpoint: Endpoint,
+}
+
+/// The messages that answered a call, or the status that came instead.
+pub type Exchanged = Result<Vec<Bytes>, Status>;
+
+/// What all cases of a run share.
+pub struct Run {
+    pub(super) settings: Settings,
+    pub(super) node: Peer,
+    pub(super) controller: Peer,
+    pub(super) advertised: Advertised,
+    /// The access types that the driver supports, once that is known.
+    pub(super) accesses: OnceLock<Vec<Access>>,
+    pub(super) journal: Journal,
+    /// What could not be taken down, and why.
+    pub(super) left: Mutex<Vec<String>>,
+    pub(super) seen: Mutex<Seen>,
+    pub(super) seed: u64,
+    /// Runs the calls, while the cases wait in threads of their own.
+    pub(super) runtime: Handle,
+}
+
+impl Run {
+    /// The access types that the driver supports; at least one.
+    pub(super) fn accesses(&self) -> &[Access] {
+        match self.accesses.get() {
+            Some(found) if !found.is_empty() => found,
+            _ => &[Access::Mount],
+        }
+    }
+
+    /// Whether the paths of the node are those of this machine.
+    pub(super) fn sees_paths(&self) -> bool {
+        self.settings.paths.unwrap_or_else(|| {
+            let kind = self.node.endpoint.kind();
+            use EndpointKind::{Abstract, Embedded, Unix};
+            matches!(kind, Unix | Abstract | Embedded)
+        })
+    }
+}
+
+/// A lock whose holder has panicked is still good: what it guards is only added to.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One call, unary or streaming.
+pub(super) async fn call(
+    session: &Session,
+    method: &'static Method,
+    request: Bytes,
+) -> Result<Vec<Bytes>, Status> {
+    if !method.server_streaming {
+        let answer = session.call(method, request).await;
+        return match answer {
+            Ok(answer) => Ok(vec![answer.into_inner()]),
+            Err(error) => Err(error.status),
+        };
+    }
+    let stream = session.stream(method, request).await;
+    let mut stream = stream.map_err(|error| error.status)?.into_inner();
+    let mut messages = Vec::new();
+    loop {
+        match session.next(method, &mut stream).await {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => return Ok(messages),
+            Err(error) => return Err(error.status),
+        }
+    }
+}
