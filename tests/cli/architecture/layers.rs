@@ -25,117 +25,61 @@ const ROOMS: &[&str] = &[
 const TOOLS: &str = "src/tools";
 
 /// The arrows between tools that are still to be cut. This list may only get shorter.
-const TOOLS_LEFT: &[(&str, &str)] = &[
-    ("src/tools/bench/cleanup.rs", "src/tools/lifecycle/left.rs"),
-    ("src/tools/bench/cleanup.rs", "src/tools/lifecycle/undo.rs"),
+const TOOLS_LEFT: &[&str] = &[
+    "src/tools/bench/cleanup.rs -> src/tools/lifecycle/left.rs",
+    "src/tools/bench/cleanup.rs -> src/tools/lifecycle/undo.rs",
 ];
 
 /// The arrows of the client that close circles and are still to be cut. This list may only get shorter.
-const CLIENT_LEFT: &[(&str, &str)] = &[
-    ("src/call/endpoint.rs", "src/call/endpoint/watched.rs"),
-    (
-        "src/call/endpoint/watched.rs",
-        "src/call/endpoint/connect.rs",
-    ),
-    (
-        "src/cli/completion/script.rs",
-        "src/cli/completion/answer.rs",
-    ),
-    ("src/cli/dispatch.rs", "src/cli/mod.rs"),
-    ("src/output/json.rs", "src/output/mod.rs"),
-    ("src/output/view.rs", "src/output/csc.rs"),
-    ("src/rpc/flags.rs", "src/rpc/mod.rs"),
-    ("src/rpc/mod.rs", "src/rpc/controller.rs"),
-    ("src/rpc/mod.rs", "src/rpc/group_controller.rs"),
-    ("src/rpc/mod.rs", "src/rpc/identity.rs"),
-    ("src/rpc/mod.rs", "src/rpc/node.rs"),
-    ("src/rpc/mod.rs", "src/rpc/snapshot_metadata.rs"),
-    ("src/rpc/validation/exchange.rs", "src/rpc/validation.rs"),
-    ("src/rpc/validation/view.rs", "src/rpc/validation.rs"),
-    ("src/rpc/validation/walk.rs", "src/rpc/validation.rs"),
-    (
-        "src/rpc/validation/walk.rs",
-        "src/rpc/validation/messages.rs",
-    ),
-    ("src/tools/bench/side.rs", "src/tools/bench/cleanup.rs"),
-    ("src/tools/lifecycle/mod.rs", "src/tools/lifecycle/calls.rs"),
-    ("src/tools/lifecycle/mod.rs", "src/tools/lifecycle/undo.rs"),
-    ("src/tools/sanity/case.rs", "src/tools/sanity/context.rs"),
-    ("src/tools/sanity/context.rs", "src/tools/sanity/journal.rs"),
-    ("src/tools/sanity/context.rs", "src/tools/sanity/mod.rs"),
-    ("src/tools/sanity/context.rs", "src/tools/sanity/restart.rs"),
-    ("src/tools/sanity/ledger.rs", "src/tools/sanity/journal.rs"),
-    ("src/tools/sanity/mod.rs", "src/tools/sanity/runner.rs"),
-    ("src/tools/sanity/report.rs", "src/tools/sanity/shown.rs"),
-    ("src/tools/sanity/sources.rs", "src/tools/sanity/runner.rs"),
-    ("src/tools/sanity/steps.rs", "src/tools/sanity/context.rs"),
-    ("src/tools/shell/builtins.rs", "src/tools/shell/mod.rs"),
-    ("src/tools/shell/execute.rs", "src/tools/shell/mod.rs"),
+const CLIENT_LEFT: &[&str] = &[
+    "src/cli/completion/script.rs -> src/cli/completion/answer.rs",
+    "src/cli/dispatch.rs -> src/cli/mod.rs",
+    "src/tools/bench/side.rs -> src/tools/bench/cleanup.rs",
+    "src/tools/lifecycle/mod.rs -> src/tools/lifecycle/calls.rs",
+    "src/tools/lifecycle/mod.rs -> src/tools/lifecycle/undo.rs",
+    "src/tools/sanity/case.rs -> src/tools/sanity/context.rs",
+    "src/tools/sanity/context.rs -> src/tools/sanity/journal.rs",
+    "src/tools/sanity/context.rs -> src/tools/sanity/mod.rs",
+    "src/tools/sanity/context.rs -> src/tools/sanity/restart.rs",
+    "src/tools/sanity/ledger.rs -> src/tools/sanity/journal.rs",
+    "src/tools/sanity/mod.rs -> src/tools/sanity/runner.rs",
+    "src/tools/sanity/report.rs -> src/tools/sanity/shown.rs",
+    "src/tools/sanity/sources.rs -> src/tools/sanity/runner.rs",
+    "src/tools/sanity/steps.rs -> src/tools/sanity/context.rs",
+    "src/tools/shell/builtins.rs -> src/tools/shell/mod.rs",
+    "src/tools/shell/execute.rs -> src/tools/shell/mod.rs",
 ];
 
 /// The same of the driver.
-const DRIVER_LEFT: &[(&str, &str)] = &[
-    ("driver/src/config.rs", "driver/src/mount/options.rs"),
-    (
-        "driver/src/controller/shares.rs",
-        "driver/src/controller/background.rs",
-    ),
-    (
-        "driver/src/controller/shares.rs",
-        "driver/src/controller/copies.rs",
-    ),
-    (
-        "driver/src/controller/shares.rs",
-        "driver/src/controller/snapshots.rs",
-    ),
-    (
-        "driver/src/controller/upstream.rs",
-        "driver/src/controller/snapshots.rs",
-    ),
-    (
-        "driver/src/controller/upstream.rs",
-        "driver/src/controller/volumes.rs",
-    ),
-    ("driver/src/mount/below.rs", "driver/src/mount/nfs.rs"),
-    ("driver/src/mount/kernel.rs", "driver/src/mount/below.rs"),
-    ("driver/src/mount/kernel.rs", "driver/src/mount/nfs.rs"),
-    ("driver/src/mount/kernel.rs", "driver/src/namespace.rs"),
-    ("driver/src/mount/nursery.rs", "driver/src/mount/helper.rs"),
-    ("driver/src/node/record.rs", "driver/src/node/request.rs"),
-    ("driver/src/node/upstream.rs", "driver/src/node/request.rs"),
-    (
-        "driver/src/share/copying/attributes.rs",
-        "driver/src/share/copying/entry.rs",
-    ),
-    (
-        "driver/src/share/copying/links.rs",
-        "driver/src/share/copying/entry.rs",
-    ),
-    (
-        "driver/src/share/copying/mod.rs",
-        "driver/src/share/copying/tree.rs",
-    ),
-    (
-        "driver/src/share/crash_points.rs",
-        "driver/src/share/error.rs",
-    ),
-    ("driver/src/share/fill.rs", "driver/src/share/source.rs"),
-    (
-        "driver/src/share/lifecycle.rs",
-        "driver/src/share/changes.rs",
-    ),
-    (
-        "driver/src/share/lifecycle.rs",
-        "driver/src/share/deletion.rs",
-    ),
-    ("driver/src/share/record.rs", "driver/src/share/source.rs"),
-    ("driver/src/share/snapshot.rs", "driver/src/share/source.rs"),
-    ("driver/src/share/store.rs", "driver/src/share/record.rs"),
-    ("driver/src/share/store.rs", "driver/src/share/removal.rs"),
+const DRIVER_LEFT: &[&str] = &[
+    "driver/src/config.rs -> driver/src/mount/options.rs",
+    "driver/src/controller/shares.rs -> driver/src/controller/background.rs",
+    "driver/src/controller/shares.rs -> driver/src/controller/copies.rs",
+    "driver/src/controller/shares.rs -> driver/src/controller/snapshots.rs",
+    "driver/src/controller/upstream.rs -> driver/src/controller/snapshots.rs",
+    "driver/src/controller/upstream.rs -> driver/src/controller/volumes.rs",
+    "driver/src/mount/below.rs -> driver/src/mount/nfs.rs",
+    "driver/src/mount/kernel.rs -> driver/src/mount/below.rs",
+    "driver/src/mount/kernel.rs -> driver/src/mount/nfs.rs",
+    "driver/src/mount/kernel.rs -> driver/src/namespace.rs",
+    "driver/src/mount/nursery.rs -> driver/src/mount/helper.rs",
+    "driver/src/node/record.rs -> driver/src/node/request.rs",
+    "driver/src/node/upstream.rs -> driver/src/node/request.rs",
+    "driver/src/share/copying/attributes.rs -> driver/src/share/copying/entry.rs",
+    "driver/src/share/copying/links.rs -> driver/src/share/copying/entry.rs",
+    "driver/src/share/copying/mod.rs -> driver/src/share/copying/tree.rs",
+    "driver/src/share/crash_points.rs -> driver/src/share/error.rs",
+    "driver/src/share/fill.rs -> driver/src/share/source.rs",
+    "driver/src/share/lifecycle.rs -> driver/src/share/changes.rs",
+    "driver/src/share/lifecycle.rs -> driver/src/share/deletion.rs",
+    "driver/src/share/record.rs -> driver/src/share/source.rs",
+    "driver/src/share/snapshot.rs -> driver/src/share/source.rs",
+    "driver/src/share/store.rs -> driver/src/share/record.rs",
+    "driver/src/share/store.rs -> driver/src/share/removal.rs",
 ];
 
 /// The same of the protocol.
-const PROTOCOL_LEFT: &[(&str, &str)] = &[("proto/src/schema.rs", "proto/src/generated/tables.rs")];
+const PROTOCOL_LEFT: &[&str] = &["proto/src/schema.rs -> proto/src/generated/tables.rs"];
 
 const CLIENT_ONLY: &[Only] = &[
     Only {

@@ -52,7 +52,8 @@ pub fn upward(graph: &Graph, rooms: &[&str]) -> Vec<String> {
 }
 
 /// Arrows from one tool to another, but for those in `left`: from a file or folder right below `folder` to the next.
-pub fn between_tools(graph: &Graph, folder: &str, left: &[(&str, &str)]) -> Vec<String> {
+pub fn between_tools(graph: &Graph, folder: &str, left: &[&str]) -> Vec<String> {
+    let left = pairs_of(left);
     let tool = |file| below(folder, file).filter(|tool| *tool != "mod");
     let mut broken = Vec::new();
     let pairs = graph.pairs();
@@ -76,7 +77,8 @@ pub fn between_tools(graph: &Graph, folder: &str, left: &[(&str, &str)]) -> Vec<
 }
 
 /// Circles of files that stay when the arrows in `left` are cut, and entries of `left` without need.
-pub fn circular(graph: &Graph, left: &[(&str, &str)]) -> Vec<String> {
+pub fn circular(graph: &Graph, left: &[&str]) -> Vec<String> {
+    let left = pairs_of(left);
     let mut broken = Vec::new();
     let pairs = graph.pairs();
     let mut uncut = pairs.clone();
@@ -91,7 +93,7 @@ pub fn circular(graph: &Graph, left: &[(&str, &str)]) -> Vec<String> {
             arrows_within(&uncut, &circle),
         ));
     }
-    for entry in left {
+    for entry in &left {
         let (from, to) = entry;
         if !pairs.contains_key(entry) {
             broken.push(format!(
@@ -104,6 +106,12 @@ pub fn circular(graph: &Graph, left: &[(&str, &str)]) -> Vec<String> {
         }
     }
     broken
+}
+
+/// The arrows of a list, which are written as they are printed: `FROM -> TO`.
+fn pairs_of<'a>(left: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let pair = |entry: &&'a str| entry.split_once(" -> ").unwrap_or((entry, "nowhere"));
+    left.iter().map(pair).collect()
 }
 
 /// Names from outside in files that may not take them.
@@ -122,7 +130,7 @@ pub fn only(graph: &Graph, rules: &[Only]) -> Vec<String> {
                     files => files.join(", "),
                 };
                 broken.push(format!(
-                    "{from}:{} takes {name}, which {allowed} may: {}",
+                    "{from}:{} takes {name}: {} (allowed: {allowed})",
                     arrow.line, rule.why
                 ));
             }

@@ -231,7 +231,7 @@ fn a_child_may_use_its_folder_that_hands_the_child_on() {
 #[test]
 fn arrows_that_are_left_are_excused_until_they_are_gone() {
     let circle = [("bottom.rs", "pub fn low() { crate::middle::f(); }")];
-    let left = ("src/bottom.rs", "src/middle.rs");
+    let left = "src/bottom.rs -> src/middle.rs";
     assert_eq!(rules::circular(&seeded(&circle), &[left]), [""; 0]);
 
     let gone = rules::circular(&seeded(&[]), &[left]);
@@ -281,7 +281,7 @@ fn a_tool_that_knows_another_is_named() {
         "src/tools/saw/teeth.rs:1 takes super::super::axe::Axe (1) from src/tools/axe.rs: no tool knows another, here \
          saw knows axe"
     ));
-    let left = [("src/tools/saw/teeth.rs", "src/tools/axe.rs")];
+    let left = ["src/tools/saw/teeth.rs -> src/tools/axe.rs"];
     assert_eq!(between(&seeded, &left), [""; 0]);
     let gone = between(&clean, &left);
     assert_eq!(gone.len(), 1, "{gone:?}");
@@ -326,7 +326,7 @@ fn a_name_from_outside_is_seen_however_it_is_taken() {
         assert!(!broken.is_empty(), "nobody sees {code}");
         assert!(broken[0].starts_with("src/bottom.rs:"), "{broken:?}");
         assert!(
-            broken[0].ends_with("which src/top may: top alone does that"),
+            broken[0].ends_with(": top alone does that (allowed: src/top)"),
             "{broken:?}"
         );
         let text = format!("pub struct Deep;\n{code}\n");
