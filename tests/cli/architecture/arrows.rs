@@ -2,11 +2,12 @@
 //!
 //! Owns the walk over code and over the tokens of macros and attributes. Must not know rules.
 
+use super::mentions::{Mention, mentions};
 use super::modules::{Found, Package, is_reexport, leaves};
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use std::collections::HashSet;
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, Item, Meta, Pat, Stmt};
+use syn::{Block, Item, Meta, Pat, Stmt};
 
 /// A file takes a name from somewhere.
 #[derive(Clone, Debug)]
@@ -120,6 +121,7 @@ impl Walk<'_> {
                 Some(Found::Module(scope)) => Target::File(self.package.file_of(scope)),
                 Some(Found::Item { file, .. }) => Target::File(file),
                 Some(Found::Outside(path)) => outside(path),
+                // A name alone is that of a package.
                 None => outside(leaf.path.clone()),
             };
             self.add(&leaf.path, leaf.line, to);
@@ -134,81 +136,12 @@ impl Walk<'_> {
         self.locals = around;
     }
 
-    /// Paths among tokens that nobody parses: the body of a macro, the content of an attribute.
-    fn tokens(&mut self, tokens: TokenStream, prefix: &[String], attribute: bool) {
-        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let sign = |at: usize| match tokens.get(at) {
-            Some(TokenTree::Punct(sign)) => sign.as_char(),
-            _ => ' ',
-        };
-        let colons = |at: usize| sign(at) == ':' && sign(at + 1) == ':';
-        let mut at = 0;
-        while at < tokens.len() {
-            let start = at;
-            at += 1;
-            let word = match &tokens[start] {
-                TokenTree::Group(group) => {
-                    self.tokens(group.stream(), &[], attribute);
-                    continue;
-                }
-                TokenTree::Ident(word) => word.to_string(),
-                TokenTree::Punct(_) | TokenTree::Literal(_) => continue,
-            };
-            let before = |back: usize| match start.checked_sub(back) {
-                Some(at) => sign(at),
-                None => ' ',
-            };
-            let line = tokens[start].span().start().line;
-            if before(1) == '.' && before(2) != '.' {
-                if matches!(tokens.get(at), Some(TokenTree::Group(_))) {
-                    self.add(&[], line, Target::Method(word));
-                }
-                continue;
-            }
-            // What follows `>::` belongs to a type, what follows `'` is a lifetime.
-            let inside = before(1) == ':' && before(2) == ':' || before(1) == '\'';
-            let mut path = prefix.to_vec();
-            match word.as_str() {
-                "crate" if before(1) == '$' => path.push("$crate".to_owned()),
-                "self" if !prefix.is_empty() => {}
-                _ => path.push(word.clone()),
-            }
-            let variable = before(1) == '$' && word != "crate";
-            let mut group = None;
-            while colons(at) {
-                match tokens.get(at + 2) {
-                    Some(TokenTree::Ident(word)) => {
-                        path.push(word.to_string());
-                        at += 3;
-                    }
-                    Some(TokenTree::Group(names)) if names.delimiter() == Delimiter::Brace => {
-                        group = Some(names.stream());
-                        at += 3;
-                        break;
-                    }
-                    _ => break,
-                }
-            }
-            let renamed = !prefix.is_empty()
-                && start > 0
-                && matches!(&tokens[start - 1], TokenTree::Ident(_));
-            if inside || variable || word == "as" || renamed {
-                continue;
-            }
-            if let Some(group) = group {
-                self.tokens(group, &path, attribute);
-                continue;
-            }
-            if path.len() > 1 {
-                self.path(&path, line);
-            } else if sign(at) == '!' && sign(at + 1) != '=' {
-                self.macro_name(&path, line);
-            } else if word.starts_with(char::is_uppercase) {
-                self.path(&path, line);
-            } else if matches!(tokens.get(at), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis)
-                || attribute && before(1) == '='
-            {
-                self.path(&path, line);
+    fn tokens(&mut self, tokens: TokenStream, attribute: bool) {
+        for (line, mention) in mentions(tokens, attribute) {
+            match mention {
+                Mention::Path(path) => self.path(&path, line),
+                Mention::Macro(path) => self.macro_name(&path, line),
+                Mention::Method(name) => self.add(&[], line, Target::Method(name)),
             }
         }
     }
@@ -216,11 +149,11 @@ impl Walk<'_> {
     /// Paths in the texts of serde's attributes, such as `with = "crate::size"`.
     fn texts(&mut self, tokens: TokenStream) {
         for token in tokens {
-            if let TokenTree::Literal(text) = token
+            if let TokenTree::Literal(text) = &token
                 && let Ok(text) = syn::parse_str::<syn::LitStr>(&text.to_string())
                 && let Ok(path) = text.parse::<syn::Path>()
             {
-                self.path(&segments(&path), 0);
+                self.path(&segments(&path), token.span().start().line);
             }
         }
     }
@@ -302,14 +235,14 @@ impl<'ast> Visit<'ast> for Walk<'_> {
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
         let line = item.path.segments[0].ident.span().start().line;
         self.macro_name(&segments(&item.path), line);
-        self.tokens(item.tokens.clone(), &[], false);
+        self.tokens(item.tokens.clone(), false);
     }
 
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         match &attribute.meta {
             Meta::List(list) if list.path.is_ident("cfg") => {}
             Meta::List(list) => {
-                self.tokens(list.tokens.clone(), &[], true);
+                self.tokens(list.tokens.clone(), true);
                 if list.path.is_ident("serde") {
                     self.texts(list.tokens.clone());
                 }
@@ -343,10 +276,5 @@ impl<'ast> Visit<'ast> for Variables {
             }
         }
         visit::visit_pat(self, pattern);
-    }
-
-    /// Functions within look after their own.
-    fn visit_expr(&mut self, expression: &'ast Expr) {
-        visit::visit_expr(self, expression);
     }
 }

@@ -2,11 +2,17 @@
 
 use super::arrows::{Arrow, Target, arrows};
 use super::circles::circles;
-use super::modules::{Package, Sources};
+use super::modules::Package;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many lines are named at which a file takes a name.
 const LINES_SHOWN: usize = 4;
+
+/// The paths by which a file takes something from another, with their lines.
+pub type Names<'a> = BTreeMap<&'a str, BTreeSet<usize>>;
+
+/// The names by the files: the one that takes, the one that has.
+pub type Pairs<'a> = BTreeMap<(&'a str, &'a str), Names<'a>>;
 
 /// The files of one package, and the arrows between them and to other packages.
 pub struct Graph {
@@ -17,13 +23,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Reads the package of this name; `roots` are its `lib.rs` and `main.rs` below `folder`.
-    pub fn read(name: &str, folder: &str, roots: &[&str], sources: &Sources) -> Self {
-        let roots: Vec<String> = roots
-            .iter()
-            .map(|root| format!("{folder}/{root}"))
-            .collect();
-        let mut package = Package::read(name, &roots, sources);
+    /// The graph of a package whose sources are in this folder.
+    pub fn of(mut package: Package, folder: &str) -> Self {
         let arrows = arrows(&mut package);
         Self {
             folder: folder.to_owned(),
@@ -32,17 +33,17 @@ impl Graph {
         }
     }
 
-    /// The arrows between files of this package: from, to, arrow.
-    pub fn inner(&self) -> impl Iterator<Item = (&str, &str, &Arrow)> {
-        self.arrows.iter().filter_map(|arrow| match arrow.to {
-            Target::File(to) => Some((&*self.files[arrow.from], &*self.files[to], arrow)),
-            _ => None,
-        })
-    }
-
-    /// The pairs of files of which the first imports the second.
-    pub fn pairs(&self) -> BTreeSet<(&str, &str)> {
-        self.inner().map(|(from, to, _)| (from, to)).collect()
+    /// What each file takes from each other: the names, and the lines at which they stand.
+    pub fn pairs(&self) -> Pairs<'_> {
+        let mut pairs = Pairs::new();
+        for arrow in &self.arrows {
+            if let Target::File(to) = arrow.to {
+                let pair = (&*self.files[arrow.from], &*self.files[to]);
+                let names = pairs.entry(pair).or_default();
+                names.entry(&arrow.path).or_default().insert(arrow.line);
+            }
+        }
+        pairs
     }
 
     /// The first folder or file below the sources, without its ending.
@@ -50,40 +51,41 @@ impl Graph {
         below(&self.folder, file).unwrap_or(file)
     }
 
-    /// The arrows that `keep` keeps: a line for each pair of files, with the names and where they stand.
-    pub fn describe(&self, keep: impl Fn(&str, &str) -> bool) -> String {
-        let mut pairs: BTreeMap<(&str, &str), BTreeMap<&str, BTreeSet<usize>>> = BTreeMap::new();
-        for (from, to, arrow) in self.inner().filter(|(from, to, _)| keep(from, to)) {
-            let names = pairs.entry((from, to)).or_default();
-            names.entry(&arrow.path).or_default().insert(arrow.line);
-        }
-        let mut text = String::new();
-        for ((from, to), names) in pairs {
-            let names = names.iter().map(|(name, lines)| {
-                let mut shown: Vec<String> = lines
-                    .iter()
-                    .take(LINES_SHOWN)
-                    .map(usize::to_string)
-                    .collect();
-                shown.extend((lines.len() > LINES_SHOWN).then(|| "...".to_owned()));
-                format!("{name} ({})", shown.join(" "))
-            });
-            let names: Vec<String> = names.collect();
-            text += &format!("  {from} -> {to}: {}\n", names.join(", "));
-        }
-        text
-    }
-
     /// Every circle of files, with its arrows, as a text.
     pub fn describe_circles(&self) -> String {
+        let pairs = self.pairs();
         let mut text = String::new();
-        for circle in circles(&self.pairs()) {
+        for circle in circles(&pairs.keys().copied().collect()) {
             let files: Vec<&str> = circle.iter().copied().collect();
             text += &format!("circle of {} files: {}\n", files.len(), files.join(" "));
-            text += &self.describe(|from, to| circle.contains(from) && circle.contains(to));
+            text += &arrows_within(&pairs, &circle);
         }
         text
     }
+}
+
+/// The arrows between these files, a line each.
+pub fn arrows_within(pairs: &Pairs, files: &BTreeSet<&str>) -> String {
+    let within = pairs
+        .iter()
+        .filter(|((from, to), _)| files.contains(from) && files.contains(to));
+    within
+        .map(|((from, to), names)| format!("  {from} -> {to}: {}\n", describe(names)))
+        .collect()
+}
+
+/// The names that a file takes, each with its lines.
+pub fn describe(names: &Names) -> String {
+    let names = names.iter().map(|(name, lines)| {
+        let mut shown: Vec<String> = lines
+            .iter()
+            .take(LINES_SHOWN)
+            .map(usize::to_string)
+            .collect();
+        shown.extend((lines.len() > LINES_SHOWN).then(|| "...".to_owned()));
+        format!("{name} ({})", shown.join(" "))
+    });
+    names.collect::<Vec<String>>().join(", ")
 }
 
 /// The first folder or file below a folder, without its ending; nothing for what is not below it.
@@ -91,4 +93,10 @@ pub fn below<'a>(folder: &str, file: &'a str) -> Option<&'a str> {
     let rest = file.strip_prefix(folder)?.strip_prefix('/')?;
     let first = rest.split('/').next()?;
     Some(first.trim_end_matches(".rs"))
+}
+
+/// Whether a file is this one, the module of this folder, or lies below it.
+pub fn is_in(path: &str, file: &str) -> bool {
+    let rest = path.strip_prefix(file);
+    rest.is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
 }

@@ -67,16 +67,15 @@ pub struct Leaf {
 }
 
 impl Package {
-    /// Reads the package with these roots, the library's first; modules are followed from there.
-    pub fn read(name: &str, roots: &[String], sources: &Sources) -> Self {
+    /// Reads the package of this name from a folder, with these roots in it, the library's first.
+    pub fn read(name: &str, folder: &str, roots: &[&str], sources: &Sources) -> Self {
         let mut package = Self {
             name: name.to_owned(),
             files: Vec::new(),
             scopes: Vec::new(),
         };
         for root in roots {
-            let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
-            package.read_file(root, None, folder, sources);
+            package.read_file(&format!("{folder}/{root}"), None, folder, sources);
         }
         package
     }

@@ -1,74 +1,336 @@
-//! Who names an RPC: its own block in `src/rpc/`, and the files whose subject it is. Nobody else.
+//! An RPC is declared in one place, its block in `src/rpc/`; others name it only when it is their subject.
+//!
+//! `CSI_PLACES=print cargo test -p csi-cli --test cli one_place -- --nocapture` prints for each RPC who names it.
 
-use super::sources;
-use super::tokens;
-use csi_proto::schema::Method;
+use super::modules::Sources;
+use super::places::{Subject, misplaced, places, words};
+use super::{CLIENT, DRIVER, PROTOCOL, hold, print_when_asked};
 use csi_proto::tables::METHODS;
-use proc_macro2::{TokenStream, TokenTree};
-use std::collections::{BTreeMap, BTreeSet};
 
-/// The words of a text's code: identifiers, and words in the texts it holds.
-fn words(tokens: TokenStream, found: &mut BTreeSet<String>) {
-    for token in tokens {
-        match token {
-            TokenTree::Group(group) => words(group.stream(), found),
-            TokenTree::Ident(word) => {
-                found.insert(word.to_string());
+/// Where the blocks are.
+const BLOCKS: &str = "src/rpc";
+
+/// The files whose subject RPCs are, by the reason.
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        why: "the group of a service whose snapshots have a file of their own",
+        places: &[(
+            "src/rpc/controller.rs",
+            &[
+                "CreateSnapshot",
+                "DeleteSnapshot",
+                "ListSnapshots",
+                "GetSnapshot",
+            ],
+        )],
+    },
+    Subject {
+        why: "a step of the lifecycle",
+        places: &[
+            (
+                "src/tools/lifecycle/volume.rs",
+                &[
+                    "CreateVolume",
+                    "ControllerPublishVolume",
+                    "ControllerGetVolume",
+                    "NodeStageVolume",
+                    "NodePublishVolume",
+                    "NodeGetVolumeStats",
+                    "NodeGetInfo",
+                ],
+            ),
+            (
+                "src/tools/lifecycle/left.rs",
+                &["CreateVolume", "DeleteVolume"],
+            ),
+        ],
+    },
+    Subject {
+        why: "a step of a scenario that bench measures",
+        places: &[("src/tools/bench/scenario.rs", &[])],
+    },
+    Subject {
+        why: "a case of sanity, or what a case begins with",
+        places: &[
+            ("src/tools/sanity/cases", &[]),
+            ("src/tools/sanity/fixtures.rs", &[]),
+            ("src/tools/sanity/sources.rs", &[]),
+            ("src/tools/sanity/runner.rs", &["CreateVolume", "Probe"]),
+            ("src/tools/sanity/restart.rs", &["Probe"]),
+        ],
+    },
+    Subject {
+        why: "what a driver advertises, or whether it answers at all",
+        places: &[
+            ("src/call/wait.rs", &["Probe"]),
+            (
+                "src/tools/bench/abilities.rs",
+                &["ControllerGetCapabilities", "NodeGetCapabilities"],
+            ),
+            (
+                "src/tools/lifecycle/ask.rs",
+                &[
+                    "GetPluginInfo",
+                    "GetPluginCapabilities",
+                    "Probe",
+                    "ControllerGetCapabilities",
+                    "NodeGetCapabilities",
+                ],
+            ),
+            (
+                "src/tools/sanity/advertised.rs",
+                &["GetPluginCapabilities", "NodeGetInfo"],
+            ),
+            // Capabilities of these names.
+            (
+                "src/tools/sanity/case.rs",
+                &["ListVolumes", "GetCapacity", "ListSnapshots", "GetSnapshot"],
+            ),
+            (
+                "src/tools/sanity/mod.rs",
+                &[
+                    "GetPluginInfo",
+                    "GetPluginCapabilities",
+                    "ControllerGetCapabilities",
+                    "GroupControllerGetCapabilities",
+                    "NodeGetCapabilities",
+                    "NodeGetInfo",
+                ],
+            ),
+            ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
+        ],
+    },
+    Subject {
+        why: "the csc face",
+        places: &[("src/output/csc.rs", &[])],
+    },
+    Subject {
+        why: "folders and figures of a recording that replay makes or leaves out",
+        places: &[
+            ("src/tools/replay/compare.rs", &["GetCapacity"]),
+            (
+                "src/tools/replay/folders.rs",
+                &["NodeStageVolume", "NodePublishVolume"],
+            ),
+        ],
+    },
+    Subject {
+        why: "a page of help, or a message with an example",
+        places: &[
+            ("src/cli/mod.rs", &["CreateVolume", "ListVolumes"]),
+            (
+                "src/rpc/flags.rs",
+                &[
+                    "CreateVolume",
+                    "ListVolumes",
+                    "CreateSnapshot",
+                    "NodePublishVolume",
+                ],
+            ),
+            ("src/tools/bench/tree.rs", &["ListVolumes"]),
+            ("src/tools/proxy/command.rs", &["CreateVolume"]),
+            (
+                "src/tools/proxy/faults.rs",
+                &["CreateVolume", "NodePublishVolume"],
+            ),
+            ("src/tools/sanity/data.rs", &["NodeUnpublishVolume"]),
+            (
+                "src/tools/shell/builtins.rs",
+                &["CreateVolume", "ListVolumes"],
+            ),
+            ("src/tools/shell/describe.rs", &["CreateVolume"]),
+            ("src/tools/shell/edit.rs", &["CreateVolume"]),
+            ("src/tools/shell/line.rs", &["ListVolumes"]),
+            ("src/tools/shell/mod.rs", &["ListVolumes"]),
+            (
+                "driver/src/node/error.rs",
+                &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],
+            ),
+            (
+                "driver/src/share/lifecycle.rs",
+                &["CreateVolume", "DeleteVolume"],
+            ),
+        ],
+    },
+    Subject {
+        why: "the driver's service",
+        places: &[
+            ("driver/src/controller", &[]),
+            (
+                "driver/src/identity.rs",
+                &["GetPluginInfo", "GetPluginCapabilities", "Probe"],
+            ),
+            ("driver/src/node/mod.rs", &[]),
+            (
+                "driver/src/node/publish.rs",
+                &["NodeStageVolume", "NodePublishVolume"],
+            ),
+            (
+                "driver/src/node/request.rs",
+                &["NodeStageVolume", "NodePublishVolume"],
+            ),
+            (
+                "driver/src/node/stage.rs",
+                &["NodeStageVolume", "NodeUnstageVolume"],
+            ),
+            ("driver/src/node/unpublish.rs", &["NodeUnpublishVolume"]),
+        ],
+    },
+    Subject {
+        why: "still to be taken from the RPC's block; this list may only get shorter",
+        places: &[
+            (
+                "src/call/live_ids.rs",
+                &[
+                    "GetPluginInfo",
+                    "ListVolumes",
+                    "ListSnapshots",
+                    "NodeGetInfo",
+                ],
+            ),
+            ("src/rpc/validation", &[]),
+            ("src/tools/bench/made.rs", &[]),
+            ("src/tools/bench/side.rs", &["NodeStageVolume"]),
+            ("src/tools/lifecycle/undo.rs", &[]),
+            ("src/tools/sanity/ledger.rs", &[]),
+            ("src/tools/sanity/requests.rs", &[]),
+            ("src/tools/sanity/shown.rs", &["CreateVolume"]),
+            (
+                "src/tools/sanity/steps.rs",
+                &[
+                    "CreateVolume",
+                    "CreateSnapshot",
+                    "CreateVolumeGroupSnapshot",
+                ],
+            ),
+            ("src/tools/sanity/wrecker.rs", &[]),
+            ("src/tools/shell/complete.rs", &["CreateVolume"]),
+            (
+                "src/tools/shell/execute.rs",
+                &[
+                    "Probe",
+                    "DeleteVolume",
+                    "DeleteSnapshot",
+                    "DeleteVolumeGroupSnapshot",
+                ],
+            ),
+        ],
+    },
+];
+
+#[test]
+fn an_rpc_is_named_in_its_own_block_and_by_those_whose_subject_it_is() {
+    let members = [&CLIENT, &DRIVER, &PROTOCOL];
+    let sources: Sources = members
+        .iter()
+        .flat_map(|member| member.hand_written())
+        .collect();
+    let files = words(&sources);
+    print_when_asked("CSI_PLACES", || {
+        let mut text = String::new();
+        for (rpc, paths) in places(METHODS, &files, BLOCKS) {
+            text += &format!("{rpc}: {} places\n", paths.len());
+            for path in paths {
+                let subject = SUBJECTS.iter().find(|subject| subject.covers(path, rpc));
+                text += &format!(
+                    "  {path}: {}\n",
+                    subject.map_or("no reason", |subject| subject.why)
+                );
             }
-            TokenTree::Literal(text) => {
-                let text = text.to_string();
-                let parts =
-                    text.split(|sign: char| !(sign.is_alphanumeric() || "_-".contains(sign)));
-                found.extend(parts.map(|word| format!("\"{word}")));
-            }
-            TokenTree::Punct(_) => {}
         }
-    }
+        text
+    });
+    hold(&misplaced(METHODS, &files, BLOCKS, SUBJECTS));
 }
 
-fn plain(word: &str) -> String {
-    word.chars()
-        .filter(|sign| sign.is_alphanumeric())
-        .collect::<String>()
-        .to_lowercase()
-}
-
-fn names(method: &Method) -> BTreeSet<String> {
-    let name = plain(method.name);
-    let service = plain(method.service);
-    BTreeSet::from([
-        format!("{name}request"),
-        format!("{name}response"),
-        format!("{service}{name}"),
-        name,
-    ])
+/// Two RPCs with their blocks, and a file of somebody else.
+fn seeded(text: &str, subjects: &[Subject]) -> Vec<String> {
+    let sources = [
+        (
+            "src/rpc/controller.rs",
+            "pub struct CreateVolume; impl Declare for CreateVolume {}",
+        ),
+        (
+            "src/rpc/identity.rs",
+            "pub struct Probe; const M: M = tables::IDENTITY_PROBE;",
+        ),
+        ("src/tools/other.rs", text),
+    ];
+    let sources: Sources = sources
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+        .collect();
+    let methods: Vec<_> = METHODS
+        .iter()
+        .copied()
+        .filter(|method| ["CreateVolume", "Probe"].contains(&method.name))
+        .collect();
+    misplaced(&methods, &words(&sources), BLOCKS, subjects)
 }
 
 #[test]
-fn one_place_print() {
-    let mut files = BTreeMap::new();
-    for folder in ["src", "driver/src", "proto/src"] {
-        for (path, text) in sources(folder) {
-            if path.contains("generated/") {
-                continue;
-            }
-            let mut found = BTreeSet::new();
-            words(tokens::code(&path, &text), &mut found);
-            files.insert(path, found);
-        }
+fn a_place_that_names_an_rpc_without_a_reason_is_seen() {
+    for code in [
+        "use csi_proto::v1::CreateVolumeRequest;",
+        "fn f() -> v1::CreateVolumeResponse {}",
+        "use csi_proto::v1::create_volume_request::X;",
+        "fn f() { &tables::CONTROLLER_CREATE_VOLUME; }",
+        "const M: &Message = &tables::CREATE_VOLUME_RESPONSE;",
+        "fn f() { if name == \"CreateVolume\" {} }",
+        "fn f() { vec![\"/csi.v1.Controller/CreateVolume\"]; }",
+        "const HELP: &str = \"csi controller create-volume pvc-1\";",
+        "case! { CreateVolume }",
+        "struct CreateVolume;",
+    ] {
+        let broken = seeded(&format!("\n{code}"), &[]);
+        assert_eq!(broken.len(), 1, "{code}: {broken:?}");
+        assert!(
+            broken[0].starts_with("src/tools/other.rs:2 names CreateVolume ("),
+            "{broken:?}"
+        );
     }
-    for method in METHODS {
-        let names = names(method);
-        println!("{}", method.name);
-        for (path, words) in &files {
-            let used: Vec<&str> = words
-                .iter()
-                .filter(|word| names.contains(&plain(word)))
-                .map(String::as_str)
-                .collect();
-            if !used.is_empty() {
-                println!("  {path}: {}", used.join(" "));
-            }
-        }
+    for code in [
+        "// CreateVolume\n/// [`v1::CreateVolumeRequest`]\nfn f() {}",
+        "#[cfg(test)] mod tests { use csi_proto::v1::CreateVolumeRequest; }",
+        "fn probe() { create_volume(); CreateVolumes; \"recreate-volumes\"; }",
+    ] {
+        assert_eq!(seeded(code, &[]), [""; 0], "{code}");
     }
+}
+
+#[test]
+fn a_reason_excuses_the_rpcs_it_names_and_only_while_they_are_named() {
+    let subjects = |places| [Subject { why: "", places }];
+    let code = "const M: [&str; 2] = [\"CreateVolume\", \"Probe\"];";
+    assert_eq!(
+        seeded(code, &subjects(&[("src/tools/other.rs", &[])])),
+        [""; 0]
+    );
+    assert_eq!(
+        seeded(
+            code,
+            &subjects(&[("src/tools", &["CreateVolume", "Probe"])])
+        ),
+        [""; 0]
+    );
+    let broken = seeded(code, &subjects(&[("src/tools/other.rs", &["Probe"])]));
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    let broken = seeded("", &subjects(&[("src/tools/other.rs", &["Probe"])]));
+    assert_eq!(
+        broken,
+        ["src/tools/other.rs does not name Probe any more: remove that from the list"]
+    );
+    let broken = seeded("", &subjects(&[("src/tools/other.rs", &[])]));
+    assert_eq!(
+        broken,
+        ["src/tools/other.rs names no RPC any more: remove it from the list"]
+    );
+}
+
+#[test]
+fn an_rpc_has_one_block() {
+    let files = words(&Sources::new());
+    let broken = misplaced(METHODS, &files, BLOCKS, &[]);
+    assert_eq!(broken.len(), METHODS.len());
+    assert!(broken.contains(&"CreateVolume has 0 blocks below src/rpc instead of one".to_owned()));
 }

@@ -1,8 +1,8 @@
 //! What an arrow may not do. Each function returns what breaks its rule, as sentences that say what to do.
 
 use super::arrows::{Arrow, Target};
-use super::circles::circles;
-use super::graph::{Graph, below};
+use super::circles::{circles, reaches};
+use super::graph::{Graph, Names, arrows_within, below, describe, is_in};
 use std::collections::BTreeSet;
 
 /// Names from outside a package that these files alone may take.
@@ -36,13 +36,13 @@ pub fn upward(graph: &Graph, rooms: &[&str]) -> Vec<String> {
         ));
     }
     let place = |file: &str| rooms.iter().position(|room| *room == graph.room(file));
-    for (from, to, arrow) in graph.inner() {
+    for ((from, to), names) in graph.pairs() {
         if let (Some(above), Some(below)) = (place(from), place(to))
             && above > below
         {
             broken.push(format!(
                 "{}: an arrow up, for {} lies below {}: move what both need down, or hand it over as an argument",
-                text(from, to, arrow),
+                text(from, to, &names),
                 rooms[above],
                 rooms[below],
             ));
@@ -51,57 +51,67 @@ pub fn upward(graph: &Graph, rooms: &[&str]) -> Vec<String> {
     broken
 }
 
-/// Arrows from one tool to another: from a file or folder right below `folder` to the next.
-pub fn between_tools(graph: &Graph, folder: &str) -> Vec<String> {
+/// Arrows from one tool to another, but for those in `left`: from a file or folder right below `folder` to the next.
+pub fn between_tools(graph: &Graph, folder: &str, left: &[&str]) -> Vec<String> {
+    let left = pairs_of(left);
     let tool = |file| below(folder, file).filter(|tool| *tool != "mod");
     let mut broken = Vec::new();
-    for (from, to, arrow) in graph.inner() {
+    let pairs = graph.pairs();
+    for ((from, to), names) in &pairs {
         if let (Some(one), Some(other)) = (tool(from), tool(to))
             && one != other
+            && !left.contains(&(from, to))
         {
             broken.push(format!(
                 "{}: no tool knows another, here {one} knows {other}: move what both need into a room below {folder}",
-                text(from, to, arrow),
+                text(from, to, names),
+            ));
+        }
+    }
+    for (from, to) in left.iter().filter(|pair| !pairs.contains_key(*pair)) {
+        broken.push(format!(
+            "{from} -> {to} is no arrow any more: remove it from the list"
+        ));
+    }
+    broken
+}
+
+/// Circles of files that stay when the arrows in `left` are cut, and entries of `left` without need.
+pub fn circular(graph: &Graph, left: &[&str]) -> Vec<String> {
+    let left = pairs_of(left);
+    let mut broken = Vec::new();
+    let pairs = graph.pairs();
+    let mut uncut = pairs.clone();
+    uncut.retain(|pair, _| !left.contains(pair));
+    let edges: BTreeSet<(&str, &str)> = uncut.keys().copied().collect();
+    for circle in circles(&edges) {
+        let files: Vec<&str> = circle.iter().copied().collect();
+        broken.push(format!(
+            "{} import each other in a circle; cut an arrow: move what both need into a file of its own, or hand it \
+             over as an argument\n{}",
+            files.join(" and "),
+            arrows_within(&uncut, &circle),
+        ));
+    }
+    for entry in &left {
+        let (from, to) = entry;
+        if !pairs.contains_key(entry) {
+            broken.push(format!(
+                "{from} -> {to} is no arrow any more: remove it from the list"
+            ));
+        } else if !reaches(&edges, to, from) {
+            broken.push(format!(
+                "{from} -> {to} closes no circle any more: remove it from the list"
             ));
         }
     }
     broken
 }
 
-/// Circles of files that do not go away when the arrows in `left` are cut, and entries of `left` without need.
-pub fn circular(graph: &Graph, left: &[(&str, &str)]) -> Vec<String> {
-    let mut broken = Vec::new();
-    let pairs = graph.pairs();
-    let cut = |kept: Option<&(&str, &str)>| {
-        let stays = |pair: &&(&str, &str)| !left.contains(pair) || kept == Some(*pair);
-        circles(&pairs.iter().filter(stays).copied().collect())
-    };
-    let remaining = cut(None);
-    for circle in &remaining {
-        let files: Vec<&str> = circle.iter().copied().collect();
-        let arrows = graph.describe(|from, to| {
-            circle.contains(from) && circle.contains(to) && !left.contains(&(from, to))
-        });
-        broken.push(format!(
-            "{} import each other in a circle; cut an arrow: move what both need into a file of its own, or hand it \
-             over as an argument\n{arrows}",
-            files.join(" and "),
-        ));
-    }
-    for entry in left {
-        if !pairs.contains(entry) {
-            broken.push(format!(
-                "{} -> {} is no arrow any more: remove it from the list",
-                entry.0, entry.1
-            ));
-        } else if cut(Some(entry)) == remaining {
-            broken.push(format!(
-                "{} -> {} closes no circle any more: remove it from the list",
-                entry.0, entry.1
-            ));
-        }
-    }
-    broken
+/// The arrows of a list, which are written as they are printed: `FROM -> TO`.
+fn pairs_of<'a>(left: &[&'a str]) -> Vec<(&'a str, &'a str)> {
+    let pair = |entry: &&'a str| entry.split_once(" -> ").unwrap_or((entry, "nowhere"));
+    left.iter().map(pair).collect()
 }
 
 /// Names from outside in files that may not take them.
@@ -120,7 +130,7 @@ pub fn only(graph: &Graph, rules: &[Only]) -> Vec<String> {
                     files => files.join(", "),
                 };
                 broken.push(format!(
-                    "{from}:{} takes {name}, which {allowed} may: {}",
+                    "{from}:{} takes {name}: {} (allowed: {allowed})",
                     arrow.line, rule.why
                 ));
             }
@@ -157,12 +167,6 @@ fn unknown(graph: &Graph, files: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a file is this one, the module of this folder, or lies below it.
-fn is_in(path: &str, file: &str) -> bool {
-    let rest = path.strip_prefix(file);
-    rest.is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
-}
-
 fn takes(graph: &Graph, arrow: &Arrow, name: &str) -> bool {
     match &arrow.to {
         Target::Outside(path) => match path.strip_suffix("::*") {
@@ -180,6 +184,8 @@ fn inside(path: &str, name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-fn text(from: &str, to: &str, arrow: &Arrow) -> String {
-    format!("{from}:{} takes {} from {to}", arrow.line, arrow.path)
+fn text(from: &str, to: &str, names: &Names) -> String {
+    let lines = names.values().flatten();
+    let line = lines.min().copied().unwrap_or_default();
+    format!("{from}:{line} takes {} from {to}", describe(names))
 }
