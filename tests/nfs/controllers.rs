@@ -1,7 +1,7 @@
 //! Two controllers of one share, as after a move or in a split cluster. Each has an NFS mount with a superblock of its
 //! own, hence caches of its own: otherwise they would see each other's files through one cache and test nothing.
 
-use crate::scene::{Share, Version, list, try_create, volume};
+use crate::scene::{HOSTILE_OPTIONS, Share, Version, list, try_create, volume};
 use crate::support::driver::Driver;
 use crate::support::program::Csi;
 use rustix::fs::{Dev, stat, statfs};
@@ -14,7 +14,8 @@ struct Controller {
 }
 
 fn two_controllers(share: &Share) -> [Controller; 2] {
-    let named = format!("test=127.0.0.1:{}", share.path());
+    let version = share.options().split(',').next().unwrap();
+    let named = format!("test=127.0.0.1:{},{version}", share.path());
     [(), ()].map(|()| {
         let driver = Driver::with_args(&["--mode", "controller", "--share", &named]);
         Controller {
@@ -39,6 +40,41 @@ impl Controller {
             .map(|found| found.st_dev)
             .collect()
     }
+}
+
+/// What one controller has seen of a name must not decide about the next volume of that name.
+fn find_what_the_other_has_made_anew(version: Version) {
+    let share = Share::new("anew", version).with_options(HOSTILE_OPTIONS);
+    let controllers = two_controllers(&share);
+    // From here on each has opened the share with the options of volumes.
+    for (number, controller) in controllers.iter().enumerate() {
+        try_create(&controller.csi, &share, &format!("stays-{number}")).succeeds();
+    }
+    for round in 0..6 {
+        let (one, other) = (&controllers[round % 2], &controllers[(round + 1) % 2]);
+        let call =
+            |who: &Controller, rpc: &str, id: &str| who.csi.run_args(["controller", rpc, id]);
+        let name = format!("pvc-{}", round / 2);
+        let old = volume(&try_create(&one.csi, &share, &name).succeeds());
+        call(other, "get-volume", &old.id).succeeds();
+        call(one, "delete-volume", &old.id).succeeds();
+        let new = volume(&try_create(&one.csi, &share, &name).succeeds());
+        call(other, "get-volume", &new.id).succeeds();
+        call(other, "delete-volume", &new.id).succeeds();
+        call(one, "get-volume", &new.id).exits(64 + 5);
+        let left = share.entries();
+        assert_eq!(left.len(), 2, "round {round}: {left:?}");
+    }
+}
+
+#[test]
+fn find_what_the_other_has_made_anew_over_v3() {
+    find_what_the_other_has_made_anew(Version::V3);
+}
+
+#[test]
+fn find_what_the_other_has_made_anew_over_v4_2() {
+    find_what_the_other_has_made_anew(Version::V4_2);
 }
 
 #[test]

@@ -8,6 +8,9 @@
 mod support;
 
 mod away;
+// Reads the driver's table.
+#[cfg(feature = "embedded")]
+mod control_mounts;
 mod controllers;
 mod failures;
 mod hostile;

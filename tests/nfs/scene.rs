@@ -27,12 +27,17 @@ impl Version {
     }
 }
 
+/// Options that let a client answer from what it knew minutes ago, give up calls that may still take effect, and share
+/// caches with every mount on the machine. They are a pod's business, and must not reach the controller's own mount.
+pub const HOSTILE_OPTIONS: &str = "nocto,actimeo=600,lookupcache=all,sharecache,soft,ro";
+
 /// A folder of the export, made for one test.
 pub struct Share {
     server: String,
     folder: PathBuf,
     path: String,
-    version: Version,
+    /// The mount options of its volumes.
+    options: String,
 }
 
 impl Share {
@@ -58,8 +63,14 @@ impl Share {
             server: "127.0.0.1".to_owned(),
             path: format!("{}/{name}", root.trim_end_matches('/')),
             folder,
-            version,
+            options: format!("vers={}", version.option()),
         }
+    }
+
+    /// The same, whose volumes have more mount options.
+    pub fn with_options(self, more: &str) -> Self {
+        let options = format!("{},{more}", self.options);
+        Self { options, ..self }
     }
 
     /// All that a server exports, which is `folder` on its disk.
@@ -68,18 +79,22 @@ impl Share {
             server: server.to_owned(),
             path: "/".to_owned(),
             folder: folder.to_owned(),
-            version: Version::V4_2,
+            options: format!("vers={}", Version::V4_2.option()),
         }
     }
 
     /// The parameters of a volume on this share, and the context of one that was made by hand.
     pub fn parameters(&self) -> Map {
-        let options = format!("vers={}", self.version.option());
         calls::map(&[
             ("server", &self.server),
             ("share", &self.path),
-            ("mountOptions", &options),
+            ("mountOptions", &self.options),
         ])
+    }
+
+    /// The mount options of its volumes.
+    pub fn options(&self) -> &str {
+        &self.options
     }
 
     /// The folder on the server's disk.
@@ -95,10 +110,8 @@ impl Share {
     /// The parameters of a volume on this share, for `--params`.
     pub fn params(&self) -> String {
         format!(
-            "server={},share={},mountOptions=vers={}",
-            self.server,
-            self.path,
-            self.version.option()
+            "server={},share={},\"mountOptions={}\"",
+            self.server, self.path, self.options
         )
     }
 
@@ -171,6 +184,12 @@ impl Scene {
             csi: Csi::at(&driver.endpoint()),
             driver,
         }
+    }
+
+    /// The same, its volumes with more mount options.
+    pub fn with_options(self, more: &str) -> Self {
+        let share = self.share.with_options(more);
+        Self { share, ..self }
     }
 
     /// `csi controller create-volume` on the share, of 1 GiB.

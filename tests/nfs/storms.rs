@@ -2,7 +2,7 @@
 //! of the server and the clients jumps. And a few deaths in mid-work over NFS, of a share that the driver was not started
 //! with.
 
-use crate::scene::Share;
+use crate::scene::{HOSTILE_OPTIONS, Share};
 use crate::server::Server;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::disk::{Disk, Expected};
@@ -47,6 +47,13 @@ fn a_storm_of_calls_to_two_controllers() {
     let server = Server::new("storm");
     let drivers = two_controllers(&server);
     rage(&drivers, &server.share(), 5);
+}
+
+#[test]
+fn a_storm_of_calls_with_options_that_let_a_client_believe_old_answers() {
+    let server = Server::new("hostile");
+    let drivers = two_controllers(&server);
+    rage(&drivers, &server.share().with_options(HOSTILE_OPTIONS), 7);
 }
 
 /// Sets the clock `seconds` off; 0 sets it right again, by a clock that nobody sets.

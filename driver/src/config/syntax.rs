@@ -2,6 +2,7 @@
 
 use super::{Endpoint, LocalShare, NamedShare, Policy};
 use crate::export::{Export, ExportError};
+use crate::mount::control_options;
 use crate::mount::options::{MountOptions, is_option_name};
 use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
@@ -150,7 +151,9 @@ impl FromStr for NamedShare {
                 mount_options.push(option.to_owned());
             }
         }
-        MountOptions::parse(mount_options.iter().map(String::as_str), &Policy::default())
+        let words = || mount_options.iter().map(String::as_str);
+        MountOptions::parse(words(), &Policy::default())
+            .and_then(|_| control_options::refuse_without_effect(words()))
             .map_err(|error| ConfigError::ShareOption(name.to_owned(), error.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
@@ -366,17 +369,19 @@ mod tests {
         assert_eq!(share.export.to_string(), "[fe80::1]:/srv/x");
         let share: NamedShare = "home=fe80::1:/srv".parse().unwrap();
         assert_eq!(share.export.to_string(), "[fe80::1]:/srv");
-        let share: NamedShare = "home=nas:/srv,vers=3, nolock".parse().unwrap();
+        let share: NamedShare = "home=nas:/srv,vers=3, tcp".parse().unwrap();
         assert_eq!(share.export.to_string(), "nas:/srv");
-        assert_eq!(share.mount_options, ["vers=3", "nolock"]);
+        assert_eq!(share.mount_options, ["vers=3", "tcp"]);
         assert_eq!(share.uuid, None);
         let uuid = "4g2v0".to_owned() + &"0".repeat(21);
-        let share: NamedShare = format!("home=nas:/srv,hard,uuid={uuid}").parse().unwrap();
+        let share: NamedShare = format!("home=nas:/srv,tcp,uuid={uuid}").parse().unwrap();
         assert_eq!(share.uuid.unwrap().to_string(), uuid);
-        assert_eq!(share.mount_options, ["hard"]);
+        assert_eq!(share.mount_options, ["tcp"]);
+        let unused = "home=nas:/srv,nocto".parse::<NamedShare>();
+        assert!(matches!(unused, Err(ConfigError::ShareOption(name, _)) if name == "home"));
         let wrong = "home=nas:/srv,uuid=4g2v0".parse::<NamedShare>();
         assert_eq!(wrong, Err(ConfigError::ShareUuid("home".into())));
-        let twice = format!("home=nas:/srv,uuid={uuid},hard,uuid={uuid}").parse::<NamedShare>();
+        let twice = format!("home=nas:/srv,uuid={uuid},tcp,uuid={uuid}").parse::<NamedShare>();
         assert_eq!(twice, Err(ConfigError::ShareUuidTwice("home".into())));
         let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
         assert!(wrong.unwrap_err().to_string().contains("addr"));

@@ -4,6 +4,7 @@
 use crate::config::{Bounds, Config};
 use crate::export::Export;
 use crate::log::{Level, Log};
+use crate::mount::control_options::of_control_mount;
 use crate::mount::helper::{HelperError, Helpers, drop_aside};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
@@ -46,7 +47,7 @@ struct Inner {
     kept: Mutex<HashMap<Key, Arc<Slot>>>,
 }
 
-type Key = (Export, Vec<String>);
+type Key = (Export, MountOptions);
 
 /// One share. The outer lock is held while it is mounted, so that callers share one attempt.
 #[derive(Debug, Default)]
@@ -132,13 +133,16 @@ impl ControlMounts {
         if let Some((share, below)) = self.inner.config.local_share(export) {
             return open_local(export, share.path.clone(), below).await;
         }
+        let options = self
+            .options(options)
+            .map_err(|error| option_error(export, &error))?;
         let slot = {
             let mut kept = self
                 .inner
                 .kept
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let key = (export.clone(), options.to_vec());
+            let key = (export.clone(), options.clone());
             Arc::clone(kept.entry(key).or_default())
         };
         let _mounting = slot.mounting.lock().await;
@@ -150,7 +154,14 @@ impl ControlMounts {
         Ok(root)
     }
 
-    async fn mount(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
+    /// The options of the control mount of a share for which `given` are known. Calls whose options differ only for pods
+    /// share one.
+    fn options(&self, given: &[String]) -> Result<MountOptions, OptionError> {
+        let given = given.iter().map(String::as_str);
+        MountOptions::parse(given, &self.inner.config.policy).map(of_control_mount)
+    }
+
+    async fn mount(&self, export: &Export, options: MountOptions) -> Result<Root, RootError> {
         let Inner {
             config,
             helpers,
@@ -159,22 +170,6 @@ impl ControlMounts {
             ..
         } = &*self.inner;
         let Bounds { mount: bound, .. } = config.bounds;
-        let mut options = MountOptions::parse(options.iter().map(String::as_str), &config.policy)
-            .map_err(|error| option_error(export, &error))?;
-        for (name, value) in [("sharecache", None), ("lookupcache", Some("pos"))] {
-            options
-                .nfs
-                .retain(|(given, _)| given != name && given != "nosharecache");
-            if let Some(value) = value {
-                options.nfs.push((name.to_owned(), Some(value.to_owned())));
-            }
-        }
-        // A superblock and name cache of its own, in which another controller's new files are seen at once.
-        options.nfs.push(("nosharecache".to_owned(), None));
-        options.flags.read_only = false;
-        options.flags.nosuid = true;
-        options.flags.nodev = true;
-        options.flags.noexec = true;
         let task = Task::MountDetached {
             source: NfsSource {
                 server: export.server().to_owned(),
@@ -183,6 +178,7 @@ impl ControlMounts {
                 patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
             },
             scratch: scratch.clone(),
+            show: log.writes(Level::Detail),
         };
         let (done, root) = helpers
             .run(&task, bound)
@@ -201,6 +197,17 @@ impl ControlMounts {
                 ("vers", version.into()),
             ],
         );
+        if let Some(shown) = done.shown {
+            let fields = [
+                ("export", export.to_string().into()),
+                ("options", shown.into()),
+            ];
+            log.event(
+                Level::Detail,
+                "control mount as the kernel shows it",
+                &fields,
+            );
+        }
         Ok(Arc::new(root))
     }
 }
@@ -215,8 +222,12 @@ impl ShareRoots for ControlMounts {
     }
 
     fn forget(&self, export: &Export, mount_options: &[String]) {
+        // What cannot be understood was never mounted.
+        let Ok(options) = self.options(mount_options) else {
+            return;
+        };
         let kept = &self.inner.kept;
-        let key = (export.clone(), mount_options.to_vec());
+        let key = (export.clone(), options);
         let slot = kept
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -29,9 +29,22 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             let (version, _) = nfs::mount_nfs(source, &Place::At { target, below }, say)?;
             Ok((with_version(version), None))
         }
-        Task::MountDetached { source, scratch } => {
-            let (version, root) = nfs::mount_nfs(source, &Place::Nowhere { scratch }, say)?;
-            Ok((with_version(version), root))
+        Task::MountDetached {
+            source,
+            scratch,
+            show,
+        } => {
+            let place = Place::Nowhere {
+                scratch,
+                show: *show,
+            };
+            let (version, detached) = nfs::mount_nfs(source, &place, say)?;
+            let mut done = with_version(version);
+            let root = detached.map(|detached| {
+                done.shown = detached.shown;
+                detached.root
+            });
+            Ok((done, root))
         }
         Task::Bind {
             root,

@@ -6,6 +6,7 @@
 pub mod address;
 mod below;
 pub mod control;
+pub mod control_options;
 mod gssd;
 pub mod helper;
 mod kernel;

@@ -49,6 +49,26 @@ pub fn read() -> io::Result<Vec<Mount>> {
         .collect()
 }
 
+/// The options of the topmost mount at `target`: those of the mount, then those of its file system. Nothing when nothing is
+/// mounted there.
+///
+/// # Errors
+/// When `/proc` is not there or cannot be read.
+pub fn options_at(target: &Path) -> io::Result<Option<String>> {
+    let bytes = std::fs::read("/proc/self/mountinfo")?;
+    let mut lines = bytes.split(|byte| *byte == b'\n').rev();
+    let line = lines.find(|line| parse(line).is_some_and(|mount| mount.target == target));
+    Ok(line.map(options))
+}
+
+fn options(line: &[u8]) -> String {
+    let fields: Vec<_> = line.split(|byte| *byte == b' ').collect();
+    // The last field is the file system's; the mount's has always the same place.
+    let both = [fields.get(5), fields.last()];
+    let texts = both.map(|field| String::from_utf8_lossy(field.copied().unwrap_or_default()));
+    texts.join(",")
+}
+
 /// The mounts exactly at `target`, the one on top last.
 pub fn at<'a>(mounts: &'a [Mount], target: &Path) -> Vec<&'a Mount> {
     mounts.iter().filter(|m| m.target == target).collect()
@@ -143,6 +163,19 @@ mod tests {
         // A file system may have an empty source.
         assert_eq!(parse(b"1 2 8:1 / /x rw - tmpfs  rw").unwrap().source, "");
         assert!(parse(b"1 2 8:1 / /x rw tmpfs x rw").is_none());
+    }
+
+    #[test]
+    fn options_of_the_mount_and_of_its_file_system() {
+        let line = br"36 35 0:42 / /mnt rw,nosuid master:1 - nfs4 127.0.0.1:/x rw,vers=4.2,hard";
+        assert_eq!(options(line), "rw,nosuid,rw,vers=4.2,hard");
+        assert!(
+            options_at(Path::new("/proc"))
+                .unwrap()
+                .unwrap()
+                .contains("rw")
+        );
+        assert_eq!(options_at(Path::new("/not/mounted")).unwrap(), None);
     }
 
     #[test]

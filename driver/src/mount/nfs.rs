@@ -5,6 +5,7 @@ use crate::mount::address;
 use crate::mount::below;
 use crate::mount::gssd;
 use crate::mount::kernel::{Say, old_flags, open_target, through};
+use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::task::{Failure, FailureKind, NfsSource};
 use rustix::fs::{Mode, OFlags};
@@ -19,15 +20,24 @@ use std::time::Duration;
 pub(super) enum Place<'a> {
     /// At a folder, which shows the folder `below` of the export and nothing else of it.
     At { target: &'a Path, below: &'a Path },
-    /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process.
-    Nowhere { scratch: &'a Path },
+    /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process, and so
+    /// does it to `show` the mount.
+    Nowhere { scratch: &'a Path, show: bool },
+}
+
+/// A mount that is nowhere.
+pub(super) struct Detached {
+    /// Its root folder, which keeps it alive.
+    pub root: OwnedFd,
+    /// Its options as mountinfo shows them, if they were asked for.
+    pub shown: Option<String>,
 }
 
 pub(super) fn mount_nfs(
     source: &NfsSource,
     place: &Place<'_>,
     say: Say<'_>,
-) -> Result<(Version, Option<OwnedFd>), Failure> {
+) -> Result<(Version, Option<Detached>), Failure> {
     // Before the network is asked: without a client no answer would help.
     if let Err(failure) = try_nfs_client()
         && failure.kind == FailureKind::NoNfsClient
@@ -61,7 +71,7 @@ fn mount_from(
     address: &SocketAddr,
     place: &Place<'_>,
     say: Say<'_>,
-) -> Result<(Version, Option<OwnedFd>), Failure> {
+) -> Result<(Version, Option<Detached>), Failure> {
     say(format!("connecting to {address}"));
     knock(source, address)?;
     let mut refused = Vec::new();
@@ -179,7 +189,7 @@ fn mount_once(
     options: &[(String, Option<String>)],
     place: &Place<'_>,
     what: &str,
-) -> Result<Option<OwnedFd>, Failure> {
+) -> Result<Option<Detached>, Failure> {
     let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
         Ok(context) => context,
         // Linux before 5.2, and filters that know only the old call.
@@ -214,7 +224,11 @@ fn mount_once(
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
-        Place::Nowhere { .. } => open_root(&mount).map(Some),
+        Place::Nowhere { scratch, show } => {
+            let root = open_root(&mount)?;
+            let shown = show.then(|| show_detached(&mount, scratch));
+            Ok(Some(Detached { root, shown }))
+        }
         Place::At { target, below } => {
             below::attach(&mount, below, target, &source_name(source)).map(|()| None)
         }
@@ -228,7 +242,7 @@ fn mount_old_way(
     place: &Place<'_>,
     what: &str,
     why: Errno,
-) -> Result<Option<OwnedFd>, Failure> {
+) -> Result<Option<Detached>, Failure> {
     let may_not = |errno| {
         let detail = format!("{what}: this process needs CAP_SYS_ADMIN");
         Failure::new(FailureKind::NotPermitted, errno, detail)
@@ -238,7 +252,7 @@ fn mount_old_way(
             return Err(below::refused(why, "fsopen"));
         }
         Place::At { target, .. } => target,
-        Place::Nowhere { scratch } => {
+        Place::Nowhere { scratch, .. } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
             crate::namespace::detach_mounts().map_err(|errno| match errno {
@@ -272,7 +286,37 @@ fn mount_old_way(
     })?;
     match place {
         Place::At { .. } => Ok(None),
-        Place::Nowhere { scratch } => open_root(&open_target(scratch)?).map(Some),
+        Place::Nowhere { scratch, show } => {
+            let root = open_root(&open_target(scratch)?)?;
+            let shown = show.then(|| shown_at(scratch));
+            Ok(Some(Detached { root, shown }))
+        }
+    }
+}
+
+/// The options of a mount that is nowhere, and so in no mountinfo: for a look it is attached where nobody sees it, in a
+/// mount namespace that ends with this process. Why they cannot be had is told in their place: the mount works without.
+fn show_detached(mount: &OwnedFd, scratch: &Path) -> String {
+    use rustix::mount::{MoveMountFlags, move_mount};
+    let attached = crate::namespace::detach_mounts().and_then(|()| {
+        let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(mount, "", rustix::fs::CWD, scratch, how)
+    });
+    match attached {
+        Ok(()) => shown_at(scratch),
+        Err(errno) => format!("not known: attaching the mount for a look: {errno}"),
+    }
+}
+
+/// The options of what is mounted at `scratch`.
+fn shown_at(scratch: &Path) -> String {
+    let shown = scratch
+        .canonicalize()
+        .and_then(|scratch| mountinfo::options_at(&scratch));
+    match shown {
+        Ok(Some(options)) => options,
+        Ok(None) => "not known: mountinfo does not show the mount".to_owned(),
+        Err(error) => format!("not known: {error}"),
     }
 }
 

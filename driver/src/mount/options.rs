@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Checked options, sorted by what the kernel does with them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MountOptions {
     /// The versions to try, in this order. Never empty after [`MountOptions::parse`].
     pub versions: Vec<Version>,
@@ -17,7 +17,7 @@ pub struct MountOptions {
 }
 
 /// Flags that every file system has. The default is what a mount for pods gets when nobody says otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools)] // Independent flags of the kernel's interface.
 pub struct MountFlags {
     /// No writing.
@@ -35,7 +35,7 @@ pub struct MountFlags {
 }
 
 /// A version of NFS that the kernel's client speaks without help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Version {
     /// 4.2, with server-side copies.
     V4_2,
@@ -89,6 +89,16 @@ pub enum OptionError {
     /// Two options contradict each other.
     #[error("the mount options {0:?} and {1:?} contradict each other")]
     Conflict(String, String),
+    /// The controller's own mount does not take it.
+    #[error(
+        "the mount option {name:?} has no effect on the controller's own mount, which takes {taken}: leave it out; options for pods stand in mountOptions of the StorageClass"
+    )]
+    NotTaken {
+        /// Its name.
+        name: String,
+        /// What the mount takes.
+        taken: String,
+    },
 }
 
 /// Options that name another server, another path or a socket of their own.

@@ -24,6 +24,8 @@ pub enum Task {
         source: NfsSource,
         /// An empty private folder, for kernels that can mount only somewhere.
         scratch: PathBuf,
+        /// Whether the answer says how the kernel shows the mount.
+        show: bool,
     },
     /// Makes a local folder appear at an existing empty folder.
     Bind {
@@ -103,6 +105,9 @@ pub struct Done {
     pub version: Option<Version>,
     /// How full a file system is.
     pub usage: Option<Usage>,
+    /// The options of a mount as mountinfo shows them, those of the file system behind those of the mount; or why they are
+    /// not known.
+    pub shown: Option<String>,
 }
 
 /// How full a file system is.

@@ -1,0 +1,253 @@
+//! The options of control mounts: which of a request's options reach them, and what the store on a share relies on. Owns
+//! both tables; must not mount.
+//!
+//! The store decides by what an NFS client answers whether a volume exists. The options of volumes are made for pods, and
+//! some of them (`nocto`, `actimeo=600`) let a client answer from what it knew minutes ago. So a control mount takes from
+//! a request only how the server is reached; what the client may believe stands here.
+
+use crate::mount::options::{MountFlags, MountOptions, OptionError, canonical_name};
+
+/// What a control mount takes from `mountOptions` and `--share`, as [`canonical_name`] spells it, beside the version: how
+/// the server is reached, and nothing of what the client believes to know.
+const TAKEN: [&str; 10] = [
+    "proto",
+    "mountproto",
+    "port",
+    // Both protect what is sent; a mount without them would send records in the clear.
+    "sec",
+    "xprtsec",
+    "nconnect",
+    // With `hard` they say how soon the server is asked again, not when a call is given up.
+    "timeo",
+    "retrans",
+    "rsize",
+    "wsize",
+];
+
+/// How the kernel shows in mountinfo that an option is in effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// By this word.
+    As(&'static str),
+    /// It shows words that begin like these only when the option is not in effect.
+    Without(&'static [&'static str]),
+}
+
+/// One thing that the store relies on.
+#[derive(Clone, Copy, Debug)]
+pub struct Reliance {
+    /// The option that every control mount has, `name` or `name=value`.
+    pub option: &'static str,
+    /// How it is seen that the kernel has taken it.
+    pub shown: Shown,
+    /// What would go wrong otherwise.
+    pub why: &'static str,
+}
+
+/// What the store relies on.
+pub const RELIED_ON: [Reliance; 11] = [
+    Reliance {
+        option: "hard",
+        shown: Shown::Without(&["soft"]),
+        why: "a call that the client gives up may still take effect, and would be answered as one that has failed",
+    },
+    Reliance {
+        option: "nosharecache",
+        shown: Shown::As("nosharecache"),
+        why: "a superblock has the options of its first mount, and one cache: a pod's mount of the share would give this one its own, and two controllers on one machine would not see the share as two clients do",
+    },
+    Reliance {
+        option: "lookupcache=pos",
+        shown: Shown::As("lookupcache=pos"),
+        why: "what was not there is asked for each time: records, claims and generations that another controller has made are found by their names, and DeleteVolume is answered OK for what is absent",
+    },
+    Reliance {
+        option: "cto",
+        shown: Shown::Without(&["nocto"]),
+        why: "a folder or a file that is opened is asked for anew: a record's folder is opened for each look, which shows its generations as they are now",
+    },
+    Reliance {
+        option: "acregmin=3",
+        shown: Shown::Without(&["noac", "acregmin="]),
+        why: "what is looked at without being opened, as a claim's time, is at most this old when it changes often",
+    },
+    Reliance {
+        option: "acregmax=60",
+        shown: Shown::Without(&["acregmax="]),
+        why: "the same of what changes seldom: a dead process's claim is taken over within a minute of its end",
+    },
+    Reliance {
+        option: "acdirmin=30",
+        shown: Shown::Without(&["acdirmin="]),
+        why: "names of folders on the way to what is opened are believed for so long: the store asks anew (statx with FORCE_SYNC) where it must not be wrong, and elsewhere is wrong for at most this time",
+    },
+    Reliance {
+        option: "acdirmax=60",
+        shown: Shown::Without(&["acdirmax="]),
+        why: "the same of folders that change seldom, as the records folder that somebody has removed",
+    },
+    Reliance {
+        option: "nosuid",
+        shown: Shown::As("nosuid"),
+        why: "files of tenants have no power in the controller",
+    },
+    Reliance {
+        option: "nodev",
+        shown: Shown::As("nodev"),
+        why: "a copy opens its sources without a look, and a device that a tenant has made must not be opened",
+    },
+    Reliance {
+        option: "noexec",
+        shown: Shown::As("noexec"),
+        why: "files of tenants have no power in the controller",
+    },
+];
+
+impl Shown {
+    /// Whether `options`, those of the mount and of its file system in mountinfo, show it.
+    pub fn is_in(self, options: &str) -> bool {
+        let mut words = options.split(',');
+        match self {
+            Self::As(word) => words.any(|shown| shown == word),
+            Self::Without(beginnings) => {
+                !words.any(|shown| beginnings.iter().any(|word| shown.starts_with(word)))
+            }
+        }
+    }
+}
+
+/// The options of the control mount of a share for which a call, or `--share`, has given `given`.
+pub fn of_control_mount(given: MountOptions) -> MountOptions {
+    let taken = given.nfs.into_iter().filter(|(name, _)| is_taken(name));
+    let mut options = MountOptions {
+        versions: given.versions,
+        nfs: taken.collect(),
+        flags: MountFlags::NONE,
+    };
+    for Reliance { option, .. } in RELIED_ON {
+        if !options.flags.set(option) {
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (option, None),
+            };
+            options.nfs.push((name.to_owned(), value));
+        }
+    }
+    options
+}
+
+/// Refuses options that would have no effect where they are meant for the control mount alone, as those of `--share` are.
+///
+/// # Errors
+/// [`OptionError::NotTaken`], which names the first of them.
+pub fn refuse_without_effect<'a>(
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<(), OptionError> {
+    let names = words
+        .into_iter()
+        .map(|word| word.split_once('=').map_or(word, |(name, _)| name));
+    let mut others = names.filter(|name| canonical_name(name) != "vers" && !is_taken(name));
+    match others.next() {
+        None => Ok(()),
+        Some(name) => Err(OptionError::NotTaken {
+            name: name.to_owned(),
+            taken: format!("vers, {}", TAKEN.join(", ")),
+        }),
+    }
+}
+
+fn is_taken(name: &str) -> bool {
+    TAKEN.contains(&canonical_name(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Policy;
+    use crate::mount::options::Version;
+
+    fn control(text: &str) -> MountOptions {
+        of_control_mount(MountOptions::parse([text], &Policy::default()).unwrap())
+    }
+
+    #[test]
+    fn what_says_how_the_server_is_reached_is_taken() {
+        let options = control("vers=4.1,tcp,port=2050,sec=krb5p,nconnect=4,timeo=50,rsize=4096");
+        assert_eq!(options.versions, [Version::V4_1]);
+        for (name, value) in [
+            ("tcp", None),
+            ("port", Some("2050")),
+            ("sec", Some("krb5p")),
+            ("nconnect", Some("4")),
+            ("timeo", Some("50")),
+            ("rsize", Some("4096")),
+        ] {
+            assert!(options.has(name) && options.value(name) == value, "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_changes_what_the_store_relies_on() {
+        let plain = control("");
+        for hostile in [
+            "nocto",
+            "cto",
+            "noac",
+            "ac",
+            "actimeo=600",
+            "acregmin=600,acregmax=600,acdirmin=600,acdirmax=600",
+            "lookupcache=all",
+            "lookupcache=none",
+            "lookupcache=positive",
+            "sharecache",
+            "nosharecache",
+            "soft",
+            "softerr",
+            "softreval",
+            "fsc",
+            "local_lock=all",
+            "lock",
+            "nordirplus",
+            "write=eager",
+            "ro,suid,dev,exec,noatime",
+            "sync",
+        ] {
+            assert_eq!(control(hostile), plain, "{hostile}");
+        }
+        assert_eq!(plain.value("lookupcache"), Some("pos"));
+        let flags = plain.flags;
+        assert!(flags.nosuid && flags.nodev && flags.noexec && !flags.read_only);
+    }
+
+    #[test]
+    fn an_option_without_effect_is_named() {
+        let taken = ["vers=3", "v4.1", "nfsvers=4", "udp", "port=1", "sec=sys"];
+        assert_eq!(refuse_without_effect(taken), Ok(()));
+        for other in ["nocto", "actimeo=600", "hard", "ro"] {
+            let error = refuse_without_effect(["vers=3", other]).unwrap_err();
+            let name = other.split('=').next().unwrap();
+            assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn mountinfo_shows_what_is_in_effect() {
+        let all = RELIED_ON.map(|reliance| reliance.shown);
+        let good = "rw,nosuid,nodev,noexec,relatime,rw,vers=4.2,hard,nosharecache,proto=tcp,lookupcache=pos";
+        assert!(all.iter().all(|shown| shown.is_in(good)));
+        for bad in [
+            good.replace("hard", "soft"),
+            good.replace("hard", "softerr"),
+            good.replace("nosharecache,", ""),
+            good.replace("lookupcache=pos", "lookupcache=none"),
+            good.replace(",lookupcache=pos", ""),
+            format!("{good},nocto"),
+            format!("{good},noac"),
+            format!("{good},acregmin=600"),
+            format!("{good},acdirmax=600"),
+            good.replace("nodev,", ""),
+        ] {
+            assert!(!all.iter().all(|shown| shown.is_in(&bad)), "{bad}");
+        }
+    }
+}
