@@ -15,10 +15,10 @@ use super::steps::{Answer, Step, Steps};
 use crate::call::endpoint::Endpoint;
 use crate::call::session::{Lost, Session};
 use crate::error::code_name;
+use crate::rpc;
 use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
-use csi_proto::tables;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -340,7 +340,7 @@ impl Context {
         request: Bytes,
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
-        if self.run.settings.read_only && !only_reads(method) {
+        if self.run.settings.read_only && !rpc::only_reads(method) {
             return Err(Stop::Skipped(
                 "it may change something: --read-only".to_owned(),
             ));
@@ -427,30 +427,6 @@ fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
     )
 }
 
-/// Whether an RPC is known to change nothing. One that nobody knows may change something.
-fn only_reads(method: &Method) -> bool {
-    const READS: [&Method; 17] = [
-        &tables::IDENTITY_GET_PLUGIN_INFO,
-        &tables::IDENTITY_GET_PLUGIN_CAPABILITIES,
-        &tables::IDENTITY_PROBE,
-        &tables::CONTROLLER_VALIDATE_VOLUME_CAPABILITIES,
-        &tables::CONTROLLER_LIST_VOLUMES,
-        &tables::CONTROLLER_GET_CAPACITY,
-        &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES,
-        &tables::CONTROLLER_LIST_SNAPSHOTS,
-        &tables::CONTROLLER_GET_SNAPSHOT,
-        &tables::CONTROLLER_CONTROLLER_GET_VOLUME,
-        &tables::GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES,
-        &tables::GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT,
-        &tables::SNAPSHOT_METADATA_GET_METADATA_ALLOCATED,
-        &tables::SNAPSHOT_METADATA_GET_METADATA_DELTA,
-        &tables::NODE_NODE_GET_VOLUME_STATS,
-        &tables::NODE_NODE_GET_CAPABILITIES,
-        &tables::NODE_NODE_GET_INFO,
-    ];
-    READS.iter().any(|known| known.path == method.path)
-}
-
 /// The messages of an answer that is a stream.
 pub(super) fn streamed<Q: Request>(
     answer: Exchanged,
@@ -527,28 +503,4 @@ pub fn told(status: &Status) -> String {
         message => message,
     };
     format!("it answered {}: {message}", code_name(status.code()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_rpc_that_nobody_knows_is_not_taken_to_read() {
-        let unknown = Method {
-            name: "ControllerResizePool",
-            kebab_name: "controller-resize-pool",
-            service: "Controller",
-            path: "/csi.v1.Controller/ControllerResizePool",
-            request: &tables::PROBE_REQUEST,
-            response: &tables::PROBE_RESPONSE,
-            server_streaming: false,
-            alpha: false,
-            doc: "",
-        };
-        assert!(!only_reads(&unknown));
-        let count = tables::METHODS.iter().filter(|one| only_reads(one)).count();
-        assert_eq!(count, 17);
-        assert!(!only_reads(&tables::CONTROLLER_CREATE_VOLUME));
-    }
 }
