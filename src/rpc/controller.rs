@@ -2,6 +2,10 @@
 //! in `snapshots.rs`.
 
 use super::declare::{Declare, Group, Rpc};
+use super::facts::{
+    Capability, ControllerCapability as C, Effect, Facts, Given, IdKind, Making,
+    PluginCapability as P, Thing,
+};
 use super::flags::{
     CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
     RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeContext, VolumeIds,
@@ -64,6 +68,17 @@ pub struct CreateVolume {
 impl Declare for CreateVolume {
     type Request = v1::CreateVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CREATE_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::Volume,
+            undone_by: &tables::CONTROLLER_DELETE_VOLUME,
+            id_path: &[("volume_id", "volume.volume_id")],
+        }),
+        needs: &[Capability::Controller(C::CreateDeleteVolume)],
+        required: &["name", "volume_capabilities"],
+        gives: &[(Given::VolumeContext, "volume.volume_context")],
+        section: "CreateVolume",
+    };
     const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
     const EXAMPLES: &'static [&'static str] = &[
         "create-volume pvc-1 --req-bytes 10Gi --lim-bytes 20Gi --cap 5,mount,nfs --params server=10.0.0.4,share=/export",
@@ -129,6 +144,13 @@ pub struct DeleteVolume {
 impl Declare for DeleteVolume {
     type Request = v1::DeleteVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_DELETE_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[Capability::Controller(C::CreateDeleteVolume)],
+        required: &["volume_id"],
+        gives: &[],
+        section: "DeleteVolume",
+    };
     const NAMES: &'static [&'static str] = &["delete-volume", "rm", "del", "delete", "d"];
     const EXAMPLES: &'static [&'static str] = &["delete-volume vol-1 vol-2"];
     const VIEW: View = View::done("deleted");
@@ -167,6 +189,17 @@ pub struct ControllerPublishVolume {
 impl Declare for ControllerPublishVolume {
     type Request = v1::ControllerPublishVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::AttachedVolume,
+            undone_by: &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME,
+            id_path: &[],
+        }),
+        needs: &[Capability::Controller(C::PublishUnpublishVolume)],
+        required: &["volume_id", "node_id", "volume_capability"],
+        gives: &[(Given::PublishContext, "publish_context")],
+        section: "ControllerPublishVolume",
+    };
     const NAMES: &'static [&'static str] = &["publish", "att", "attach"];
     const EXAMPLES: &'static [&'static str] =
         &["publish vol-1 --node-id node-1 --cap 5,mount --read-only --vol-context a=b"];
@@ -210,6 +243,13 @@ pub struct ControllerUnpublishVolume {
 impl Declare for ControllerUnpublishVolume {
     type Request = v1::ControllerUnpublishVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[Capability::Controller(C::PublishUnpublishVolume)],
+        required: &["volume_id"],
+        gives: &[],
+        section: "ControllerUnpublishVolume",
+    };
     const NAMES: &'static [&'static str] = &["unpublish", "det", "detach"];
     const EXAMPLES: &'static [&'static str] = &["unpublish vol-1 --node-id node-1"];
     const VIEW: View = View::done("unpublished");
@@ -249,6 +289,13 @@ pub struct ValidateVolumeCapabilities {
 impl Declare for ValidateVolumeCapabilities {
     type Request = v1::ValidateVolumeCapabilitiesRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_VALIDATE_VOLUME_CAPABILITIES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Plugin(P::ControllerService)],
+        required: &["volume_id", "volume_capabilities"],
+        gives: &[],
+        section: "ValidateVolumeCapabilities",
+    };
     const NAMES: &'static [&'static str] = &["validate-volume-capabilities", "validate", "v"];
     const EXAMPLES: &'static [&'static str] = &[
         "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
@@ -297,6 +344,13 @@ pub struct ListVolumes {
 impl Declare for ListVolumes {
     type Request = v1::ListVolumesRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_LIST_VOLUMES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Controller(C::ListVolumes)],
+        required: &[],
+        gives: &[(Given::Ids(IdKind::Volume), "entries.volume.volume_id")],
+        section: "ListVolumes",
+    };
     const NAMES: &'static [&'static str] = &["list-volumes", "ls", "list", "volumes", "l"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-volumes --max-entries 100 --starting-token t1",
@@ -341,6 +395,13 @@ pub struct ControllerGetVolume {
 impl Declare for ControllerGetVolume {
     type Request = v1::ControllerGetVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Controller(C::GetVolume)],
+        required: &["volume_id"],
+        gives: &[],
+        section: "ControllerGetVolume",
+    };
     const NAMES: &'static [&'static str] = &["get-volume"];
     const EXAMPLES: &'static [&'static str] = &["get-volume vol-1"];
     const VIEW: View = View::new(&[
@@ -382,6 +443,13 @@ pub struct ControllerModifyVolume {
 impl Declare for ControllerModifyVolume {
     type Request = v1::ControllerModifyVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_MODIFY_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Changes,
+        needs: &[Capability::Controller(C::ModifyVolume)],
+        required: &["volume_id", "mutable_parameters"],
+        gives: &[],
+        section: "ControllerModifyVolume",
+    };
     const NAMES: &'static [&'static str] = &["modify-volume", "modify"];
     const EXAMPLES: &'static [&'static str] = &["modify-volume vol-1 --mutable-params iops=500"];
     const VIEW: View = View::done("modified");
@@ -418,6 +486,13 @@ pub struct ControllerExpandVolume {
 impl Declare for ControllerExpandVolume {
     type Request = v1::ControllerExpandVolumeRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_EXPAND_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Changes,
+        needs: &[Capability::Controller(C::ExpandVolume)],
+        required: &["volume_id", "capacity_range"],
+        gives: &[],
+        section: "ControllerExpandVolume",
+    };
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] =
         &["expand-volume vol-1 --req-bytes 20Gi --lim-bytes 30Gi --cap 5,mount"];
@@ -461,6 +536,13 @@ pub struct GetCapacity {
 impl Declare for GetCapacity {
     type Request = v1::GetCapacityRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_GET_CAPACITY;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Controller(C::GetCapacity)],
+        required: &[],
+        gives: &[],
+        section: "GetCapacity",
+    };
     const NAMES: &'static [&'static str] = &["get-capacity", "capacity", "getc"];
     const EXAMPLES: &'static [&'static str] = &[
         "get-capacity --cap 5,mount --params server=10.0.0.4,share=/export --accessible-topology zone=a",
@@ -495,6 +577,13 @@ pub struct ControllerGetCapabilities {}
 impl Declare for ControllerGetCapabilities {
     type Request = v1::ControllerGetCapabilitiesRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Plugin(P::ControllerService)],
+        required: &[],
+        gives: &[],
+        section: "ControllerGetCapabilities",
+    };
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities", "cget"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])

@@ -2,6 +2,7 @@
 //!
 //! Nothing here prints, connects, or knows a particular RPC.
 
+use super::facts::Facts;
 use super::flags::{self, Context, RequestError};
 use crate::output::csc;
 use crate::output::view::View;
@@ -15,6 +16,8 @@ pub trait Declare: Args {
     type Request: Message + Default;
     /// The method in the descriptors.
     const METHOD: &'static Method;
+    /// What a call does, needs, requires and gives.
+    const FACTS: Facts;
     /// The verb, then its aliases.
     const NAMES: &'static [&'static str];
     /// How replies look as a table.
@@ -54,6 +57,8 @@ pub trait Declare: Args {
 pub struct Rpc {
     /// The method in the descriptors.
     pub method: &'static Method,
+    /// What a call does, needs, requires and gives.
+    pub facts: &'static Facts,
     /// The verb, then its aliases.
     pub names: &'static [&'static str],
     /// How replies look as a table.
@@ -92,6 +97,7 @@ impl Rpc {
     pub const fn of<T: Declare>() -> Self {
         Self {
             method: T::METHOD,
+            facts: &T::FACTS,
             names: T::NAMES,
             view: &T::VIEW,
             csc: T::CSC,

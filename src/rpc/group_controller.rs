@@ -1,6 +1,9 @@
 //! The GroupController service: snapshots of several volumes at one point in time.
 
 use super::declare::{Declare, Group, Rpc};
+use super::facts::{
+    Capability, Effect, Facts, GroupCapability as G, Making, PluginCapability as P, Thing,
+};
 use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
@@ -28,6 +31,13 @@ pub struct GroupControllerGetCapabilities {}
 impl Declare for GroupControllerGetCapabilities {
     type Request = v1::GroupControllerGetCapabilitiesRequest;
     const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Plugin(P::GroupControllerService)],
+        required: &[],
+        gives: &[],
+        section: "GroupControllerGetCapabilities",
+    };
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
@@ -50,6 +60,20 @@ pub struct CreateVolumeGroupSnapshot {
 impl Declare for CreateVolumeGroupSnapshot {
     type Request = v1::CreateVolumeGroupSnapshotRequest;
     const METHOD: &'static Method = &tables::GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::GroupSnapshot,
+            undone_by: &tables::GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT,
+            id_path: &[
+                ("group_snapshot_id", "group_snapshot.group_snapshot_id"),
+                ("snapshot_ids", "group_snapshot.snapshots.snapshot_id"),
+            ],
+        }),
+        needs: &[Capability::Group(G::CreateDeleteGetVolumeGroupSnapshot)],
+        required: &["name", "source_volume_ids"],
+        gives: &[],
+        section: "CreateVolumeGroupSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["create-volume-group-snapshot", "create", "new"];
     const EXAMPLES: &'static [&'static str] =
         &["create-volume-group-snapshot gsnap-1 --source-volume-ids vol-1,vol-2 --params a=b"];
@@ -100,6 +124,13 @@ pub struct DeleteVolumeGroupSnapshot {
 impl Declare for DeleteVolumeGroupSnapshot {
     type Request = v1::DeleteVolumeGroupSnapshotRequest;
     const METHOD: &'static Method = &tables::GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[Capability::Group(G::CreateDeleteGetVolumeGroupSnapshot)],
+        required: &["group_snapshot_id", "snapshot_ids"],
+        gives: &[],
+        section: "DeleteVolumeGroupSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["delete-volume-group-snapshot", "delete", "rm"];
     const EXAMPLES: &'static [&'static str] =
         &["delete-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];
@@ -136,6 +167,13 @@ pub struct GetVolumeGroupSnapshot {
 impl Declare for GetVolumeGroupSnapshot {
     type Request = v1::GetVolumeGroupSnapshotRequest;
     const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Group(G::CreateDeleteGetVolumeGroupSnapshot)],
+        required: &["group_snapshot_id", "snapshot_ids"],
+        gives: &[],
+        section: "GetVolumeGroupSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["get-volume-group-snapshot", "get"];
     const EXAMPLES: &'static [&'static str] =
         &["get-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];

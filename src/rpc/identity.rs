@@ -1,6 +1,7 @@
 //! The Identity service: who the driver is, what it offers, whether it is ready.
 
 use super::declare::{Declare, Group, Rpc};
+use super::facts::{Effect, Facts};
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
 use clap::Args;
@@ -26,6 +27,13 @@ pub struct GetPluginInfo {}
 impl Declare for GetPluginInfo {
     type Request = v1::GetPluginInfoRequest;
     const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_INFO;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[],
+        required: &[],
+        gives: &[],
+        section: "GetPluginInfo",
+    };
     const NAMES: &'static [&'static str] = &["plugin-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["plugin-info"];
     const VIEW: View = View::new(&[
@@ -44,6 +52,13 @@ pub struct GetPluginCapabilities {}
 impl Declare for GetPluginCapabilities {
     type Request = v1::GetPluginCapabilitiesRequest;
     const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_CAPABILITIES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[],
+        required: &[],
+        gives: &[],
+        section: "GetPluginCapabilities",
+    };
     const NAMES: &'static [&'static str] = &["plugin-capabilities", "caps"];
     const EXAMPLES: &'static [&'static str] = &["plugin-capabilities"];
     const VIEW: View = View::new(&[
@@ -62,6 +77,13 @@ pub struct Probe {}
 impl Declare for Probe {
     type Request = v1::ProbeRequest;
     const METHOD: &'static Method = &tables::IDENTITY_PROBE;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[],
+        required: &[],
+        gives: &[],
+        section: "Probe",
+    };
     const NAMES: &'static [&'static str] = &["probe"];
     const EXAMPLES: &'static [&'static str] = &["probe"];
     const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)]).name("ready");

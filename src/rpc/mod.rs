@@ -5,6 +5,7 @@
 
 pub mod controller;
 mod declare;
+pub mod facts;
 pub mod flags;
 pub mod group_controller;
 pub mod identity;
@@ -17,6 +18,7 @@ pub use declare::{Calls, Group, Request, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
+use facts::{Facts, Making};
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -33,6 +35,38 @@ pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
         let rpc = group.rpcs.iter().find(|rpc| rpc.method.name == method.name);
         rpc.map(|rpc| (group, rpc))
     })
+}
+
+/// Every RPC.
+pub fn all() -> impl Iterator<Item = &'static Rpc> {
+    GROUPS.iter().flat_map(|group| group.rpcs)
+}
+
+/// The facts of a method; `None` for one that is not in the specification.
+pub fn facts(method: &Method) -> Option<&'static Facts> {
+    let mut all = all();
+    let rpc = all.find(|rpc| rpc.method.path == method.path)?;
+    Some(rpc.facts)
+}
+
+/// Whether an RPC is known to change nothing. One that is not in the specification may change something.
+pub fn only_reads(method: &Method) -> bool {
+    facts(method).is_some_and(|facts| facts.effect.is_reads())
+}
+
+/// How the thing that a method makes is taken back; `None` where it makes nothing.
+pub fn making(method: &Method) -> Option<&'static Making> {
+    facts(method)?.effect.making()
+}
+
+/// Each RPC that makes something, with how that is taken back.
+pub fn makers() -> impl Iterator<Item = (&'static Method, &'static Making)> {
+    all().filter_map(|rpc| Some((rpc.method, rpc.facts.effect.making()?)))
+}
+
+/// The RPC whose thing a method takes back; `None` where it takes nothing back.
+pub fn maker_of(undoing: &Method) -> Option<(&'static Method, &'static Making)> {
+    makers().find(|(_, making)| making.undone_by.path == undoing.path)
 }
 
 /// An RPC on a command line.
@@ -57,6 +91,9 @@ pub fn called(matches: &ArgMatches) -> Option<Called<'_>> {
         matches,
     })
 }
+
+#[cfg(test)]
+mod facts_tests;
 
 #[cfg(test)]
 mod tests {

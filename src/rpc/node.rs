@@ -1,6 +1,7 @@
 //! The Node service: staging, publishing, statistics and facts of one node.
 
 use super::declare::{Declare, Group, Rpc};
+use super::facts::{Capability, Effect, Facts, Given, IdKind, Making, NodeCapability as N, Thing};
 use super::flags::{
     CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
     StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
@@ -46,6 +47,17 @@ pub struct NodeStageVolume {
 impl Declare for NodeStageVolume {
     type Request = v1::NodeStageVolumeRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_STAGE_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::StagedVolume,
+            undone_by: &tables::NODE_NODE_UNSTAGE_VOLUME,
+            id_path: &[],
+        }),
+        needs: &[Capability::Node(N::StageUnstageVolume)],
+        required: &["volume_id", "staging_target_path", "volume_capability"],
+        gives: &[],
+        section: "NodeStageVolume",
+    };
     const NAMES: &'static [&'static str] = &["stage"];
     const EXAMPLES: &'static [&'static str] = &[
         "stage vol-1 --staging-target-path /var/lib/staging/vol-1 --cap 5,mount --vol-context a=b --pub-context c=d",
@@ -85,6 +97,13 @@ pub struct NodeUnstageVolume {
 impl Declare for NodeUnstageVolume {
     type Request = v1::NodeUnstageVolumeRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_UNSTAGE_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[Capability::Node(N::StageUnstageVolume)],
+        required: &["volume_id", "staging_target_path"],
+        gives: &[],
+        section: "NodeUnstageVolume",
+    };
     const NAMES: &'static [&'static str] = &["unstage"];
     const EXAMPLES: &'static [&'static str] =
         &["unstage vol-1 --staging-target-path /var/lib/staging/vol-1"];
@@ -128,6 +147,17 @@ pub struct NodePublishVolume {
 impl Declare for NodePublishVolume {
     type Request = v1::NodePublishVolumeRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_PUBLISH_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::PublishedVolume,
+            undone_by: &tables::NODE_NODE_UNPUBLISH_VOLUME,
+            id_path: &[],
+        }),
+        needs: &[],
+        required: &["volume_id", "target_path", "volume_capability"],
+        gives: &[],
+        section: "NodePublishVolume",
+    };
     const NAMES: &'static [&'static str] = &["publish", "mnt", "mount"];
     const EXAMPLES: &'static [&'static str] = &[
         "publish vol-1 --target-path /mnt/vol-1 --pub-context server=10.0.0.4,share=nfs_share",
@@ -170,6 +200,13 @@ pub struct NodeUnpublishVolume {
 impl Declare for NodeUnpublishVolume {
     type Request = v1::NodeUnpublishVolumeRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_UNPUBLISH_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[],
+        required: &["volume_id", "target_path"],
+        gives: &[],
+        section: "NodeUnpublishVolume",
+    };
     const NAMES: &'static [&'static str] = &["unpublish", "umount", "unmount"];
     const EXAMPLES: &'static [&'static str] = &["unpublish vol-1 --target-path /mnt/vol-1"];
     const VIEW: View = View::done("unpublished");
@@ -208,6 +245,16 @@ pub struct NodeGetVolumeStats {
 impl Declare for NodeGetVolumeStats {
     type Request = v1::NodeGetVolumeStatsRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_GET_VOLUME_STATS;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[
+            Capability::Node(N::GetVolumeStats),
+            Capability::Node(N::VolumeCondition),
+        ],
+        required: &["volume_id", "volume_path"],
+        gives: &[],
+        section: "NodeGetVolumeStats",
+    };
     const NAMES: &'static [&'static str] = &["stats"];
     const EXAMPLES: &'static [&'static str] = &[
         "stats vol-1:/mnt/vol-1:/var/lib/staging/vol-1",
@@ -305,6 +352,13 @@ pub struct NodeExpandVolume {
 impl Declare for NodeExpandVolume {
     type Request = v1::NodeExpandVolumeRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_EXPAND_VOLUME;
+    const FACTS: Facts = Facts {
+        effect: Effect::Changes,
+        needs: &[Capability::Node(N::ExpandVolume)],
+        required: &["volume_id", "volume_path"],
+        gives: &[],
+        section: "NodeExpandVolume",
+    };
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] = &[
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
@@ -354,6 +408,13 @@ pub struct NodeGetCapabilities {}
 impl Declare for NodeGetCapabilities {
     type Request = v1::NodeGetCapabilitiesRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_GET_CAPABILITIES;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[],
+        required: &[],
+        gives: &[],
+        section: "NodeGetCapabilities",
+    };
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
@@ -369,6 +430,13 @@ pub struct NodeGetInfo {}
 impl Declare for NodeGetInfo {
     type Request = v1::NodeGetInfoRequest;
     const METHOD: &'static Method = &tables::NODE_NODE_GET_INFO;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[],
+        required: &[],
+        gives: &[(Given::Ids(IdKind::Node), "node_id")],
+        section: "NodeGetInfo",
+    };
     const NAMES: &'static [&'static str] = &["get-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["get-info"];
     const VIEW: View = View::new(&[

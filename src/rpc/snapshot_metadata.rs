@@ -1,6 +1,7 @@
 //! The SnapshotMetadata service: which blocks a snapshot has, and which differ from another's. Replies are streams.
 
 use super::declare::{Declare, Group, Rpc};
+use super::facts::{Capability, Effect, Facts, PluginCapability as P};
 use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
 use crate::output::view::{View, size, text};
 use clap::Args;
@@ -46,6 +47,13 @@ pub struct GetMetadataAllocated {
 impl Declare for GetMetadataAllocated {
     type Request = v1::GetMetadataAllocatedRequest;
     const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_ALLOCATED;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Plugin(P::SnapshotMetadataService)],
+        required: &["snapshot_id"],
+        gives: &[],
+        section: "GetMetadataAllocated",
+    };
     const NAMES: &'static [&'static str] = &["get-metadata-allocated", "allocated"];
     const EXAMPLES: &'static [&'static str] =
         &["get-metadata-allocated snap-1 --starting-offset 4096 --max-results 100"];
@@ -107,6 +115,13 @@ pub struct GetMetadataDelta {
 impl Declare for GetMetadataDelta {
     type Request = v1::GetMetadataDeltaRequest;
     const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_DELTA;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Plugin(P::SnapshotMetadataService)],
+        required: &["base_snapshot_id", "target_snapshot_id"],
+        gives: &[],
+        section: "GetMetadataDelta",
+    };
     const NAMES: &'static [&'static str] = &["get-metadata-delta", "delta"];
     const EXAMPLES: &'static [&'static str] = &[
         "get-metadata-delta snap-1 snap-2 --starting-offset 4096 --max-results 100",

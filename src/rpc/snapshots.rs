@@ -1,6 +1,9 @@
 //! The Controller service, snapshots.
 
 use super::declare::Declare;
+use super::facts::{
+    Capability, ControllerCapability as C, Effect, Facts, Given, IdKind, Making, Thing,
+};
 use super::flags::{
     Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
 };
@@ -24,6 +27,17 @@ pub struct CreateSnapshot {
 impl Declare for CreateSnapshot {
     type Request = v1::CreateSnapshotRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_CREATE_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Makes(Making {
+            thing: Thing::Snapshot,
+            undone_by: &tables::CONTROLLER_DELETE_SNAPSHOT,
+            id_path: &[("snapshot_id", "snapshot.snapshot_id")],
+        }),
+        needs: &[Capability::Controller(C::CreateDeleteSnapshot)],
+        required: &["source_volume_id", "name"],
+        gives: &[],
+        section: "CreateSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
     const EXAMPLES: &'static [&'static str] =
         &["create-snapshot snap-1 --source-volume vol-1 --params a=b"];
@@ -67,6 +81,13 @@ pub struct DeleteSnapshot {
 impl Declare for DeleteSnapshot {
     type Request = v1::DeleteSnapshotRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_DELETE_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Undoes,
+        needs: &[Capability::Controller(C::CreateDeleteSnapshot)],
+        required: &["snapshot_id"],
+        gives: &[],
+        section: "DeleteSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["delete-snapshot", "delsnap", "ds"];
     const EXAMPLES: &'static [&'static str] = &["delete-snapshot snap-1"];
     const VIEW: View = View::done("deleted");
@@ -101,6 +122,19 @@ pub struct ListSnapshots {
 impl Declare for ListSnapshots {
     type Request = v1::ListSnapshotsRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_LIST_SNAPSHOTS;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Controller(C::ListSnapshots)],
+        required: &[],
+        gives: &[
+            (Given::Ids(IdKind::Snapshot), "entries.snapshot.snapshot_id"),
+            (
+                Given::Ids(IdKind::GroupSnapshot),
+                "entries.snapshot.group_snapshot_id",
+            ),
+        ],
+        section: "ListSnapshots",
+    };
     const NAMES: &'static [&'static str] = &["list-snapshots", "snap-list", "snapshots", "sl"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-snapshots --source-volume-id vol-1 --snapshot-id snap-1 --max-entries 10 --starting-token t1",
@@ -151,6 +185,13 @@ pub struct GetSnapshot {
 impl Declare for GetSnapshot {
     type Request = v1::GetSnapshotRequest;
     const METHOD: &'static Method = &tables::CONTROLLER_GET_SNAPSHOT;
+    const FACTS: Facts = Facts {
+        effect: Effect::Reads,
+        needs: &[Capability::Controller(C::GetSnapshot)],
+        required: &["snapshot_id"],
+        gives: &[],
+        section: "GetSnapshot",
+    };
     const NAMES: &'static [&'static str] = &["get-snapshot"];
     const EXAMPLES: &'static [&'static str] = &["get-snapshot snap-1"];
     const VIEW: View = View::new(&[

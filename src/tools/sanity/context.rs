@@ -14,6 +14,7 @@ use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
 use super::verdict::{Failure, Stop, Verdict, any_of, told};
 use crate::call::session::{Lost, Session};
+use crate::rpc;
 use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -295,9 +296,9 @@ impl Context {
         request: Bytes,
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
-        if self.run.settings.read_only && changes(method) {
+        if self.run.settings.read_only && !rpc::only_reads(method) {
             return Err(Stop::Skipped(
-                "it changes something: --read-only".to_owned(),
+                "it may change something: --read-only".to_owned(),
             ));
         }
         let peer = self.peer(method);
@@ -355,21 +356,6 @@ fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
             known.unwrap_or_else(|| lost.to_string())
         ),
     )
-}
-
-/// Whether an RPC makes, changes or removes something.
-fn changes(method: &Method) -> bool {
-    const WORDS: [&str; 8] = [
-        "Create",
-        "Delete",
-        "Publish",
-        "Unpublish",
-        "Stage",
-        "Unstage",
-        "Expand",
-        "Modify",
-    ];
-    WORDS.iter().any(|word| method.name.contains(word))
 }
 
 /// The messages of an answer that is a stream.

@@ -1,0 +1,249 @@
+//! The types of the facts that stand beside each RPC's block: what a call does, which capability it needs, what its
+//! request must have, what later calls take from its reply.
+//!
+//! Owns the shape of these facts and what follows from them. Knows no command line, no table and no connection.
+
+use csi_proto::schema::{Cardinality, Field, Kind, Method};
+pub use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+pub use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupCapability;
+pub use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+pub use csi_proto::v1::plugin_capability::service::Type as PluginCapability;
+use std::fmt;
+use tonic::Code;
+
+/// What the specification says of one RPC.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// What a call does to what the driver has.
+    pub effect: Effect,
+    /// A driver that advertises one of these has the RPC. Empty: every driver that serves the service has it.
+    pub needs: &'static [Capability],
+    /// The fields of the request that the specification requires.
+    pub required: &'static [&'static str],
+    /// What later calls take from the reply, each with its path there. The id of a thing that the RPC makes is in
+    /// [`Making::id_path`].
+    pub gives: &'static [(Given, &'static str)],
+    /// The heading in the specification under which the RPC stands.
+    pub section: &'static str,
+}
+
+/// What a call does to what the driver has.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// It changes nothing.
+    Reads,
+    /// It makes something that stays until another RPC takes it back.
+    Makes(Making),
+    /// It takes back what another RPC has made.
+    Undoes,
+    /// It changes what is there; nothing takes that back.
+    Changes,
+}
+
+/// How a thing that an RPC makes is taken back. Each field of the undoing request has its [`Source`].
+#[derive(Clone, Copy, Debug)]
+pub struct Making {
+    /// What is made.
+    pub thing: Thing,
+    /// The RPC that takes it back.
+    pub undone_by: &'static Method,
+    /// The fields of the undoing request that only the reply tells, each with its path there, through lists. Empty where
+    /// the making request says everything. Otherwise the thing's own id comes first, and equal arguments under the same
+    /// [`NAME`] lead to the same thing.
+    pub id_path: &'static [(&'static str, &'static str)],
+}
+
+/// The field of a request under which a thing is made whose id the driver chooses.
+pub const NAME: &str = "name";
+
+/// What an RPC makes, in the order in which such things are taken back: nothing is taken from under something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Thing {
+    /// A volume at its target path.
+    PublishedVolume,
+    /// A volume at its staging path.
+    StagedVolume,
+    /// A volume that the controller has attached to a node.
+    AttachedVolume,
+    /// A group snapshot with its snapshots.
+    GroupSnapshot,
+    /// A snapshot.
+    Snapshot,
+    /// A volume.
+    Volume,
+}
+
+/// Where the undoing request gets a field from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From this path in the reply of the making call.
+    Reply(&'static str),
+    /// From the field of the same name in the request of the making call.
+    Request,
+}
+
+/// A capability that a driver advertises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// A service of GetPluginCapabilities.
+    Plugin(PluginCapability),
+    /// One of ControllerGetCapabilities.
+    Controller(ControllerCapability),
+    /// One of NodeGetCapabilities.
+    Node(NodeCapability),
+    /// One of GroupControllerGetCapabilities.
+    Group(GroupCapability),
+}
+
+/// What later calls take from a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Ids of things that are there.
+    Ids(IdKind),
+    /// The context of a new volume.
+    VolumeContext,
+    /// The context of a volume that is attached to a node.
+    PublishContext,
+}
+
+/// What an id names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IdKind {
+    /// A volume.
+    Volume,
+    /// A snapshot.
+    Snapshot,
+    /// A group snapshot.
+    GroupSnapshot,
+    /// A node.
+    Node,
+}
+
+impl Facts {
+    /// The path at which the reply gives `what`.
+    pub fn path_of(&self, what: Given) -> Option<&'static str> {
+        let mut all = self.gives.iter();
+        all.find_map(|(given, path)| (*given == what).then_some(*path))
+    }
+}
+
+impl Effect {
+    /// Whether it changes nothing.
+    pub fn is_reads(&self) -> bool {
+        matches!(self, Self::Reads)
+    }
+
+    /// How the thing that it makes is taken back.
+    pub fn making(&self) -> Option<&Making> {
+        match self {
+            Self::Makes(making) => Some(making),
+            _ => None,
+        }
+    }
+
+    /// Whether a call that ended with this code may have taken effect, or may still take it.
+    pub fn is_open_after(&self, code: Code) -> bool {
+        !self.is_reads()
+            && matches!(
+                code,
+                Code::DeadlineExceeded
+                    | Code::Unavailable
+                    | Code::Aborted
+                    | Code::Cancelled
+                    | Code::Unknown
+                    | Code::Internal
+                    | Code::DataLoss
+            )
+    }
+}
+
+impl Making {
+    /// Where a field of the undoing request comes from.
+    pub fn source(&self, field: &Field) -> Source {
+        let told = self.id_path.iter().find(|(name, _)| *name == field.name);
+        told.map_or(Source::Request, |(_, path)| Source::Reply(path))
+    }
+
+    /// Whether what is made has an id of its own, which the driver chooses: only the reply tells what to take back.
+    pub fn has_own_id(&self) -> bool {
+        !self.id_path.is_empty()
+    }
+
+    /// What the id of the thing names, and the path at which the reply tells it; `None` where it has no id of its own.
+    pub fn own_id(&self) -> Option<(IdKind, &'static str)> {
+        let (field, path) = self.id_path.first()?;
+        Some((IdKind::of_field(field)?, path))
+    }
+
+    /// The fields of the undoing request that tell one thing from another. A list of parts adds nothing to the id of the
+    /// whole, and secrets are no part of an identity.
+    pub fn identity(&self) -> impl Iterator<Item = &'static Field> {
+        let fields = self.undone_by.request.fields.iter();
+        fields.filter(|field| {
+            !field.secret
+                && field.cardinality == Cardinality::Singular
+                && matches!(field.kind, Kind::String)
+        })
+    }
+}
+
+impl Thing {
+    /// Its name, for one of them and for several.
+    pub fn noun(self) -> (&'static str, &'static str) {
+        match self {
+            Self::PublishedVolume => ("published volume", "published volumes"),
+            Self::StagedVolume => ("staged volume", "staged volumes"),
+            Self::AttachedVolume => ("volume attached to a node", "volumes attached to nodes"),
+            Self::GroupSnapshot => ("group snapshot", "group snapshots"),
+            Self::Snapshot => ("snapshot", "snapshots"),
+            Self::Volume => ("volume", "volumes"),
+        }
+    }
+
+    /// Whether a volume is in use as long as this is there.
+    pub fn holds_volume(self) -> bool {
+        matches!(
+            self,
+            Self::PublishedVolume | Self::StagedVolume | Self::AttachedVolume
+        )
+    }
+
+    /// Whether it is a mount on the node.
+    pub fn is_mount(self) -> bool {
+        matches!(self, Self::PublishedVolume | Self::StagedVolume)
+    }
+}
+
+impl IdKind {
+    /// What the field of that name holds ids of, in snake case as in `csi.proto`.
+    pub fn of_field(name: &str) -> Option<Self> {
+        match name {
+            "volume_id" | "source_volume_id" | "source_volume_ids" | "source_volume" => {
+                Some(Self::Volume)
+            }
+            "snapshot_id" | "snapshot_ids" | "base_snapshot_id" | "target_snapshot_id"
+            | "source_snapshot" => Some(Self::Snapshot),
+            "group_snapshot_id" => Some(Self::GroupSnapshot),
+            "node_id" | "published_node_ids" => Some(Self::Node),
+            _ => None,
+        }
+    }
+}
+
+impl Capability {
+    /// Its name in the specification.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plugin(one) => one.as_str_name(),
+            Self::Controller(one) => one.as_str_name(),
+            Self::Node(one) => one.as_str_name(),
+            Self::Group(one) => one.as_str_name(),
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
