@@ -1,7 +1,8 @@
 //! The Container Storage Interface 1.12, for a client and for a driver.
 //!
 //! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
-//! ([`schema`], [`tables`], [`help`]), and the one walk from a message's bytes to a value ([`value`]) and back ([`json`]).
+//! ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the one walk from a message's bytes to a
+//! value ([`value`]) and back ([`json`]).
 //! It must not connect, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
@@ -23,10 +24,13 @@ pub mod tables {
 pub mod guess;
 pub mod json;
 pub mod path;
+pub mod request;
 pub mod schema;
 pub mod text;
 pub mod value;
 pub mod wire;
+
+pub use request::Request;
 
 /// The version of the specification that `csi.proto` describes.
 pub const SPEC_VERSION: &str = "1.12.0";

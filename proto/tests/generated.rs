@@ -4,6 +4,7 @@
 
 use prost_reflect::{
     Cardinality, DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+    MethodDescriptor,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ fn generated_code_is_current() {
     files.insert("csi.v1.rs", types_and_services(root));
     files.insert("tables.rs", formatted(&tables(&pool, &comments)));
     files.insert("help.rs", formatted(&help(&pool, &comments)));
+    files.insert("requests.rs", formatted(&requests(&pool)));
 
     let mut stale = Vec::new();
     for (name, text) in files {
@@ -133,6 +135,12 @@ fn every_message(pool: &DescriptorPool) -> Vec<MessageDescriptor> {
         .collect()
 }
 
+fn methods(pool: &DescriptorPool) -> impl Iterator<Item = MethodDescriptor> {
+    let services = pool.services();
+    let services = services.filter(|service| service.package_name() == "csi.v1");
+    services.flat_map(|service| service.methods().collect::<Vec<_>>())
+}
+
 fn every_enum(pool: &DescriptorPool) -> Vec<EnumDescriptor> {
     pool.all_enums()
         .filter(|of| of.package_name() == "csi.v1")
@@ -159,6 +167,10 @@ fn constant(full_name: &str) -> String {
         out.extend(letter.to_uppercase());
     }
     out
+}
+
+fn snake_case(name: &str) -> String {
+    constant(name).to_lowercase()
 }
 
 fn option_is_set(options: &prost_reflect::DynamicMessage, name: &str) -> bool {
@@ -238,25 +250,20 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
         }
         out.push_str("]};\n\n");
     }
-    let mut methods = Vec::new();
-    for service in pool
-        .services()
-        .filter(|service| service.package_name() == "csi.v1")
-    {
-        let alpha_service = option_is_set(&service.options(), "csi.v1.alpha_service");
-        for method in service.methods() {
-            let name = constant(&format!("{}.{}", service.name(), method.name()));
-            let alpha = alpha_service || option_is_set(&method.options(), "csi.v1.alpha_method");
-            writeln!(
-                out,
-                "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, kebab_name: {7:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
-                method.full_name(), method.name(), service.name(),
-                constant(method.input().full_name()), constant(method.output().full_name()),
-                method.is_server_streaming(), comments.of(method.full_name()),
-                constant(method.name()).to_lowercase().replace('_', "-"),
-            ).unwrap();
-            methods.push(name);
-        }
+    let mut all = Vec::new();
+    for method in methods(pool) {
+        let (name, service) = (method_constant(&method), method.parent_service());
+        let alpha = option_is_set(&service.options(), "csi.v1.alpha_service")
+            || option_is_set(&method.options(), "csi.v1.alpha_method");
+        writeln!(
+            out,
+            "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, kebab_name: {7:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
+            method.full_name(), method.name(), service.name(),
+            constant(method.input().full_name()), constant(method.output().full_name()),
+            method.is_server_streaming(), comments.of(method.full_name()),
+            snake_case(method.name()).replace('_', "-"),
+        ).unwrap();
+        all.push(name);
     }
     let list = |names: Vec<String>| {
         names
@@ -268,7 +275,7 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
     writeln!(
         out,
         "/// Every method, service by service.\npub static METHODS: &[&Method] = &[{}];\n",
-        list(methods)
+        list(all)
     )
     .unwrap();
     let names = messages
@@ -281,6 +288,30 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
         list(names)
     )
     .unwrap();
+    out
+}
+
+/// The name of a method's table.
+fn method_constant(method: &MethodDescriptor) -> String {
+    constant(&format!(
+        "{}.{}",
+        method.parent_service().name(),
+        method.name()
+    ))
+}
+
+fn requests(pool: &DescriptorPool) -> String {
+    let mut out = String::from("use crate::{tables, v1};\n\n");
+    for method in methods(pool) {
+        writeln!(
+            out,
+            "impl Request for v1::{} {{ type Reply = v1::{}; const METHOD: &'static Method = &tables::{}; }}\n",
+            method.input().name(),
+            method.output().name(),
+            method_constant(&method),
+        )
+        .unwrap();
+    }
     out
 }
 

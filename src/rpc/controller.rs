@@ -12,9 +12,8 @@ use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -63,7 +62,6 @@ pub struct CreateVolume {
 
 impl Declare for CreateVolume {
     type Request = v1::CreateVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_VOLUME;
     const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
     const EXAMPLES: &'static [&'static str] = &[
         "create-volume pvc-1 --req-bytes 10Gi --lim-bytes 20Gi --cap 5,mount,nfs --params server=10.0.0.4,share=/export",
@@ -128,7 +126,6 @@ pub struct DeleteVolume {
 
 impl Declare for DeleteVolume {
     type Request = v1::DeleteVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_VOLUME;
     const NAMES: &'static [&'static str] = &["delete-volume", "rm", "del", "delete", "d"];
     const EXAMPLES: &'static [&'static str] = &["delete-volume vol-1 vol-2"];
     const VIEW: View = View::done("deleted");
@@ -166,7 +163,6 @@ pub struct ControllerPublishVolume {
 
 impl Declare for ControllerPublishVolume {
     type Request = v1::ControllerPublishVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
     const NAMES: &'static [&'static str] = &["publish", "att", "attach"];
     const EXAMPLES: &'static [&'static str] =
         &["publish vol-1 --node-id node-1 --cap 5,mount --read-only --vol-context a=b"];
@@ -209,7 +205,6 @@ pub struct ControllerUnpublishVolume {
 
 impl Declare for ControllerUnpublishVolume {
     type Request = v1::ControllerUnpublishVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
     const NAMES: &'static [&'static str] = &["unpublish", "det", "detach"];
     const EXAMPLES: &'static [&'static str] = &["unpublish vol-1 --node-id node-1"];
     const VIEW: View = View::done("unpublished");
@@ -248,7 +243,6 @@ pub struct ValidateVolumeCapabilities {
 
 impl Declare for ValidateVolumeCapabilities {
     type Request = v1::ValidateVolumeCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_VALIDATE_VOLUME_CAPABILITIES;
     const NAMES: &'static [&'static str] = &["validate-volume-capabilities", "validate", "v"];
     const EXAMPLES: &'static [&'static str] = &[
         "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
@@ -296,7 +290,6 @@ pub struct ListVolumes {
 
 impl Declare for ListVolumes {
     type Request = v1::ListVolumesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_LIST_VOLUMES;
     const NAMES: &'static [&'static str] = &["list-volumes", "ls", "list", "volumes", "l"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-volumes --max-entries 100 --starting-token t1",
@@ -340,7 +333,6 @@ pub struct ControllerGetVolume {
 
 impl Declare for ControllerGetVolume {
     type Request = v1::ControllerGetVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_VOLUME;
     const NAMES: &'static [&'static str] = &["get-volume"];
     const EXAMPLES: &'static [&'static str] = &["get-volume vol-1"];
     const VIEW: View = View::new(&[
@@ -381,7 +373,6 @@ pub struct ControllerModifyVolume {
 
 impl Declare for ControllerModifyVolume {
     type Request = v1::ControllerModifyVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_MODIFY_VOLUME;
     const NAMES: &'static [&'static str] = &["modify-volume", "modify"];
     const EXAMPLES: &'static [&'static str] = &["modify-volume vol-1 --mutable-params iops=500"];
     const VIEW: View = View::done("modified");
@@ -417,7 +408,6 @@ pub struct ControllerExpandVolume {
 
 impl Declare for ControllerExpandVolume {
     type Request = v1::ControllerExpandVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_EXPAND_VOLUME;
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] =
         &["expand-volume vol-1 --req-bytes 20Gi --lim-bytes 30Gi --cap 5,mount"];
@@ -460,7 +450,6 @@ pub struct GetCapacity {
 
 impl Declare for GetCapacity {
     type Request = v1::GetCapacityRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_GET_CAPACITY;
     const NAMES: &'static [&'static str] = &["get-capacity", "capacity", "getc"];
     const EXAMPLES: &'static [&'static str] = &[
         "get-capacity --cap 5,mount --params server=10.0.0.4,share=/export --accessible-topology zone=a",
@@ -494,7 +483,6 @@ pub struct ControllerGetCapabilities {}
 
 impl Declare for ControllerGetCapabilities {
     type Request = v1::ControllerGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities", "cget"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])

@@ -5,8 +5,7 @@ use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, S
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -27,7 +26,6 @@ pub struct GroupControllerGetCapabilities {}
 
 impl Declare for GroupControllerGetCapabilities {
     type Request = v1::GroupControllerGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES;
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
@@ -49,7 +47,6 @@ pub struct CreateVolumeGroupSnapshot {
 
 impl Declare for CreateVolumeGroupSnapshot {
     type Request = v1::CreateVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["create-volume-group-snapshot", "create", "new"];
     const EXAMPLES: &'static [&'static str] =
         &["create-volume-group-snapshot gsnap-1 --source-volume-ids vol-1,vol-2 --params a=b"];
@@ -99,7 +96,6 @@ pub struct DeleteVolumeGroupSnapshot {
 
 impl Declare for DeleteVolumeGroupSnapshot {
     type Request = v1::DeleteVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["delete-volume-group-snapshot", "delete", "rm"];
     const EXAMPLES: &'static [&'static str] =
         &["delete-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];
@@ -135,7 +131,6 @@ pub struct GetVolumeGroupSnapshot {
 
 impl Declare for GetVolumeGroupSnapshot {
     type Request = v1::GetVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["get-volume-group-snapshot", "get"];
     const EXAMPLES: &'static [&'static str] =
         &["get-volume-group-snapshot gsnap-1 --snapshot-ids snap-1,snap-2"];

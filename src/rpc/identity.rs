@@ -4,8 +4,7 @@ use super::declare::{Declare, Group, Rpc};
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{tables, v1};
+use csi_proto::v1;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -25,7 +24,6 @@ pub struct GetPluginInfo {}
 
 impl Declare for GetPluginInfo {
     type Request = v1::GetPluginInfoRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_INFO;
     const NAMES: &'static [&'static str] = &["plugin-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["plugin-info"];
     const VIEW: View = View::new(&[
@@ -43,7 +41,6 @@ pub struct GetPluginCapabilities {}
 
 impl Declare for GetPluginCapabilities {
     type Request = v1::GetPluginCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_CAPABILITIES;
     const NAMES: &'static [&'static str] = &["plugin-capabilities", "caps"];
     const EXAMPLES: &'static [&'static str] = &["plugin-capabilities"];
     const VIEW: View = View::new(&[
@@ -61,7 +58,6 @@ pub struct Probe {}
 
 impl Declare for Probe {
     type Request = v1::ProbeRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_PROBE;
     const NAMES: &'static [&'static str] = &["probe"];
     const EXAMPLES: &'static [&'static str] = &["probe"];
     const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)]).name("ready");

@@ -8,8 +8,7 @@ use super::flags::{
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -45,7 +44,6 @@ pub struct NodeStageVolume {
 
 impl Declare for NodeStageVolume {
     type Request = v1::NodeStageVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_STAGE_VOLUME;
     const NAMES: &'static [&'static str] = &["stage"];
     const EXAMPLES: &'static [&'static str] = &[
         "stage vol-1 --staging-target-path /var/lib/staging/vol-1 --cap 5,mount --vol-context a=b --pub-context c=d",
@@ -84,7 +82,6 @@ pub struct NodeUnstageVolume {
 
 impl Declare for NodeUnstageVolume {
     type Request = v1::NodeUnstageVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_UNSTAGE_VOLUME;
     const NAMES: &'static [&'static str] = &["unstage"];
     const EXAMPLES: &'static [&'static str] =
         &["unstage vol-1 --staging-target-path /var/lib/staging/vol-1"];
@@ -127,7 +124,6 @@ pub struct NodePublishVolume {
 
 impl Declare for NodePublishVolume {
     type Request = v1::NodePublishVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_PUBLISH_VOLUME;
     const NAMES: &'static [&'static str] = &["publish", "mnt", "mount"];
     const EXAMPLES: &'static [&'static str] = &[
         "publish vol-1 --target-path /mnt/vol-1 --pub-context server=10.0.0.4,share=nfs_share",
@@ -169,7 +165,6 @@ pub struct NodeUnpublishVolume {
 
 impl Declare for NodeUnpublishVolume {
     type Request = v1::NodeUnpublishVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_UNPUBLISH_VOLUME;
     const NAMES: &'static [&'static str] = &["unpublish", "umount", "unmount"];
     const EXAMPLES: &'static [&'static str] = &["unpublish vol-1 --target-path /mnt/vol-1"];
     const VIEW: View = View::done("unpublished");
@@ -207,7 +202,6 @@ pub struct NodeGetVolumeStats {
 
 impl Declare for NodeGetVolumeStats {
     type Request = v1::NodeGetVolumeStatsRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_VOLUME_STATS;
     const NAMES: &'static [&'static str] = &["stats"];
     const EXAMPLES: &'static [&'static str] = &[
         "stats vol-1:/mnt/vol-1:/var/lib/staging/vol-1",
@@ -304,7 +298,6 @@ pub struct NodeExpandVolume {
 
 impl Declare for NodeExpandVolume {
     type Request = v1::NodeExpandVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_EXPAND_VOLUME;
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] = &[
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
@@ -353,7 +346,6 @@ pub struct NodeGetCapabilities {}
 
 impl Declare for NodeGetCapabilities {
     type Request = v1::NodeGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_CAPABILITIES;
     const NAMES: &'static [&'static str] = &["get-capabilities", "capabilities"];
     const EXAMPLES: &'static [&'static str] = &["get-capabilities"];
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
@@ -368,7 +360,6 @@ pub struct NodeGetInfo {}
 
 impl Declare for NodeGetInfo {
     type Request = v1::NodeGetInfoRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_INFO;
     const NAMES: &'static [&'static str] = &["get-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["get-info"];
     const VIEW: View = View::new(&[

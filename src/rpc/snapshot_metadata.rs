@@ -4,8 +4,7 @@ use super::declare::{Declare, Group, Rpc};
 use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
 use crate::output::view::{View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -45,7 +44,6 @@ pub struct GetMetadataAllocated {
 
 impl Declare for GetMetadataAllocated {
     type Request = v1::GetMetadataAllocatedRequest;
-    const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_ALLOCATED;
     const NAMES: &'static [&'static str] = &["get-metadata-allocated", "allocated"];
     const EXAMPLES: &'static [&'static str] =
         &["get-metadata-allocated snap-1 --starting-offset 4096 --max-results 100"];
@@ -106,7 +104,6 @@ pub struct GetMetadataDelta {
 
 impl Declare for GetMetadataDelta {
     type Request = v1::GetMetadataDeltaRequest;
-    const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_DELTA;
     const NAMES: &'static [&'static str] = &["get-metadata-delta", "delta"];
     const EXAMPLES: &'static [&'static str] = &[
         "get-metadata-delta snap-1 snap-2 --starting-offset 4096 --max-results 100",

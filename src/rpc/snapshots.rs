@@ -7,8 +7,7 @@ use super::flags::{
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The flags of `controller create-snapshot`.
 #[derive(Args)]
@@ -23,7 +22,6 @@ pub struct CreateSnapshot {
 
 impl Declare for CreateSnapshot {
     type Request = v1::CreateSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
     const EXAMPLES: &'static [&'static str] =
         &["create-snapshot snap-1 --source-volume vol-1 --params a=b"];
@@ -66,7 +64,6 @@ pub struct DeleteSnapshot {
 
 impl Declare for DeleteSnapshot {
     type Request = v1::DeleteSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["delete-snapshot", "delsnap", "ds"];
     const EXAMPLES: &'static [&'static str] = &["delete-snapshot snap-1"];
     const VIEW: View = View::done("deleted");
@@ -100,7 +97,6 @@ pub struct ListSnapshots {
 
 impl Declare for ListSnapshots {
     type Request = v1::ListSnapshotsRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_LIST_SNAPSHOTS;
     const NAMES: &'static [&'static str] = &["list-snapshots", "snap-list", "snapshots", "sl"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-snapshots --source-volume-id vol-1 --snapshot-id snap-1 --max-entries 10 --starting-token t1",
@@ -150,7 +146,6 @@ pub struct GetSnapshot {
 
 impl Declare for GetSnapshot {
     type Request = v1::GetSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_GET_SNAPSHOT;
     const NAMES: &'static [&'static str] = &["get-snapshot"];
     const EXAMPLES: &'static [&'static str] = &["get-snapshot snap-1"];
     const VIEW: View = View::new(&[

@@ -2,7 +2,7 @@
 
 use super::case::Stop;
 use super::context::{Context, any_of, decoded, encoded, must_be_refused, streamed, told};
-use super::requests::Request;
+use csi_proto::Request;
 use tonic::{Code, Status};
 
 impl Context {

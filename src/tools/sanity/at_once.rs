@@ -3,8 +3,8 @@
 use super::answers::ok_or_aborted;
 use super::case::Stop;
 use super::context::{Context, Exchanged, decoded, encoded, told};
-use super::requests::Request;
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use std::panic::resume_unwind;
 use std::sync::Arc;

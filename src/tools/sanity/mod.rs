@@ -21,7 +21,6 @@ mod junit;
 mod ledger;
 mod paths;
 mod report;
-mod requests;
 mod restart;
 mod runner;
 mod seen;
@@ -41,14 +40,11 @@ use crate::call::error::{call_error, connection_error};
 use crate::call::session::Session;
 use crate::error::Error;
 use advertised::Advertised;
-use bytes::Bytes;
 use context::{Peer, Run};
-use csi_proto::schema::Method;
+use csi_proto::Request;
 use csi_proto::v1;
 use journal::Journal;
 use ledger::Made;
-use prost::Message;
-use requests::Request;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -280,13 +276,11 @@ async fn ask(settings: &Settings, node: &Peer, controller: &Peer) -> Result<Adve
 /// # Errors
 /// When nobody answers.
 async fn asked<Q: Request>(peer: &Peer, request: &Q) -> Result<Option<Q::Reply>, Error> {
-    let method: &'static Method = Q::METHOD;
-    let bytes = Bytes::from(request.encode_to_vec());
-    match peer.session.call(method, bytes).await {
-        Ok(answer) => Ok(Q::Reply::decode(answer.into_inner()).ok()),
+    match peer.session.ask(request).await {
+        Ok(reply) => Ok(Some(reply)),
         Err(error) => match error.status.code() {
             Code::Unavailable | Code::DeadlineExceeded => {
-                let doing = format!("asking {} what the driver can do", method.name);
+                let doing = format!("asking {} what the driver can do", Q::METHOD.name);
                 Err(call_error(&error, &peer.endpoint).doing(doing))
             }
             _ => Ok(None),

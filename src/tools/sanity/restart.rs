@@ -4,8 +4,8 @@
 use super::case::{Case, Stop, Verdict, ensure};
 use super::context::{Context, Run, locked};
 use super::random;
-use super::requests::Request;
 use super::steps::Step;
+use csi_proto::Request;
 use csi_proto::v1;
 use std::process::Stdio;
 use std::sync::Mutex;

@@ -4,10 +4,10 @@
 
 use super::context::{Peer, Run, call, told};
 use super::ledger::{Made, answered_with, with_secrets};
-use super::requests::Request;
 use super::settings::Settings;
 use crate::call::session::{Lost, leaves_it_open};
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use csi_proto::v1;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::tools::sanity::case::needs::{
 };
 use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
 use crate::tools::sanity::context::{Context, told};
-use crate::tools::sanity::requests::Request;
+use csi_proto::Request;
 use csi_proto::v1;
 use std::fmt::Debug;
 use std::sync::Arc;

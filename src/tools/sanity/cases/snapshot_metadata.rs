@@ -12,9 +12,9 @@ use crate::tools::sanity::case::needs::{
 use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::fixtures::Volume;
-use crate::tools::sanity::requests::Request;
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::Mark;
+use csi_proto::Request;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
