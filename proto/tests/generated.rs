@@ -24,7 +24,7 @@ fn generated_code_is_current() {
     let comments = Comments::read(&pool);
 
     let mut files = BTreeMap::new();
-    files.insert("csi.v1.rs", types_and_services(root));
+    files.insert("csi.v1.rs", types_and_services(root, &pool));
     files.insert("tables.rs", formatted(&tables(&pool, &comments)));
     files.insert("help.rs", formatted(&help(&pool, &comments)));
     files.insert("requests.rs", formatted(&requests(&pool)));
@@ -64,13 +64,14 @@ fn every_comment_is_written() {
 }
 
 /// What prost and tonic make of the file.
-fn types_and_services(root: &Path) -> String {
+fn types_and_services(root: &Path, pool: &DescriptorPool) -> String {
     let folder = std::env::temp_dir().join(format!("csi-proto-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let files = protox::compile(["csi.proto"], [root]).expect("csi.proto is valid");
     tonic_prost_build::configure()
         .build_client(false)
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
+        .generate_default_stubs(true)
         .btree_map(".")
         .out_dir(&folder)
         .compile_fds(files)
@@ -78,7 +79,34 @@ fn types_and_services(root: &Path) -> String {
     let path: PathBuf = folder.join("csi.v1.rs");
     let text = std::fs::read_to_string(&path).expect("the generated file");
     std::fs::remove_dir_all(&folder).expect("the temporary folder is removable");
-    text
+    default_answers(&text, pool)
+}
+
+/// What a method answers that a driver does not have. tonic says "Not yet implemented" of each, which does not tell the
+/// user which RPC it was and promises that it will come.
+fn default_answers(text: &str, pool: &DescriptorPool) -> String {
+    let rpcs: BTreeMap<String, String> = methods(pool)
+        .map(|method| (snake_case(method.name()), method.name().to_owned()))
+        .collect();
+    let (mut out, mut rpc, mut count) = (String::new(), None, 0);
+    for line in text.lines() {
+        let function = line.trim_start().strip_prefix("async fn ");
+        if let Some((name, _)) = function.and_then(|rest| rest.split_once('(')) {
+            rpc = rpcs.get(name);
+        }
+        let answer = "Not yet implemented";
+        if line.contains(answer) {
+            let rpc = rpc.expect("the answer stands in the method of an RPC");
+            let sentence = format!("{rpc} is not implemented by this driver");
+            out.push_str(&line.replace(answer, &sentence));
+            count += 1;
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    assert_eq!(count, rpcs.len(), "each RPC has one default answer");
+    out
 }
 
 /// The comment above every item, by the item's full name.
