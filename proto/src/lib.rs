@@ -1,4 +1,4 @@
-//! The Container Storage Interface 1.12, for a client and for a driver.
+//! The Container Storage Interface, for a client and for a driver.
 //!
 //! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
 //! ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the one walk from a message's bytes to a
@@ -31,6 +31,4 @@ pub mod value;
 pub mod wire;
 
 pub use request::Request;
-
-/// The version of the specification that `csi.proto` describes.
-pub const SPEC_VERSION: &str = "1.12.0";
+pub use tables::SPEC_VERSION;

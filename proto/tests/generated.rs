@@ -25,7 +25,9 @@ fn generated_code_is_current() {
 
     let mut files = BTreeMap::new();
     files.insert("csi.v1.rs", types_and_services(root, &pool));
-    files.insert("tables.rs", formatted(&tables(&pool, &comments)));
+    let header = std::fs::read_to_string(root.join("csi.proto")).expect("csi.proto is readable");
+    let tables = tables(&pool, &comments, version(&header));
+    files.insert("tables.rs", formatted(&tables));
     files.insert("help.rs", formatted(&help(&pool, &comments)));
     files.insert("requests.rs", formatted(&requests(&pool)));
 
@@ -61,6 +63,32 @@ fn every_comment_is_written() {
         "without a comment in {}: {missing:?}",
         root.join("csi.proto").display()
     );
+}
+
+/// Whoever moves to the next version of the specification changes `csi.proto` and no code.
+#[test]
+fn the_version_stands_in_csi_proto_alone() {
+    let proto = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = proto.parent().expect("the workspace");
+    let (short, _) = csi_proto::SPEC_VERSION.rsplit_once('.').expect("two dots");
+    let mut folders: Vec<PathBuf> = ["src", "tests", "driver/src", "driver/tests", "proto"]
+        .map(|folder| workspace.join(folder))
+        .into();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs")
+                && path != proto.join("src/generated/tables.rs")
+                && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(short))
+            {
+                found.push(path);
+            }
+        }
+    }
+    assert!(found.is_empty(), "{short} stands in {found:?} too");
 }
 
 /// What prost and tonic make of the file.
@@ -228,10 +256,29 @@ fn kind(field: &FieldDescriptor) -> String {
     }
 }
 
-fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
+/// The version of the specification, from the first sentence of `csi.proto`.
+fn version(file: &str) -> &str {
+    let (_, rest) = file
+        .split_once("version ")
+        .expect("a version in the header");
+    let (version, _) = rest.split_once(':').expect("a colon behind the version");
+    let numbers = version.split('.').map(str::parse::<u32>);
+    assert!(
+        numbers.clone().count() == 3 && numbers.clone().all(|number| number.is_ok()),
+        "{version:?} is no version"
+    );
+    version
+}
+
+fn tables(pool: &DescriptorPool, comments: &Comments, version: &str) -> String {
     let mut out = String::from(
         "use crate::schema::{Cardinality, Enum, EnumValue, Field, Kind, Message, Method};\n\n",
     );
+    writeln!(
+        out,
+        "/// The version of the specification that `csi.proto` describes.\npub const SPEC_VERSION: &str = {version:?};\n"
+    )
+    .unwrap();
     for of in every_enum(pool) {
         let (name, doc) = (of.full_name(), comments.of(of.full_name()));
         writeln!(

@@ -313,7 +313,7 @@ pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
     }
 }
 
-/// The id of a node: at most 192 bytes, as CSI 1.12 has it and older orchestrators take it.
+/// The id of a node: at most 192 bytes, because older orchestrators take no more.
 ///
 /// # Errors
 /// When it is none.
