@@ -21,6 +21,7 @@ pub mod tables {
     include!("generated/tables.rs");
 }
 
+pub mod duration;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
