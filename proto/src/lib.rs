@@ -2,7 +2,8 @@
 //!
 //! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
 //! ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the one walk from a message's bytes to a
-//! value ([`value`]) and back ([`json`]).
+//! value ([`value`]) and back ([`json`]). Beside them stands what both programs must agree on: how a duration is written,
+//! what a deadline on the wire means, how text is made safe to show, where random numbers come from.
 //! It must not connect, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
@@ -26,6 +27,7 @@ pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
 pub mod path;
+pub mod random;
 pub mod request;
 pub mod schema;
 pub mod text;

@@ -17,6 +17,7 @@ use crate::error::code_name;
 use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::Request;
+use csi_proto::random;
 use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
@@ -136,7 +137,7 @@ impl Context {
     /// A number below `limit` that the seed tells, another one each time.
     pub fn random(&self, limit: u64) -> u64 {
         let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
-        super::random(self.run.seed ^ (self.number as u64) << 32 ^ count) % limit.max(1)
+        random::from_seed(self.run.seed ^ (self.number as u64) << 32, count) % limit.max(1)
     }
 
     /// Sends a request; the reply, or the status that was answered instead of one.

@@ -42,11 +42,11 @@ use crate::error::Error;
 use advertised::Advertised;
 use context::{Peer, Run};
 use csi_proto::Request;
+use csi_proto::random;
 use csi_proto::v1;
 use journal::Journal;
 use ledger::Made;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -153,7 +153,8 @@ pub async fn run_watched(
     let advertised = ask(&settings, &node, &controller).await?;
     let endpoints = [node.endpoint.to_string(), controller.endpoint.to_string()];
     let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
-    let name = format!("{}{:08x}", journal::PREFIX, new_seed() as u32);
+    let [name, new_seed] = drawn()?;
+    let name = format!("{}{:08x}", journal::PREFIX, name as u32);
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
         true => Journal::none(name),
@@ -166,7 +167,7 @@ pub async fn run_watched(
             })?
         }
     };
-    let seed = settings.seed.unwrap_or_else(new_seed);
+    let seed = settings.seed.unwrap_or(new_seed);
     let mut accesses = runner::accesses_of(&settings);
     let run = Arc::new(Run {
         settings,
@@ -313,15 +314,9 @@ async fn take_down_leftovers(
     }
 }
 
-fn new_seed() -> u64 {
-    // The standard library's source of randomness; a seed need not be more than different.
-    RandomState::new().build_hasher().finish()
-}
-
-/// A number that looks random and follows from `seed`: SplitMix64.
-fn random(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+/// A number for the run's name, and one for its seed.
+fn drawn() -> Result<[u64; 2], Error> {
+    let draw = || random::from_kernel().map(u64::from_ne_bytes);
+    let both = draw().and_then(|name| Ok([name, draw()?]));
+    both.map_err(|error| Error::because(random::MISSING, &error))
 }

@@ -3,9 +3,9 @@
 
 use super::case::{Case, Stop, Verdict, ensure};
 use super::context::{Context, Run, locked};
-use super::random;
 use super::steps::Step;
 use csi_proto::Request;
+use csi_proto::random;
 use csi_proto::v1;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -65,7 +65,7 @@ impl Restarts {
             every => every,
         };
         let state = State {
-            steps: random(run.seed ^ number as u64) % every.max(1),
+            steps: random::from_seed(run.seed, number as u64) % every.max(1),
             ..State::default()
         };
         Self {

@@ -9,10 +9,11 @@ use super::report::{CaseResult, Outcome, instance_name};
 use super::restart::Restarts;
 use super::settings::{Access, Settings};
 use super::wrecker::Wrecker;
-use super::{Asked, Observer, random};
+use super::{Asked, Observer};
 use crate::call::endpoint::EndpointKind;
 use bytes::Bytes;
 use csi_proto::Request as _;
+use csi_proto::random;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use prost::Message as _;
@@ -108,7 +109,7 @@ pub async fn run(
     if run.settings.shuffle {
         for index in (1..order.len()).rev() {
             let bound = index as u64 + 1;
-            let other = random(run.seed.wrapping_add(bound)) % bound;
+            let other = random::from_seed(run.seed, bound) % bound;
             order.swap(index, usize::try_from(other).unwrap_or(0));
         }
     }
