@@ -3,7 +3,7 @@
 mod syntax;
 
 pub use syntax::{
-    ConfigError, distinct, parse_driver_name, parse_duration, parse_export, parse_node_id,
+    ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_node_id,
     parse_on_delete, parse_option_name, parse_socket_mode, parse_switch,
 };
 

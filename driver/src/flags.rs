@@ -182,22 +182,22 @@ pub struct Flags {
 
     /// How long a mount may take
     #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
-          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+          value_parser = config::parse_bound, help_heading = "Bounds in time")]
     mount_timeout: Duration,
 
     /// How long an unmount may take
     #[arg(long, env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+          value_parser = config::parse_bound, help_heading = "Bounds in time")]
     unmount_timeout: Duration,
 
     /// How long the usage of a volume may take
     #[arg(long, env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
-          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+          value_parser = config::parse_bound, help_heading = "Bounds in time")]
     stats_timeout: Duration,
 
     /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
     #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = config::parse_duration, help_heading = "Bounds in time")]
+          value_parser = config::parse_bound, help_heading = "Bounds in time")]
     drain_timeout: Duration,
 
     /// Form of the log on stderr: one line a call

@@ -119,7 +119,6 @@ fn controller_code(error: &ControllerError) -> Code {
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),
         ControllerError::Share { source, .. } => share_code(source),
-        ControllerError::Unimplemented(_) => Code::Unimplemented,
         ControllerError::NoAnswer(_) | ControllerError::ShuttingDown => Code::Unavailable,
     }
 }

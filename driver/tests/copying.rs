@@ -31,7 +31,7 @@ fn volume_request(name: &str, source: Option<&str>) -> CreateVolumeRequest {
 
 async fn create(client: &Client, name: &str, source: Option<&str>) -> Result<Volume, Status> {
     let request = volume_request(name, source);
-    let answer: CreateVolumeResponse = client.call("Controller/CreateVolume", request).await?;
+    let answer = client.call(request).await?;
     Ok(answer.volume.unwrap())
 }
 
@@ -41,16 +41,13 @@ async fn snapshot(client: &Client, name: &str, source: &str) -> Result<Snapshot,
         source_volume_id: source.to_owned(),
         ..Default::default()
     };
-    let answer: CreateSnapshotResponse = client.call("Controller/CreateSnapshot", request).await?;
+    let answer = client.call(request).await?;
     Ok(answer.snapshot.unwrap())
 }
 
 async fn snapshots(client: &Client) -> Vec<Snapshot> {
     let request = ListSnapshotsRequest::default();
-    let answer: ListSnapshotsResponse = client
-        .call("Controller/ListSnapshots", request)
-        .await
-        .unwrap();
+    let answer = client.call(request).await.unwrap();
     answer
         .entries
         .into_iter()

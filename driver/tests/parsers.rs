@@ -240,7 +240,7 @@ fn try_address(text: &str) {
     if let Some(Endpoint::Tcp(address)) = bounded(text, text.parse()) {
         assert!(address.ip().is_loopback());
     }
-    bounded(text, config::parse_duration(text));
+    bounded(text, config::parse_bound(text));
     bounded(text, config::parse_driver_name(text));
     bounded(text, config::parse_node_id(text));
     bounded(text, config::parse_option_name(text));
@@ -332,7 +332,7 @@ fn work(length: usize) -> u64 {
         for of in [
             text.parse::<NamedShare>().map(drop),
             text.parse::<LocalShare>().map(drop),
-            config::parse_duration(&text).map(drop),
+            config::parse_bound(&text).map(drop),
         ] {
             assert!(of.is_err() || unit == "a");
         }

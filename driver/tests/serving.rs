@@ -6,10 +6,8 @@ mod rig;
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
-    CreateVolumeRequest, CreateVolumeResponse, GetPluginInfoRequest, GetPluginInfoResponse,
-    NodeGetInfoRequest, NodeGetInfoResponse,
+    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest, ProbeRequest,
 };
-use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse, ProbeRequest, ProbeResponse};
 use rig::{Client, Driver, Rig, publish_request, run};
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -17,10 +15,7 @@ use std::os::unix::net::UnixListener;
 use tonic::Code;
 
 async fn name(client: &Client) -> String {
-    let info: GetPluginInfoResponse = client
-        .call("Identity/GetPluginInfo", GetPluginInfoRequest {})
-        .await
-        .unwrap();
+    let info = client.call(GetPluginInfoRequest {}).await.unwrap();
     info.name
 }
 
@@ -41,10 +36,7 @@ async fn a_new_socket_has_its_mode_and_goes_away_at_the_end() {
     );
     let client = Client::connect(&rig).await;
     assert_eq!(name(&client).await, "nfs.csi.internal");
-    let probe: ProbeResponse = client
-        .call("Identity/Probe", ProbeRequest {})
-        .await
-        .unwrap();
+    let probe = client.call(ProbeRequest {}).await.unwrap();
     assert_eq!(probe.ready, Some(true));
     driver.signal(Signal::TERM);
     assert!(driver.wait().success());
@@ -238,7 +230,7 @@ async fn a_controller_that_cannot_write_its_local_share_is_not_ready() {
     }
     let driver = rig.driver();
     let client = Client::connect(&rig).await;
-    let probe: Result<ProbeResponse, _> = client.call("Identity/Probe", ProbeRequest {}).await;
+    let probe = client.call(ProbeRequest {}).await;
     let status = probe.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("cannot be written"), "{status}");
@@ -246,10 +238,7 @@ async fn a_controller_that_cannot_write_its_local_share_is_not_ready() {
     // A node only reads what it mounts.
     let _node = rig.driver_with(&["--mode", "node"]);
     let client = Client::connect(&rig).await;
-    let probe: ProbeResponse = client
-        .call("Identity/Probe", ProbeRequest {})
-        .await
-        .unwrap();
+    let probe = client.call(ProbeRequest {}).await.unwrap();
     assert_eq!(probe.ready, Some(true));
 }
 
@@ -331,8 +320,7 @@ async fn a_refused_option_of_a_secret_is_named_without_its_value() {
             secrets: [("mountOptions".to_owned(), options.to_owned())].into(),
             ..Default::default()
         };
-        let created: Result<CreateVolumeResponse, _> =
-            client.call("Controller/CreateVolume", request).await;
+        let created = client.call(request).await;
         let error = created.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
         assert!(error.message().contains(named), "{error}");
@@ -347,20 +335,14 @@ async fn a_mode_serves_its_services_only() {
     let rig = Rig::new();
     let driver = rig.driver_with(&["--mode", "node"]);
     let client = Client::connect(&rig).await;
-    let info: NodeGetInfoResponse = client
-        .call("Node/NodeGetInfo", NodeGetInfoRequest {})
-        .await
-        .unwrap();
+    let info = client.call(NodeGetInfoRequest {}).await.unwrap();
     assert_eq!(info.node_id, "node-1");
-    let list: Result<ListVolumesResponse, _> = client
-        .call("Controller/ListVolumes", ListVolumesRequest::default())
-        .await;
+    let list = client.call(ListVolumesRequest::default()).await;
     assert_eq!(list.unwrap_err().code(), Code::Unimplemented);
     driver.kill();
     let _controller = rig.driver_with(&["--mode", "controller"]);
     let client = Client::connect(&rig).await;
-    let info: Result<NodeGetInfoResponse, _> =
-        client.call("Node/NodeGetInfo", NodeGetInfoRequest {}).await;
+    let info = client.call(NodeGetInfoRequest {}).await;
     assert_eq!(info.unwrap_err().code(), Code::Unimplemented);
 }
 

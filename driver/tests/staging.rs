@@ -7,8 +7,8 @@ mod rig;
 use csi_proto::v1::node_service_capability::{Type, rpc::Type as Capability};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
-    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetVolumeStatsRequest,
-    NodeGetVolumeStatsResponse, NodePublishVolumeRequest, NodeStageVolumeRequest,
+    NodeGetCapabilitiesRequest, NodeGetVolumeStatsRequest, NodePublishVolumeRequest,
+    NodeStageVolumeRequest,
 };
 use rig::{Client, Rig, publish_request, run, stage_request};
 use std::path::Path;
@@ -50,8 +50,7 @@ async fn stats(client: &Client, volume: &str, path: &Path) -> Result<(), Status>
         volume_path: path.display().to_string(),
         ..Default::default()
     };
-    let reply: Result<NodeGetVolumeStatsResponse, _> =
-        client.call("Node/NodeGetVolumeStats", request).await;
+    let reply = client.call(request).await;
     reply.map(drop)
 }
 
@@ -62,11 +61,8 @@ async fn staging_is_there_when_it_is_asked_for() {
         make_volume(&rig, "a");
         let _driver = rig.driver_with(if on { &["--stage"] } else { &[] });
         let client = Client::connect(&rig).await;
-        let reply: NodeGetCapabilitiesResponse = client
-            .call(
-                "Node/NodeGetCapabilities",
-                NodeGetCapabilitiesRequest::default(),
-            )
+        let reply = client
+            .call(NodeGetCapabilitiesRequest::default())
             .await
             .unwrap();
         let advertised = reply.capabilities.iter().any(|one| {

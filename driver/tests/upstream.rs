@@ -69,8 +69,7 @@ async fn volumes_are_published_as_their_attributes_say() {
         volume_path: target.display().to_string(),
         ..Default::default()
     };
-    let reply: NodeGetVolumeStatsResponse =
-        client.call("Node/NodeGetVolumeStats", stats).await.unwrap();
+    let reply = client.call(stats).await.unwrap();
     assert!(!reply.volume_condition.unwrap().abnormal);
     client.unpublish(id, &target).await.unwrap();
     assert!(rig.mounts("target").is_empty());
@@ -114,11 +113,8 @@ async fn volumes_are_deleted_by_their_ids_and_not_without_the_flag() {
         volume_id: id.to_owned(),
         ..Default::default()
     };
-    let call = |client: Client, id: &'static str| async move {
-        let method = "Controller/DeleteVolume";
-        let answer: Result<DeleteVolumeResponse, _> = client.call(method, delete(id)).await;
-        answer.map(drop)
-    };
+    let call =
+        |client: Client, id: &'static str| async move { client.call(delete(id)).await.map(drop) };
     let driver = rig.driver_with(&FLAGS[..2]);
     let status = call(Client::connect(&rig).await, "server##pvc-1##")
         .await

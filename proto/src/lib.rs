@@ -1,7 +1,9 @@
-//! The Container Storage Interface 1.12, for a client and for a driver.
+//! The Container Storage Interface, for a client and for a driver.
 //!
 //! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
-//! ([`schema`], [`tables`], [`help`]), and the one walk from a message's bytes to a value ([`value`]) and back ([`json`]).
+//! ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the one walk from a message's bytes to a
+//! value ([`value`]) and back ([`json`]). Beside them stands what both programs must agree on: how a duration is written,
+//! what a deadline on the wire means, how text is made safe to show, where random numbers come from.
 //! It must not connect, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
@@ -20,13 +22,17 @@ pub mod tables {
     include!("generated/tables.rs");
 }
 
+pub mod duration;
+pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
 pub mod path;
+pub mod random;
+pub mod request;
 pub mod schema;
 pub mod text;
 pub mod value;
 pub mod wire;
 
-/// The version of the specification that `csi.proto` describes.
-pub const SPEC_VERSION: &str = "1.12.0";
+pub use request::Request;
+pub use tables::SPEC_VERSION;

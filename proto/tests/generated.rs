@@ -4,6 +4,7 @@
 
 use prost_reflect::{
     Cardinality, DescriptorPool, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+    MethodDescriptor,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,9 +24,12 @@ fn generated_code_is_current() {
     let comments = Comments::read(&pool);
 
     let mut files = BTreeMap::new();
-    files.insert("csi.v1.rs", types_and_services(root));
-    files.insert("tables.rs", formatted(&tables(&pool, &comments)));
+    files.insert("csi.v1.rs", types_and_services(root, &pool));
+    let header = std::fs::read_to_string(root.join("csi.proto")).expect("csi.proto is readable");
+    let tables = tables(&pool, &comments, version(&header));
+    files.insert("tables.rs", formatted(&tables));
     files.insert("help.rs", formatted(&help(&pool, &comments)));
+    files.insert("requests.rs", formatted(&requests(&pool)));
 
     let mut stale = Vec::new();
     for (name, text) in files {
@@ -61,14 +65,41 @@ fn every_comment_is_written() {
     );
 }
 
+/// Whoever moves to the next version of the specification changes `csi.proto` and no code.
+#[test]
+fn the_version_stands_in_csi_proto_alone() {
+    let proto = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = proto.parent().expect("the workspace");
+    let (short, _) = csi_proto::SPEC_VERSION.rsplit_once('.').expect("two dots");
+    let mut folders: Vec<PathBuf> = ["src", "tests", "driver/src", "driver/tests", "proto"]
+        .map(|folder| workspace.join(folder))
+        .into();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs")
+                && path != proto.join("src/generated/tables.rs")
+                && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(short))
+            {
+                found.push(path);
+            }
+        }
+    }
+    assert!(found.is_empty(), "{short} stands in {found:?} too");
+}
+
 /// What prost and tonic make of the file.
-fn types_and_services(root: &Path) -> String {
+fn types_and_services(root: &Path, pool: &DescriptorPool) -> String {
     let folder = std::env::temp_dir().join(format!("csi-proto-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
     let files = protox::compile(["csi.proto"], [root]).expect("csi.proto is valid");
     tonic_prost_build::configure()
         .build_client(false)
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
+        .generate_default_stubs(true)
         .btree_map(".")
         .out_dir(&folder)
         .compile_fds(files)
@@ -76,7 +107,34 @@ fn types_and_services(root: &Path) -> String {
     let path: PathBuf = folder.join("csi.v1.rs");
     let text = std::fs::read_to_string(&path).expect("the generated file");
     std::fs::remove_dir_all(&folder).expect("the temporary folder is removable");
-    text
+    default_answers(&text, pool)
+}
+
+/// What a method answers that a driver does not have. tonic says "Not yet implemented" of each, which does not tell the
+/// user which RPC it was and promises that it will come.
+fn default_answers(text: &str, pool: &DescriptorPool) -> String {
+    let rpcs: BTreeMap<String, String> = methods(pool)
+        .map(|method| (snake_case(method.name()), method.name().to_owned()))
+        .collect();
+    let (mut out, mut rpc, mut count) = (String::new(), None, 0);
+    for line in text.lines() {
+        let function = line.trim_start().strip_prefix("async fn ");
+        if let Some((name, _)) = function.and_then(|rest| rest.split_once('(')) {
+            rpc = rpcs.get(name);
+        }
+        let answer = "Not yet implemented";
+        if line.contains(answer) {
+            let rpc = rpc.expect("the answer stands in the method of an RPC");
+            let sentence = format!("{rpc} is not implemented by this driver");
+            out.push_str(&line.replace(answer, &sentence));
+            count += 1;
+        } else {
+            out.push_str(line);
+        }
+        out.push('\n');
+    }
+    assert_eq!(count, rpcs.len(), "each RPC has one default answer");
+    out
 }
 
 /// The comment above every item, by the item's full name.
@@ -133,6 +191,12 @@ fn every_message(pool: &DescriptorPool) -> Vec<MessageDescriptor> {
         .collect()
 }
 
+fn methods(pool: &DescriptorPool) -> impl Iterator<Item = MethodDescriptor> {
+    let services = pool.services();
+    let services = services.filter(|service| service.package_name() == "csi.v1");
+    services.flat_map(|service| service.methods().collect::<Vec<_>>())
+}
+
 fn every_enum(pool: &DescriptorPool) -> Vec<EnumDescriptor> {
     pool.all_enums()
         .filter(|of| of.package_name() == "csi.v1")
@@ -159,6 +223,10 @@ fn constant(full_name: &str) -> String {
         out.extend(letter.to_uppercase());
     }
     out
+}
+
+fn snake_case(name: &str) -> String {
+    constant(name).to_lowercase()
 }
 
 fn option_is_set(options: &prost_reflect::DynamicMessage, name: &str) -> bool {
@@ -188,10 +256,29 @@ fn kind(field: &FieldDescriptor) -> String {
     }
 }
 
-fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
+/// The version of the specification, from the first sentence of `csi.proto`.
+fn version(file: &str) -> &str {
+    let (_, rest) = file
+        .split_once("version ")
+        .expect("a version in the header");
+    let (version, _) = rest.split_once(':').expect("a colon behind the version");
+    let numbers = version.split('.').map(str::parse::<u32>);
+    assert!(
+        numbers.clone().count() == 3 && numbers.clone().all(|number| number.is_ok()),
+        "{version:?} is no version"
+    );
+    version
+}
+
+fn tables(pool: &DescriptorPool, comments: &Comments, version: &str) -> String {
     let mut out = String::from(
         "use crate::schema::{Cardinality, Enum, EnumValue, Field, Kind, Message, Method};\n\n",
     );
+    writeln!(
+        out,
+        "/// The version of the specification that `csi.proto` describes.\npub const SPEC_VERSION: &str = {version:?};\n"
+    )
+    .unwrap();
     for of in every_enum(pool) {
         let (name, doc) = (of.full_name(), comments.of(of.full_name()));
         writeln!(
@@ -238,25 +325,20 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
         }
         out.push_str("]};\n\n");
     }
-    let mut methods = Vec::new();
-    for service in pool
-        .services()
-        .filter(|service| service.package_name() == "csi.v1")
-    {
-        let alpha_service = option_is_set(&service.options(), "csi.v1.alpha_service");
-        for method in service.methods() {
-            let name = constant(&format!("{}.{}", service.name(), method.name()));
-            let alpha = alpha_service || option_is_set(&method.options(), "csi.v1.alpha_method");
-            writeln!(
-                out,
-                "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, kebab_name: {7:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
-                method.full_name(), method.name(), service.name(),
-                constant(method.input().full_name()), constant(method.output().full_name()),
-                method.is_server_streaming(), comments.of(method.full_name()),
-                constant(method.name()).to_lowercase().replace('_', "-"),
-            ).unwrap();
-            methods.push(name);
-        }
+    let mut all = Vec::new();
+    for method in methods(pool) {
+        let (name, service) = (method_constant(&method), method.parent_service());
+        let alpha = option_is_set(&service.options(), "csi.v1.alpha_service")
+            || option_is_set(&method.options(), "csi.v1.alpha_method");
+        writeln!(
+            out,
+            "/// `{0}`.\npub static {name}: Method = Method {{ name: {1:?}, kebab_name: {7:?}, service: {2:?}, path: \"/csi.v1.{2}/{1}\", request: &{3}, response: &{4}, server_streaming: {5}, alpha: {alpha}, doc: {6:?} }};\n",
+            method.full_name(), method.name(), service.name(),
+            constant(method.input().full_name()), constant(method.output().full_name()),
+            method.is_server_streaming(), comments.of(method.full_name()),
+            snake_case(method.name()).replace('_', "-"),
+        ).unwrap();
+        all.push(name);
     }
     let list = |names: Vec<String>| {
         names
@@ -268,7 +350,7 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
     writeln!(
         out,
         "/// Every method, service by service.\npub static METHODS: &[&Method] = &[{}];\n",
-        list(methods)
+        list(all)
     )
     .unwrap();
     let names = messages
@@ -281,6 +363,30 @@ fn tables(pool: &DescriptorPool, comments: &Comments) -> String {
         list(names)
     )
     .unwrap();
+    out
+}
+
+/// The name of a method's table.
+fn method_constant(method: &MethodDescriptor) -> String {
+    constant(&format!(
+        "{}.{}",
+        method.parent_service().name(),
+        method.name()
+    ))
+}
+
+fn requests(pool: &DescriptorPool) -> String {
+    let mut out = String::from("use crate::{tables, v1};\n\n");
+    for method in methods(pool) {
+        writeln!(
+            out,
+            "impl Request for v1::{} {{ type Reply = v1::{}; const METHOD: &'static Method = &tables::{}; }}\n",
+            method.input().name(),
+            method.output().name(),
+            method_constant(&method),
+        )
+        .unwrap();
+    }
     out
 }
 

@@ -1,11 +1,10 @@
-//! What people write after a flag, and what it means: sizes, durations, maps, metadata, capabilities, topologies, secrets, requests.
+//! What people write after a flag, and what it means: sizes, maps, metadata, capabilities, topologies, secrets, requests.
 //!
 //! One file a syntax. Each offers `parse(&str)`, which a flag can use as its value parser, with errors that say what would
 //! be right. Nothing here knows of flags, connects or prints. The errors hold their cause in their own text and name no
 //! source, because whoever reports a bad argument shows that text alone.
 
 pub mod capability;
-pub mod duration;
 pub mod map;
 pub mod metadata;
 mod record;

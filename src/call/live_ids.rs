@@ -114,9 +114,8 @@ pub async fn fetch(session: &Session, kind: IdKind, limit: Duration) -> Vec<Stri
 /// The driver's name, unless it does not tell within `limit`.
 pub async fn driver_name(session: &Session, limit: Duration) -> Option<String> {
     let session = session.clone().with_timeout(Some(limit));
-    let call = session.call(&tables::IDENTITY_GET_PLUGIN_INFO, Bytes::new());
-    let reply = call.await.ok()?.into_inner();
-    Some(v1::GetPluginInfoResponse::decode(reply).ok()?.name)
+    let info = session.ask(&v1::GetPluginInfoRequest {}).await;
+    Some(info.ok()?.name)
 }
 
 fn next_token(message: &'static Message, bytes: &[u8]) -> String {

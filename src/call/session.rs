@@ -7,6 +7,7 @@ use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
 use http::uri::PathAndQuery;
+use prost::Message;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
@@ -159,6 +160,20 @@ impl Session {
             client.unary(request, path, RawCodec).await
         })
         .await
+    }
+
+    /// Calls the RPC of `request`, whose reply is one message.
+    ///
+    /// # Errors
+    /// As [`Session::call`], and INTERNAL when the reply is not valid.
+    pub async fn ask<Q: csi_proto::Request>(&self, request: &Q) -> Result<Q::Reply, CallError> {
+        let bytes = Bytes::from(request.encode_to_vec());
+        let reply = self.call(Q::METHOD, bytes).await?.into_inner();
+        Q::Reply::decode(reply).map_err(|error| CallError {
+            method: Q::METHOD,
+            status: Status::internal(format!("the reply is not valid: {error}")),
+            timeout: self.timeout,
+        })
     }
 
     /// Calls a method whose reply is a stream; the deadline covers the whole stream.

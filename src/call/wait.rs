@@ -4,9 +4,7 @@ use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::session::Session;
 use crate::error::{Error, Kind};
-use bytes::Bytes;
-use csi_proto::{tables, v1};
-use prost::Message;
+use csi_proto::v1;
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -56,13 +54,8 @@ fn waiting(limit: Duration) -> String {
 }
 
 async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
-    let answer = session.call(&tables::IDENTITY_PROBE, Bytes::new()).await;
-    let reply = answer
-        .map_err(|error| call_error(&error, endpoint))?
-        .into_inner();
-    let reply = v1::ProbeResponse::decode(reply)
-        .map_err(|error| Error::because("Probe's reply is not valid", &error))?;
-    match reply.ready {
+    let answer = session.ask(&v1::ProbeRequest {}).await;
+    match answer.map_err(|error| call_error(&error, endpoint))?.ready {
         Some(false) => Err(Error::rpc(
             Code::Unavailable,
             "Probe says that the driver is not ready",

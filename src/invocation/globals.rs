@@ -3,7 +3,6 @@
 //! Owns their names and help texts. Must not connect or run anything.
 
 use super::rpc_command::Forgives;
-use crate::arguments::duration;
 use crate::arguments::map::Map;
 use crate::arguments::metadata;
 use crate::call::endpoint::{ConnectOptions, TlsOptions};
@@ -12,6 +11,7 @@ use crate::error::Error;
 use crate::output::{self, Format};
 use crate::rpc::validation::Checks;
 use clap::{ArgAction, Args, ValueEnum};
+use csi_proto::duration;
 use std::path::PathBuf;
 use std::time::Duration;
 

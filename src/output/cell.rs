@@ -1,7 +1,8 @@
 //! A value as the text of a table's cell, and a column as something that reads it from a row.
 
 use super::view::{Column, Format};
-use crate::arguments::{duration, map, size};
+use crate::arguments::{map, size};
+use csi_proto::duration;
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::Message;
 use csi_proto::text::escaped;

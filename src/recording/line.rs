@@ -202,7 +202,7 @@ pub struct Hidden {
     pub bytes: usize,
 }
 
-/// The value of a request: that of [`message_value`], and the texts and bytes of fields that CSI 1.12 does not have are
+/// The value of a request: that of [`message_value`], and the texts and bytes of fields that nobody here knows are
 /// masked too, because a later version may have secrets there.
 ///
 /// # Errors

@@ -218,7 +218,7 @@ fn call(line: &str) -> Result<Recorded, String> {
 mod tests {
     use super::*;
 
-    const HEADER: &str = r#"{"recording":1,"csi":"0.1.0","spec":"1.12.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}"#;
+    const HEADER: &str = r#"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}"#;
     const CALL: &str = r#"{"call":1,"at":1.5,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true},"status":{"code":"OK"},"seconds":0.25}"#;
 
     fn parse(text: &str) -> Result<Recording, String> {

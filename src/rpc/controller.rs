@@ -16,7 +16,6 @@ use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use csi_proto::{help, tables, v1};
 
@@ -67,7 +66,6 @@ pub struct CreateVolume {
 
 impl Declare for CreateVolume {
     type Request = v1::CreateVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::Volume,
@@ -143,7 +141,6 @@ pub struct DeleteVolume {
 
 impl Declare for DeleteVolume {
     type Request = v1::DeleteVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[Capability::Controller(C::CreateDeleteVolume)],
@@ -188,7 +185,6 @@ pub struct ControllerPublishVolume {
 
 impl Declare for ControllerPublishVolume {
     type Request = v1::ControllerPublishVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::AttachedVolume,
@@ -242,7 +238,6 @@ pub struct ControllerUnpublishVolume {
 
 impl Declare for ControllerUnpublishVolume {
     type Request = v1::ControllerUnpublishVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[Capability::Controller(C::PublishUnpublishVolume)],
@@ -288,7 +283,6 @@ pub struct ValidateVolumeCapabilities {
 
 impl Declare for ValidateVolumeCapabilities {
     type Request = v1::ValidateVolumeCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_VALIDATE_VOLUME_CAPABILITIES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Plugin(P::ControllerService)],
@@ -343,7 +337,6 @@ pub struct ListVolumes {
 
 impl Declare for ListVolumes {
     type Request = v1::ListVolumesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_LIST_VOLUMES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Controller(C::ListVolumes)],
@@ -394,7 +387,6 @@ pub struct ControllerGetVolume {
 
 impl Declare for ControllerGetVolume {
     type Request = v1::ControllerGetVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Controller(C::GetVolume)],
@@ -442,7 +434,6 @@ pub struct ControllerModifyVolume {
 
 impl Declare for ControllerModifyVolume {
     type Request = v1::ControllerModifyVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_MODIFY_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Changes,
         needs: &[Capability::Controller(C::ModifyVolume)],
@@ -485,7 +476,6 @@ pub struct ControllerExpandVolume {
 
 impl Declare for ControllerExpandVolume {
     type Request = v1::ControllerExpandVolumeRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_EXPAND_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Changes,
         needs: &[Capability::Controller(C::ExpandVolume)],
@@ -535,7 +525,6 @@ pub struct GetCapacity {
 
 impl Declare for GetCapacity {
     type Request = v1::GetCapacityRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_GET_CAPACITY;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Controller(C::GetCapacity)],
@@ -576,7 +565,6 @@ pub struct ControllerGetCapabilities {}
 
 impl Declare for ControllerGetCapabilities {
     type Request = v1::ControllerGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Plugin(P::ControllerService)],

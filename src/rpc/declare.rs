@@ -7,15 +7,14 @@ use super::flags::{self, Context, RequestError};
 use crate::output::csc;
 use crate::output::view::View;
 use clap::{ArgMatches, Args};
+use csi_proto::Request as _;
 use csi_proto::schema::{self, Method};
 use prost::Message;
 
 /// A declaration: implemented by the struct that holds an RPC's flags.
 pub trait Declare: Args {
-    /// The request's type.
-    type Request: Message + Default;
-    /// The method in the descriptors.
-    const METHOD: &'static Method;
+    /// The request's type, which knows its method and its reply.
+    type Request: csi_proto::Request;
     /// What a call does, needs, requires and gives.
     const FACTS: Facts;
     /// The verb, then its aliases.
@@ -96,7 +95,7 @@ impl Rpc {
     /// The declaration of `T` as data.
     pub const fn of<T: Declare>() -> Self {
         Self {
-            method: T::METHOD,
+            method: T::Request::METHOD,
             facts: &T::FACTS,
             names: T::NAMES,
             view: &T::VIEW,
@@ -115,7 +114,7 @@ impl Rpc {
 }
 
 fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
-    let method = T::METHOD;
+    let method = T::Request::METHOD;
     let (about, section) = method.doc.split_once("Spec: ").unwrap_or((method.doc, ""));
     let service = method.service;
     let group = schema::kebab(service);
@@ -135,7 +134,7 @@ fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
 
 fn calls<T: Declare>(matches: &ArgMatches, context: &Context) -> Result<Calls, RequestError> {
     let flags = T::from_arg_matches(matches).map_err(RequestError::Flags)?;
-    let base = context.base(T::METHOD.request)?;
+    let base = context.base(T::Request::METHOD.request)?;
     let mut requests = Vec::new();
     let mut add = |subject: Option<&str>| {
         let mut request = T::Request::decode(base.as_slice()).map_err(RequestError::Base)?;

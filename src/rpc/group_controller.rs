@@ -8,7 +8,6 @@ use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, S
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::{help, tables, v1};
 
 /// The service's RPCs.
@@ -30,7 +29,6 @@ pub struct GroupControllerGetCapabilities {}
 
 impl Declare for GroupControllerGetCapabilities {
     type Request = v1::GroupControllerGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GROUP_CONTROLLER_GET_CAPABILITIES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Plugin(P::GroupControllerService)],
@@ -59,7 +57,6 @@ pub struct CreateVolumeGroupSnapshot {
 
 impl Declare for CreateVolumeGroupSnapshot {
     type Request = v1::CreateVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_CREATE_VOLUME_GROUP_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::GroupSnapshot,
@@ -123,7 +120,6 @@ pub struct DeleteVolumeGroupSnapshot {
 
 impl Declare for DeleteVolumeGroupSnapshot {
     type Request = v1::DeleteVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_DELETE_VOLUME_GROUP_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[Capability::Group(G::CreateDeleteGetVolumeGroupSnapshot)],
@@ -166,7 +162,6 @@ pub struct GetVolumeGroupSnapshot {
 
 impl Declare for GetVolumeGroupSnapshot {
     type Request = v1::GetVolumeGroupSnapshotRequest;
-    const METHOD: &'static Method = &tables::GROUP_CONTROLLER_GET_VOLUME_GROUP_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Group(G::CreateDeleteGetVolumeGroupSnapshot)],

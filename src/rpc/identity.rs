@@ -5,8 +5,7 @@ use super::facts::{Effect, Facts};
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{tables, v1};
+use csi_proto::v1;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -26,7 +25,6 @@ pub struct GetPluginInfo {}
 
 impl Declare for GetPluginInfo {
     type Request = v1::GetPluginInfoRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_INFO;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[],
@@ -51,7 +49,6 @@ pub struct GetPluginCapabilities {}
 
 impl Declare for GetPluginCapabilities {
     type Request = v1::GetPluginCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_GET_PLUGIN_CAPABILITIES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[],
@@ -76,7 +73,6 @@ pub struct Probe {}
 
 impl Declare for Probe {
     type Request = v1::ProbeRequest;
-    const METHOD: &'static Method = &tables::IDENTITY_PROBE;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[],

@@ -9,7 +9,6 @@ use super::flags::{
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::{help, tables, v1};
 
 /// The service's RPCs.
@@ -46,7 +45,6 @@ pub struct NodeStageVolume {
 
 impl Declare for NodeStageVolume {
     type Request = v1::NodeStageVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_STAGE_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::StagedVolume,
@@ -96,7 +94,6 @@ pub struct NodeUnstageVolume {
 
 impl Declare for NodeUnstageVolume {
     type Request = v1::NodeUnstageVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_UNSTAGE_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[Capability::Node(N::StageUnstageVolume)],
@@ -146,7 +143,6 @@ pub struct NodePublishVolume {
 
 impl Declare for NodePublishVolume {
     type Request = v1::NodePublishVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_PUBLISH_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::PublishedVolume,
@@ -199,7 +195,6 @@ pub struct NodeUnpublishVolume {
 
 impl Declare for NodeUnpublishVolume {
     type Request = v1::NodeUnpublishVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_UNPUBLISH_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[],
@@ -244,7 +239,6 @@ pub struct NodeGetVolumeStats {
 
 impl Declare for NodeGetVolumeStats {
     type Request = v1::NodeGetVolumeStatsRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_VOLUME_STATS;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[
@@ -351,7 +345,6 @@ pub struct NodeExpandVolume {
 
 impl Declare for NodeExpandVolume {
     type Request = v1::NodeExpandVolumeRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_EXPAND_VOLUME;
     const FACTS: Facts = Facts {
         effect: Effect::Changes,
         needs: &[Capability::Node(N::ExpandVolume)],
@@ -407,7 +400,6 @@ pub struct NodeGetCapabilities {}
 
 impl Declare for NodeGetCapabilities {
     type Request = v1::NodeGetCapabilitiesRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_CAPABILITIES;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[],
@@ -429,7 +421,6 @@ pub struct NodeGetInfo {}
 
 impl Declare for NodeGetInfo {
     type Request = v1::NodeGetInfoRequest;
-    const METHOD: &'static Method = &tables::NODE_NODE_GET_INFO;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[],

@@ -5,8 +5,7 @@ use super::facts::{Capability, Effect, Facts, PluginCapability as P};
 use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
 use crate::output::view::{View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
-use csi_proto::{help, tables, v1};
+use csi_proto::{help, v1};
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -46,7 +45,6 @@ pub struct GetMetadataAllocated {
 
 impl Declare for GetMetadataAllocated {
     type Request = v1::GetMetadataAllocatedRequest;
-    const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_ALLOCATED;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Plugin(P::SnapshotMetadataService)],
@@ -114,7 +112,6 @@ pub struct GetMetadataDelta {
 
 impl Declare for GetMetadataDelta {
     type Request = v1::GetMetadataDeltaRequest;
-    const METHOD: &'static Method = &tables::SNAPSHOT_METADATA_GET_METADATA_DELTA;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Plugin(P::SnapshotMetadataService)],

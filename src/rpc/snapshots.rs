@@ -10,7 +10,6 @@ use super::flags::{
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::schema::Method;
 use csi_proto::{help, tables, v1};
 
 /// The flags of `controller create-snapshot`.
@@ -26,7 +25,6 @@ pub struct CreateSnapshot {
 
 impl Declare for CreateSnapshot {
     type Request = v1::CreateSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_CREATE_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Makes(Making {
             thing: Thing::Snapshot,
@@ -80,7 +78,6 @@ pub struct DeleteSnapshot {
 
 impl Declare for DeleteSnapshot {
     type Request = v1::DeleteSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_DELETE_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Undoes,
         needs: &[Capability::Controller(C::CreateDeleteSnapshot)],
@@ -121,7 +118,6 @@ pub struct ListSnapshots {
 
 impl Declare for ListSnapshots {
     type Request = v1::ListSnapshotsRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_LIST_SNAPSHOTS;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Controller(C::ListSnapshots)],
@@ -184,7 +180,6 @@ pub struct GetSnapshot {
 
 impl Declare for GetSnapshot {
     type Request = v1::GetSnapshotRequest;
-    const METHOD: &'static Method = &tables::CONTROLLER_GET_SNAPSHOT;
     const FACTS: Facts = Facts {
         effect: Effect::Reads,
         needs: &[Capability::Controller(C::GetSnapshot)],

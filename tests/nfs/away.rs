@@ -133,9 +133,7 @@ impl Rig {
                         parameters: rig.parameters.clone(),
                         ..Default::default()
                     };
-                    let reply: Result<csi_proto::v1::GetCapacityResponse, _> =
-                        calls.call("Controller/GetCapacity", request).await;
-                    reply.map(drop)
+                    calls.call(request).await.map(drop)
                 }
                 "publish" => calls.publish(volume, context, new).await,
                 "unpublish" => calls.unpublish(volume, old).await,
@@ -488,15 +486,13 @@ fn a_driver_starts_though_a_target_of_its_records_hangs() {
         let calls = Calls::to(&driver.endpoint());
         let probe = || async {
             let calls = calls.within(Some(Duration::from_secs(5)));
-            let request = csi_proto::v1::ProbeRequest {};
-            calls.call("Identity/Probe", request).await
+            calls.call(csi_proto::v1::ProbeRequest {}).await
         };
-        let answer: Result<csi_proto::v1::ProbeResponse, _> = probe().await;
+        let answer = probe().await;
         assert!(answer.is_ok(), "{answer:?}");
         // Calls about it wait, and others do not.
         let waiting = calls.unpublish("inner", &inner);
-        let (waited, answer): (_, Result<csi_proto::v1::ProbeResponse, _>) =
-            tokio::join!(waiting, probe());
+        let (waited, answer) = tokio::join!(waiting, probe());
         assert!(answer.is_ok(), "{answer:?}");
         assert!(is_calm("unpublish", &waited), "{waited:?}");
         relay.come_back();

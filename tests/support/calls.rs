@@ -4,6 +4,7 @@ use crate::support::PATIENCE;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
+use http::uri::PathAndQuery;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -110,28 +111,24 @@ impl Calls {
         }
     }
 
-    /// One call, such as `Node/NodeGetInfo`.
-    pub async fn call<Q, R>(&self, method: &'static str, request: Q) -> Result<R, Status>
-    where
-        Q: prost::Message + Send + Sync + 'static,
-        R: prost::Message + Default + Send + Sync + 'static,
-    {
+    /// One call.
+    pub async fn call<Q: csi_proto::Request>(&self, request: Q) -> Result<Q::Reply, Status> {
         let mut grpc = self.grpc.clone();
         grpc.ready()
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
-        let path = format!("/csi.v1.{method}").parse().expect("a path");
+        let path = PathAndQuery::from_static(Q::METHOD.path);
         let mut request = Request::new(request);
         if let Some(deadline) = self.deadline {
             request.set_timeout(deadline);
         }
-        let codec = tonic_prost::ProstCodec::<Q, R>::default();
+        let codec = tonic_prost::ProstCodec::<Q, Q::Reply>::default();
         Ok(grpc.unary(request, path, codec).await?.into_inner())
     }
 
     /// CreateVolume.
     pub async fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
-        let reply: CreateVolumeResponse = self.call("Controller/CreateVolume", request).await?;
+        let reply = self.call(request).await?;
         Ok(reply.volume.unwrap_or_default())
     }
 
@@ -141,9 +138,7 @@ impl Calls {
             volume_id: id.to_owned(),
             ..Default::default()
         };
-        let reply: Result<DeleteVolumeResponse, _> =
-            self.call("Controller/DeleteVolume", request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     /// ControllerExpandVolume; the size that it has then.
@@ -156,9 +151,7 @@ impl Calls {
             }),
             ..Default::default()
         };
-        let reply: ControllerExpandVolumeResponse = self
-            .call("Controller/ControllerExpandVolume", request)
-            .await?;
+        let reply = self.call(request).await?;
         Ok(reply.capacity_bytes)
     }
 
@@ -169,7 +162,7 @@ impl Calls {
             source_volume_id: of.to_owned(),
             ..Default::default()
         };
-        let reply: CreateSnapshotResponse = self.call("Controller/CreateSnapshot", request).await?;
+        let reply = self.call(request).await?;
         Ok(reply.snapshot.unwrap_or_default())
     }
 
@@ -191,15 +184,13 @@ impl Calls {
             snapshot_id: id.to_owned(),
             ..Default::default()
         };
-        let reply: Result<DeleteSnapshotResponse, _> =
-            self.call("Controller/DeleteSnapshot", request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     /// The volumes of ListVolumes, with what is wrong with each.
     pub async fn volumes(&self) -> Result<Vec<(Volume, Option<String>)>, Status> {
         let request = ListVolumesRequest::default();
-        let reply: ListVolumesResponse = self.call("Controller/ListVolumes", request).await?;
+        let reply = self.call(request).await?;
         let entry = |entry: list_volumes_response::Entry| {
             let condition = entry.status.and_then(|status| status.volume_condition);
             let wrong = condition.filter(|condition| condition.abnormal);
@@ -211,7 +202,7 @@ impl Calls {
     /// The snapshots of ListSnapshots.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>, Status> {
         let request = ListSnapshotsRequest::default();
-        let reply: ListSnapshotsResponse = self.call("Controller/ListSnapshots", request).await?;
+        let reply = self.call(request).await?;
         let entries = reply.entries.into_iter();
         Ok(entries.filter_map(|entry| entry.snapshot).collect())
     }
@@ -225,9 +216,7 @@ impl Calls {
             volume_context: context.clone(),
             ..Default::default()
         };
-        let reply: Result<NodePublishVolumeResponse, _> =
-            self.call("Node/NodePublishVolume", request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     /// NodeUnpublishVolume.
@@ -236,9 +225,7 @@ impl Calls {
             volume_id: id.to_owned(),
             target_path: target.display().to_string(),
         };
-        let reply: Result<NodeUnpublishVolumeResponse, _> =
-            self.call("Node/NodeUnpublishVolume", request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     /// NodeGetVolumeStats.
@@ -252,7 +239,7 @@ impl Calls {
             volume_path: target.display().to_string(),
             ..Default::default()
         };
-        self.call("Node/NodeGetVolumeStats", request).await
+        self.call(request).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
+use csi_proto::random;
 use csi_proto::v1::CreateVolumeRequest;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,16 +74,16 @@ impl Model {
     }
 }
 
-/// Draws numbers, the same ones for the same seed (SplitMix64).
-struct Dice(u64);
+/// Draws numbers, the same ones for the same seed.
+struct Dice {
+    seed: u64,
+    drawn: u64,
+}
 
 impl Dice {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
+        self.drawn += 1;
+        random::from_seed(self.seed, self.drawn) % limit
     }
 }
 
@@ -124,7 +125,10 @@ impl Storm<'_> {
                     calls: controllers[number as usize % controllers.len()].clone(),
                     parameters: self.parameters.clone(),
                     model: Rc::clone(&model),
-                    dice: Dice(self.seed.wrapping_mul(1_000_003).wrapping_add(number)),
+                    dice: Dice {
+                        seed: random::from_seed(self.seed, number),
+                        drawn: 0,
+                    },
                     gold: gold.clone(),
                 };
                 tokio::task::spawn_local(caller.call_until(end))

@@ -7,6 +7,7 @@ use crate::mount::options::{MountOptions, is_option_name};
 use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::volume_id::is_share_name;
+use csi_proto::duration::{self, DurationError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,8 +29,11 @@ pub enum ConfigError {
     )]
     NotLoopback(SocketAddr),
     /// Not a duration.
-    #[error("{0:?} is no duration: give 30s, 1m30s or 100ms")]
-    Duration(String),
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// A duration that bounds nothing.
+    #[error("{0:?} is no bound: give more than 0 and at most a year, 8760h")]
+    Bound(String),
     /// Not a named share.
     #[error(
         "{0:?} is no share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
@@ -210,39 +214,17 @@ pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
     }
 }
 
-/// A duration such as `30s`, `1m30s`, `100ms` or `2h`.
+/// How long something may take at most, such as `30s`, `1m30s` or `100ms`.
 ///
 /// # Errors
-/// When the text is none, or is zero.
-pub fn parse_duration(text: &str) -> Result<Duration, ConfigError> {
-    let wrong = || ConfigError::Duration(text.to_owned());
-    let mut rest = text;
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let milliseconds: u64 = match &rest[..unit] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return Err(wrong()),
-        };
-        rest = &rest[unit..];
-        let part = number.checked_mul(milliseconds).ok_or_else(wrong)?;
-        total = total
-            .checked_add(Duration::from_millis(part))
-            .ok_or_else(wrong)?;
-    }
+/// When the text is no duration, or one that bounds nothing.
+pub fn parse_bound(text: &str) -> Result<Duration, ConfigError> {
+    let bound = duration::parse(text)?;
     // A year is far beyond any sense, and keeps deadlines within what clocks can say.
-    if total.is_zero() || total > Duration::from_secs(365 * 86_400) {
-        return Err(wrong());
+    if bound.is_zero() || bound > Duration::from_secs(365 * 86_400) {
+        return Err(ConfigError::Bound(text.to_owned()));
     }
-    Ok(total)
+    Ok(bound)
 }
 
 /// Permission bits of the socket in octal.
@@ -316,7 +298,7 @@ pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
     }
 }
 
-/// The id of a node: at most 192 bytes, as CSI 1.12 has it and older orchestrators take it.
+/// The id of a node: at most 192 bytes, because older orchestrators take no more.
 ///
 /// # Errors
 /// When it is none.
@@ -397,13 +379,17 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
-        assert_eq!(parse_duration("1m30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_duration("100ms"), Ok(Duration::from_millis(100)));
-        assert_eq!(parse_duration("2h"), Ok(Duration::from_secs(7200)));
-        for wrong in ["", "1", "s", "-1s", "0s", "1d", "1s2", "99999999999h"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong:?}");
+    fn bounds() {
+        assert_eq!(parse_bound("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_bound("8760h"), Ok(Duration::from_secs(365 * 86_400)));
+        for wrong in ["0s", "0", "8760h1ns"] {
+            assert_eq!(parse_bound(wrong), Err(ConfigError::Bound(wrong.into())));
         }
+        let unit = parse_bound("30");
+        assert!(matches!(
+            unit,
+            Err(ConfigError::Duration(DurationError::NoUnit(_)))
+        ));
     }
 
     #[test]

@@ -79,9 +79,6 @@ pub enum ControllerError {
     /// A call that changes nothing has waited long enough.
     #[error("the share has not answered for {0:.1?}: is its server up?")]
     NoAnswer(Duration),
-    /// This driver has no such RPC.
-    #[error("{0} is not implemented by this driver")]
-    Unimplemented(&'static str),
     /// The work was dropped: the process is ending.
     #[error("the driver is shutting down: repeat the call")]
     ShuttingDown,

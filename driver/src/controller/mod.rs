@@ -379,10 +379,6 @@ async fn bounded<T>(
         .unwrap_or(Err(ControllerError::NoAnswer(patience)))
 }
 
-fn unimplemented<T>(rpc: &'static str) -> Answer<T> {
-    answer_with(Err(ControllerError::Unimplemented(rpc)))
-}
-
 #[tonic::async_trait]
 impl controller_server::Controller for Controller {
     async fn create_volume(
@@ -452,20 +448,6 @@ impl controller_server::Controller for Controller {
             })
             .collect();
         answer_with(Ok(csi::ControllerGetCapabilitiesResponse { capabilities }))
-    }
-
-    async fn controller_publish_volume(
-        &self,
-        _request: Request<csi::ControllerPublishVolumeRequest>,
-    ) -> Answer<csi::ControllerPublishVolumeResponse> {
-        unimplemented("ControllerPublishVolume")
-    }
-
-    async fn controller_unpublish_volume(
-        &self,
-        _request: Request<csi::ControllerUnpublishVolumeRequest>,
-    ) -> Answer<csi::ControllerUnpublishVolumeResponse> {
-        unimplemented("ControllerUnpublishVolume")
     }
 
     async fn create_snapshot(

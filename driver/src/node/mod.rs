@@ -22,12 +22,12 @@ use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::node_service_capability::{Rpc, Type};
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{
-    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
-    NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
-    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
-    NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
-    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
-    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeCondition, VolumeUsage,
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
+    NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability,
+    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnpublishVolumeRequest,
+    NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
+    VolumeCondition, VolumeUsage,
 };
 use error::NodeError;
 use stats::Condition;
@@ -185,15 +185,6 @@ impl Node for NodeService {
             .unstage(request.volume_id.clone(), &staging, patience)
             .await?;
         Ok(Response::new(NodeUnstageVolumeResponse {}))
-    }
-
-    async fn node_expand_volume(
-        &self,
-        _: Request<NodeExpandVolumeRequest>,
-    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
-        Err(Status::unimplemented(
-            "NodeExpandVolume: an expanded NFS volume needs nothing done on its nodes",
-        ))
     }
 }
 

@@ -2,9 +2,10 @@
 //! volume's name. Owns their text form (lower-case base32 with the digits first, so that texts and
 //! tokens have one order; as it stands in ids and in file names).
 
+use csi_proto::random;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -56,12 +57,6 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         }
     }
     (filled == N && bits == 0).then_some(bytes)
-}
-
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 macro_rules! token {
@@ -139,9 +134,9 @@ impl ShareUuid {
     /// A new UUID from the kernel's random source.
     ///
     /// # Errors
-    /// When the random source cannot be read.
+    /// As [`random::from_kernel`].
     pub fn random() -> io::Result<Self> {
-        random().map(Self)
+        random::from_kernel().map(Self)
     }
 }
 
@@ -158,9 +153,9 @@ impl Nonce {
     /// A new nonce from the kernel's random source.
     ///
     /// # Errors
-    /// When the random source cannot be read.
+    /// As [`random::from_kernel`].
     pub fn random() -> io::Result<Self> {
-        random().map(Self)
+        random::from_kernel().map(Self)
     }
 }
 

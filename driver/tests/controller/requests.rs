@@ -143,7 +143,8 @@ async fn what_is_not_there_is_said_by_name() {
     let answer = controller
         .controller_publish_volume(Request::new(publish))
         .await;
-    refused(answer, Code::Unimplemented, &["ControllerPublishVolume"]);
+    let said = "ControllerPublishVolume is not implemented by this driver";
+    refused(answer, Code::Unimplemented, &[said]);
     let capabilities = Request::new(ControllerGetCapabilitiesRequest {});
     let answer = controller
         .controller_get_capabilities(capabilities)

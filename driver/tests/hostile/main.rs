@@ -9,6 +9,7 @@ mod rig;
 mod secrets;
 mod texts;
 
+use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -21,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tonic::{Code, Status};
 
 /// A method, and a request that is right but for one text in it.
-type Case = (&'static str, Vec<u8>);
+type Case = (&'static Method, Vec<u8>);
 
-fn case<M: Message>(method: &'static str, message: &M) -> Case {
-    (method, message.encode_to_vec())
+fn case<Q: csi_proto::Request>(request: &Q) -> Case {
+    (Q::METHOD, request.encode_to_vec())
 }
 
 /// Bytes as a message: what is sent is what was encoded.
@@ -56,7 +57,8 @@ impl Message for Raw {
 }
 
 async fn send(client: &Client, (method, bytes): &Case) -> Result<(), Status> {
-    let answer: Result<Raw, _> = client.call(method, Raw(bytes.clone())).await;
+    let request = tonic::Request::new(Raw(bytes.clone()));
+    let answer: Result<tonic::Response<Raw>, _> = client.send(method, request).await;
     answer.map(drop)
 }
 

@@ -7,10 +7,7 @@ async fn create(client: &Client, name: &str) -> Volume {
         name: name.to_owned(),
         ..creation()
     };
-    let reply: CreateVolumeResponse = client
-        .call("Controller/CreateVolume", request)
-        .await
-        .unwrap();
+    let reply = client.call(request).await.unwrap();
     reply.volume.unwrap()
 }
 
@@ -19,9 +16,7 @@ async fn delete(client: &Client, volume_id: &str) -> Result<(), Status> {
         volume_id: volume_id.to_owned(),
         ..Default::default()
     };
-    let reply: Result<DeleteVolumeResponse, _> =
-        client.call("Controller/DeleteVolume", request).await;
-    reply.map(drop)
+    client.call(request).await.map(drop)
 }
 
 async fn snapshot(client: &Client, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
@@ -31,9 +26,7 @@ async fn snapshot(client: &Client, name: &str, volume_id: &str) -> Result<Snapsh
         ..Default::default()
     };
     loop {
-        let reply: CreateSnapshotResponse = client
-            .call("Controller/CreateSnapshot", request.clone())
-            .await?;
+        let reply = client.call(request.clone()).await?;
         match reply.snapshot.unwrap() {
             made if made.ready_to_use => return Ok(made),
             _ => {}
@@ -92,9 +85,7 @@ async fn what_is_mounted_in_a_volume_is_neither_copied_nor_deleted() {
         name: "clone".into(),
         ..from(source)
     };
-    send(&client, &case("Controller/CreateVolume", &clone))
-        .await
-        .unwrap();
+    send(&client, &case(&clone)).await.unwrap();
     assert!(rig.path("export/clone/a/file").exists());
     assert_eq!(
         std::fs::read_dir(rig.path("export/clone/a/mounted"))
@@ -115,10 +106,7 @@ async fn what_is_mounted_in_a_volume_is_neither_copied_nor_deleted() {
             parameters: map("subDir", sub_dir),
             ..creation()
         };
-        let reply: CreateVolumeResponse = client
-            .call("Controller/CreateVolume", request)
-            .await
-            .unwrap();
+        let reply = client.call(request).await.unwrap();
         let volume = reply.volume.unwrap();
         assert!(plant(&rig, planted));
         let status = delete(&client, &volume.volume_id).await.unwrap_err();

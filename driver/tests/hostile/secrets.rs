@@ -40,125 +40,83 @@ async fn secrets_and_tokens_are_told_nowhere() {
         };
         let snapshot_id = || volume_id().replace('#', "@");
         let cases = [
-            case(
-                "Controller/CreateVolume",
-                &CreateVolumeRequest {
-                    secrets: secrets(),
-                    ..creation()
-                },
-            ),
-            case(
-                "Controller/CreateVolume",
-                &CreateVolumeRequest {
-                    name: "new".into(),
-                    secrets: map("other", SECRET),
-                    ..creation()
-                },
-            ),
-            case(
-                "Controller/DeleteVolume",
-                &DeleteVolumeRequest {
-                    volume_id: volume_id(),
-                    secrets: secrets(),
-                },
-            ),
-            case(
-                "Controller/ControllerExpandVolume",
-                &ControllerExpandVolumeRequest {
-                    volume_id: volume_id(),
-                    capacity_range: Some(CapacityRange {
-                        required_bytes: 1,
-                        limit_bytes: 0,
-                    }),
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Controller/ControllerModifyVolume",
-                &ControllerModifyVolumeRequest {
-                    volume_id: volume_id(),
-                    secrets: secrets(),
-                    mutable_parameters: map("uid", "1"),
-                },
-            ),
-            case(
-                "Controller/ValidateVolumeCapabilities",
-                &ValidateVolumeCapabilitiesRequest {
-                    volume_id: volume_id(),
-                    volume_capabilities: vec![capability()],
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Controller/CreateSnapshot",
-                &CreateSnapshotRequest {
-                    name: "s".into(),
-                    source_volume_id: volume_id(),
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Controller/DeleteSnapshot",
-                &DeleteSnapshotRequest {
-                    snapshot_id: snapshot_id(),
-                    secrets: secrets(),
-                },
-            ),
-            case(
-                "Controller/GetSnapshot",
-                &GetSnapshotRequest {
-                    snapshot_id: snapshot_id(),
-                    secrets: secrets(),
-                },
-            ),
-            case(
-                "Controller/ListSnapshots",
-                &ListSnapshotsRequest {
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Controller/ControllerPublishVolume",
-                &ControllerPublishVolumeRequest {
-                    volume_id: volume_id(),
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Controller/ControllerUnpublishVolume",
-                &ControllerUnpublishVolumeRequest {
-                    volume_id: volume_id(),
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Node/NodeStageVolume",
-                &NodeStageVolumeRequest {
-                    volume_id: volume_id(),
-                    staging_target_path: target.display().to_string(),
-                    volume_capability: Some(capability()),
-                    secrets: secrets(),
-                    volume_context: odd.volume_context.clone(),
-                    ..Default::default()
-                },
-            ),
-            case(
-                "Node/NodeExpandVolume",
-                &NodeExpandVolumeRequest {
-                    volume_id: volume_id(),
-                    volume_path: target.display().to_string(),
-                    secrets: secrets(),
-                    ..Default::default()
-                },
-            ),
-            case("Node/NodePublishVolume", &odd),
-            case("Node/NodePublishVolume", &publish),
+            case(&CreateVolumeRequest {
+                secrets: secrets(),
+                ..creation()
+            }),
+            case(&CreateVolumeRequest {
+                name: "new".into(),
+                secrets: map("other", SECRET),
+                ..creation()
+            }),
+            case(&DeleteVolumeRequest {
+                volume_id: volume_id(),
+                secrets: secrets(),
+            }),
+            case(&ControllerExpandVolumeRequest {
+                volume_id: volume_id(),
+                capacity_range: Some(CapacityRange {
+                    required_bytes: 1,
+                    limit_bytes: 0,
+                }),
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&ControllerModifyVolumeRequest {
+                volume_id: volume_id(),
+                secrets: secrets(),
+                mutable_parameters: map("uid", "1"),
+            }),
+            case(&ValidateVolumeCapabilitiesRequest {
+                volume_id: volume_id(),
+                volume_capabilities: vec![capability()],
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&CreateSnapshotRequest {
+                name: "s".into(),
+                source_volume_id: volume_id(),
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&DeleteSnapshotRequest {
+                snapshot_id: snapshot_id(),
+                secrets: secrets(),
+            }),
+            case(&GetSnapshotRequest {
+                snapshot_id: snapshot_id(),
+                secrets: secrets(),
+            }),
+            case(&ListSnapshotsRequest {
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&ControllerPublishVolumeRequest {
+                volume_id: volume_id(),
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&ControllerUnpublishVolumeRequest {
+                volume_id: volume_id(),
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&NodeStageVolumeRequest {
+                volume_id: volume_id(),
+                staging_target_path: target.display().to_string(),
+                volume_capability: Some(capability()),
+                secrets: secrets(),
+                volume_context: odd.volume_context.clone(),
+                ..Default::default()
+            }),
+            case(&NodeExpandVolumeRequest {
+                volume_id: volume_id(),
+                volume_path: target.display().to_string(),
+                secrets: secrets(),
+                ..Default::default()
+            }),
+            case(&odd),
+            case(&publish),
         ];
         let mut fine = 0;
         for case in &cases {
@@ -166,7 +124,7 @@ async fn secrets_and_tokens_are_told_nowhere() {
                 Ok(()) => fine += 1,
                 Err(status) => {
                     let told = format!("{status:?}");
-                    assert!(!told.contains(SECRET), "{}: {told}", case.0);
+                    assert!(!told.contains(SECRET), "{}: {told}", case.0.name);
                 }
             }
         }

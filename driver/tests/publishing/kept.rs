@@ -3,10 +3,7 @@
 use crate::rig::{Client, Rig, publish_request, run};
 use crate::{code, stats};
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{
-    CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, DeleteVolumeResponse,
-    ListVolumesRequest, ListVolumesResponse,
-};
+use csi_proto::v1::{CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest};
 use tonic::{Code, Status};
 
 /// What an orchestrator does with a volume, from nothing to nothing.
@@ -28,14 +25,8 @@ async fn a_created_volume_is_published_and_deleted() {
         volume_id: volume.volume_id,
         ..Default::default()
     };
-    let _: DeleteVolumeResponse = client
-        .call("Controller/DeleteVolume", delete)
-        .await
-        .unwrap();
-    let list: ListVolumesResponse = client
-        .call("Controller/ListVolumes", ListVolumesRequest::default())
-        .await
-        .unwrap();
+    client.call(delete).await.unwrap();
+    let list = client.call(ListVolumesRequest::default()).await.unwrap();
     assert!(list.entries.is_empty());
 }
 
@@ -55,7 +46,7 @@ async fn try_create(client: &Client, name: &str) -> Result<csi_proto::v1::Volume
         .into(),
         ..Default::default()
     };
-    let created: CreateVolumeResponse = client.call("Controller/CreateVolume", create).await?;
+    let created = client.call(create).await?;
     Ok(created.volume.unwrap())
 }
 
@@ -76,9 +67,7 @@ async fn a_share_whose_uuid_is_told_is_never_made_anew() {
     let error = try_create(&client, "pvc-2").await.unwrap_err();
     assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
     assert!(error.message().contains(uuid), "{error}");
-    let list: Result<ListVolumesResponse, _> = client
-        .call("Controller/ListVolumes", ListVolumesRequest::default())
-        .await;
+    let list = client.call(ListVolumesRequest::default()).await;
     assert_eq!(list.unwrap_err().code(), Code::FailedPrecondition);
     assert_eq!(std::fs::read_dir(rig.path("export")).unwrap().count(), 0);
     std::fs::remove_dir(rig.path("export")).unwrap();

@@ -31,7 +31,7 @@ async fn stats(
         volume_path: path.display().to_string(),
         ..Default::default()
     };
-    client.call("Node/NodeGetVolumeStats", request).await
+    client.call(request).await
 }
 
 /// The flags of the mount at `target`, as mountinfo has them.

@@ -3,11 +3,13 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // Every test file uses a part of it.
 
+use csi_proto::Request as _;
+use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::{
-    NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
-    NodeUnstageVolumeRequest, VolumeCapability,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
+    NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +18,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
 
 /// Longer than anything here may take; a test that waits that long has failed.
 pub const LONG: Duration = Duration::from_secs(90);
@@ -230,22 +232,29 @@ impl Client {
         Self(tonic::client::Grpc::new(channel))
     }
 
-    /// One unary call, such as `Node/NodeGetInfo`.
-    pub async fn call<Q, R>(&self, method: &str, request: Q) -> Result<R, Status>
+    /// One unary call.
+    pub async fn call<Q: csi_proto::Request>(&self, request: Q) -> Result<Q::Reply, Status> {
+        let reply = self.send(Q::METHOD, Request::new(request)).await?;
+        Ok(reply.into_inner())
+    }
+
+    /// The same, with metadata both ways, and for messages that need not be those of the method.
+    pub async fn send<Q, R>(
+        &self,
+        method: &Method,
+        request: Request<Q>,
+    ) -> Result<Response<R>, Status>
     where
-        Q: prost::Message + Send + Sync + 'static,
-        R: prost::Message + Default + Send + Sync + 'static,
+        Q: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
     {
         let mut grpc = self.0.clone();
         grpc.ready()
             .await
             .map_err(|error| Status::unavailable(error.to_string()))?;
-        let path = http::uri::PathAndQuery::try_from(format!("/csi.v1.{method}")).unwrap();
+        let path = http::uri::PathAndQuery::from_static(method.path);
         let codec = tonic_prost::ProstCodec::<Q, R>::default();
-        Ok(grpc
-            .unary(Request::new(request), path, codec)
-            .await?
-            .into_inner())
+        grpc.unary(request, path, codec).await
     }
 
     /// Publishes, and returns what the driver wants to be told to the user.
@@ -253,23 +262,15 @@ impl Client {
         &self,
         request: NodePublishVolumeRequest,
     ) -> Result<Option<String>, Status> {
-        let mut grpc = self.0.clone();
-        grpc.ready()
-            .await
-            .map_err(|error| Status::unavailable(error.to_string()))?;
-        let path = http::uri::PathAndQuery::from_static("/csi.v1.Node/NodePublishVolume");
-        let codec =
-            tonic_prost::ProstCodec::<_, csi_proto::v1::NodePublishVolumeResponse>::default();
-        let reply = grpc.unary(Request::new(request), path, codec).await?;
+        let reply: Response<NodePublishVolumeResponse> = self
+            .send(NodePublishVolumeRequest::METHOD, Request::new(request))
+            .await?;
         let note = reply.metadata().get("csi-nfs-note");
         Ok(note.map(|note| note.to_str().unwrap().to_owned()))
     }
 
     pub async fn publish(&self, request: NodePublishVolumeRequest) -> Result<(), Status> {
-        let method = "Node/NodePublishVolume";
-        let reply: Result<csi_proto::v1::NodePublishVolumeResponse, _> =
-            self.call(method, request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     /// A publish by a caller who waits no longer than `bound`.
@@ -278,23 +279,15 @@ impl Client {
         request: NodePublishVolumeRequest,
         bound: Duration,
     ) -> Result<(), Status> {
-        let mut grpc = self.0.clone();
-        grpc.ready()
-            .await
-            .map_err(|error| Status::unavailable(error.to_string()))?;
-        let path = http::uri::PathAndQuery::from_static("/csi.v1.Node/NodePublishVolume");
-        let codec =
-            tonic_prost::ProstCodec::<_, csi_proto::v1::NodePublishVolumeResponse>::default();
         let mut request = Request::new(request);
         request.set_timeout(bound);
-        grpc.unary(request, path, codec).await.map(drop)
+        let reply: Result<Response<NodePublishVolumeResponse>, _> =
+            self.send(NodePublishVolumeRequest::METHOD, request).await;
+        reply.map(drop)
     }
 
     pub async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
-        let method = "Node/NodeStageVolume";
-        let reply: Result<csi_proto::v1::NodeStageVolumeResponse, _> =
-            self.call(method, request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     pub async fn unstage(&self, volume: &str, staging: &Path) -> Result<(), Status> {
@@ -302,10 +295,7 @@ impl Client {
             volume_id: volume.to_owned(),
             staging_target_path: staging.display().to_string(),
         };
-        let method = "Node/NodeUnstageVolume";
-        let reply: Result<csi_proto::v1::NodeUnstageVolumeResponse, _> =
-            self.call(method, request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 
     pub async fn unpublish(&self, volume: &str, target: &Path) -> Result<(), Status> {
@@ -313,10 +303,7 @@ impl Client {
             volume_id: volume.to_owned(),
             target_path: target.display().to_string(),
         };
-        let method = "Node/NodeUnpublishVolume";
-        let reply: Result<csi_proto::v1::NodeUnpublishVolumeResponse, _> =
-            self.call(method, request).await;
-        reply.map(drop)
+        self.call(request).await.map(drop)
     }
 }
 

@@ -1797,7 +1797,9 @@ pub mod identity_server {
         ) -> std::result::Result<
             tonic::Response<super::GetPluginInfoResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetPluginInfo is not implemented by this driver"))
+        }
         /// Show which services and expansion modes the driver offers.
         /// The answer is that of the whole driver, whichever of its instances is asked. Every
         /// driver has this RPC.
@@ -1808,7 +1810,9 @@ pub mod identity_server {
         ) -> std::result::Result<
             tonic::Response<super::GetPluginCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetPluginCapabilities is not implemented by this driver"))
+        }
         /// Ask whether the driver is ready to serve.
         /// Every driver has this RPC. Not ready with status OK means that it is still starting up;
         /// FAILED_PRECONDITION means that it is unwell, or that something it depends on is
@@ -1817,7 +1821,9 @@ pub mod identity_server {
         async fn probe(
             &self,
             request: tonic::Request<super::ProbeRequest>,
-        ) -> std::result::Result<tonic::Response<super::ProbeResponse>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::ProbeResponse>, tonic::Status> {
+            Err(tonic::Status::unimplemented("Probe is not implemented by this driver"))
+        }
     }
     /// Tells what the driver is, what it offers and whether it works.
     /// Every instance of a driver serves it, on a controller and on a node alike.
@@ -2098,7 +2104,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::CreateVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("CreateVolume is not implemented by this driver"))
+        }
         /// Delete a volume and its data, or confirm that it is gone.
         /// A volume that is not there is OK. FAILED_PRECONDITION while the volume is in use, or
         /// has snapshots that cannot outlive it. Needs controller capability CREATE_DELETE_VOLUME.
@@ -2109,7 +2117,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::DeleteVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("DeleteVolume is not implemented by this driver"))
+        }
         /// Attach a volume to a node.
         /// A repeat with equal arguments is OK. NOT_FOUND when the volume or the node is unknown;
         /// ALREADY_EXISTS when it is attached there in another way; FAILED_PRECONDITION when
@@ -2122,7 +2132,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerPublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerPublishVolume is not implemented by this driver"))
+        }
         /// Detach a volume from a node, or from all nodes.
         /// Comes after the node has unpublished and unstaged the volume. A volume that is not
         /// attached is OK. NOT_FOUND when the volume or the node is unknown and the driver cannot
@@ -2134,7 +2146,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerUnpublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerUnpublishVolume is not implemented by this driver"))
+        }
         /// Check whether an existing volume can be used in the given ways.
         /// The answer holds either what was confirmed or a message that says why not; both come
         /// with status OK. NOT_FOUND when there is no such volume. Every controller has this RPC.
@@ -2145,7 +2159,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ValidateVolumeCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ValidateVolumeCapabilities is not implemented by this driver"))
+        }
         /// List the volumes that the driver knows, in pages.
         /// Volumes that come or go between two pages may be missing or listed twice. ABORTED when
         /// the starting token is not valid: begin again without one. Needs controller capability
@@ -2157,7 +2173,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ListVolumesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ListVolumes is not implemented by this driver"))
+        }
         /// Show how much space is left for new volumes, in bytes.
         /// Needs controller capability GET_CAPACITY.
         /// Spec: Controller Service RPC, GetCapacity.
@@ -2167,7 +2185,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::GetCapacityResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetCapacity is not implemented by this driver"))
+        }
         /// Show which optional controller RPCs and features the driver has.
         /// Every controller has this RPC.
         /// Spec: Controller Service RPC, ControllerGetCapabilities.
@@ -2177,7 +2197,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerGetCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerGetCapabilities is not implemented by this driver"))
+        }
         /// Take a snapshot of a volume, or confirm that an equal one exists.
         /// Returns once the point in time is fixed; while the answer says that the snapshot is not
         /// ready to use, the same call is repeated until it is. ALREADY_EXISTS when that name is
@@ -2191,7 +2213,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::CreateSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("CreateSnapshot is not implemented by this driver"))
+        }
         /// Delete a snapshot, or confirm that it is gone.
         /// A snapshot that is not there is OK. INVALID_ARGUMENT when it can only be deleted with
         /// its group; FAILED_PRECONDITION while it is in use; ABORTED while another call for this
@@ -2203,7 +2227,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::DeleteSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("DeleteSnapshot is not implemented by this driver"))
+        }
         /// List snapshots in pages, all of them or those of one volume.
         /// A filter that matches nothing gives an empty list, not an error. Snapshots that come or
         /// go between two pages may be missing or listed twice. ABORTED when the starting token is
@@ -2215,7 +2241,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ListSnapshotsResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ListSnapshots is not implemented by this driver"))
+        }
         /// Show one snapshot as it is now, ready to use or not.
         /// NOT_FOUND when there is no such snapshot. Needs controller capability GET_SNAPSHOT.
         /// Alpha.
@@ -2226,7 +2254,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::GetSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetSnapshot is not implemented by this driver"))
+        }
         /// Make a volume larger on the storage side.
         /// The answer tells whether NodeExpandVolume has to follow. A volume that is already large
         /// enough is OK. NOT_FOUND when there is no such volume; FAILED_PRECONDITION when it is in
@@ -2239,7 +2269,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerExpandVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerExpandVolume is not implemented by this driver"))
+        }
         /// Show one volume as it is now, with its condition and its nodes.
         /// NOT_FOUND when there is no such volume. Needs controller capability GET_VOLUME. Alpha.
         /// Spec: Controller Service RPC, ControllerGetVolume.
@@ -2249,7 +2281,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerGetVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerGetVolume is not implemented by this driver"))
+        }
         /// Change the mutable parameters of a volume.
         /// A repeat is OK. INVALID_ARGUMENT when the volume does not know a parameter; NOT_FOUND
         /// when there is no such volume. Needs controller capability MODIFY_VOLUME.
@@ -2260,7 +2294,9 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::ControllerModifyVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("ControllerModifyVolume is not implemented by this driver"))
+        }
     }
     /// Creates, attaches, lists and resizes volumes and snapshots.
     /// It may run on any machine; nothing here touches the node where a volume is used.
@@ -3108,7 +3144,9 @@ pub mod group_controller_server {
         ) -> std::result::Result<
             tonic::Response<super::GroupControllerGetCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GroupControllerGetCapabilities is not implemented by this driver"))
+        }
         /// Snapshot several volumes at one instant, or confirm an equal group.
         /// All snapshots see the same point in the order of writes, or the call fails. While the
         /// answer says that the group is not ready to use, the same call is repeated until it is.
@@ -3123,7 +3161,9 @@ pub mod group_controller_server {
         ) -> std::result::Result<
             tonic::Response<super::CreateVolumeGroupSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("CreateVolumeGroupSnapshot is not implemented by this driver"))
+        }
         /// Delete a group snapshot together with all its snapshots.
         /// A group that is not there is OK. INVALID_ARGUMENT when the given snapshots are not
         /// those of the group; FAILED_PRECONDITION while the group is in use. Needs group
@@ -3135,7 +3175,9 @@ pub mod group_controller_server {
         ) -> std::result::Result<
             tonic::Response<super::DeleteVolumeGroupSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("DeleteVolumeGroupSnapshot is not implemented by this driver"))
+        }
         /// Show one group snapshot as it is now.
         /// NOT_FOUND when there is no such group; INVALID_ARGUMENT when the given snapshots are
         /// not those of the group. Needs group controller capability
@@ -3147,7 +3189,9 @@ pub mod group_controller_server {
         ) -> std::result::Result<
             tonic::Response<super::GetVolumeGroupSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetVolumeGroupSnapshot is not implemented by this driver"))
+        }
     }
     /// Takes snapshots of several volumes at the same instant.
     /// A driver that serves it says so with plugin capability GROUP_CONTROLLER_SERVICE.
@@ -3488,15 +3532,6 @@ pub mod snapshot_metadata_server {
     /// Generated trait containing gRPC methods that should be implemented for use with SnapshotMetadataServer.
     #[async_trait]
     pub trait SnapshotMetadata: std::marker::Send + std::marker::Sync + 'static {
-        /// Server streaming response type for the GetMetadataAllocated method.
-        type GetMetadataAllocatedStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<
-                    super::GetMetadataAllocatedResponse,
-                    tonic::Status,
-                >,
-            >
-            + std::marker::Send
-            + 'static;
         /// Stream the ranges of a snapshot that hold data.
         /// NOT_FOUND when there is no such snapshot; OUT_OF_RANGE when the starting offset is
         /// negative or beyond the end. Alpha, as the whole service.
@@ -3505,18 +3540,11 @@ pub mod snapshot_metadata_server {
             &self,
             request: tonic::Request<super::GetMetadataAllocatedRequest>,
         ) -> std::result::Result<
-            tonic::Response<Self::GetMetadataAllocatedStream>,
+            tonic::Response<BoxStream<super::GetMetadataAllocatedResponse>>,
             tonic::Status,
-        >;
-        /// Server streaming response type for the GetMetadataDelta method.
-        type GetMetadataDeltaStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<
-                    super::GetMetadataDeltaResponse,
-                    tonic::Status,
-                >,
-            >
-            + std::marker::Send
-            + 'static;
+        > {
+            Err(tonic::Status::unimplemented("GetMetadataAllocated is not implemented by this driver"))
+        }
         /// Stream the ranges that differ between two snapshots of one volume.
         /// NOT_FOUND when one of the snapshots does not exist; OUT_OF_RANGE when the starting
         /// offset is negative or beyond the end. Alpha, as the whole service.
@@ -3525,9 +3553,11 @@ pub mod snapshot_metadata_server {
             &self,
             request: tonic::Request<super::GetMetadataDeltaRequest>,
         ) -> std::result::Result<
-            tonic::Response<Self::GetMetadataDeltaStream>,
+            tonic::Response<BoxStream<super::GetMetadataDeltaResponse>>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("GetMetadataDelta is not implemented by this driver"))
+        }
     }
     /// Tells which blocks of a snapshot hold data or differ from another one.
     /// Alpha. A driver that serves it says so with plugin capability SNAPSHOT_METADATA_SERVICE.
@@ -3618,7 +3648,9 @@ pub mod snapshot_metadata_server {
                         super::GetMetadataAllocatedRequest,
                     > for GetMetadataAllocatedSvc<T> {
                         type Response = super::GetMetadataAllocatedResponse;
-                        type ResponseStream = T::GetMetadataAllocatedStream;
+                        type ResponseStream = BoxStream<
+                            super::GetMetadataAllocatedResponse,
+                        >;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
                             tonic::Status,
@@ -3669,7 +3701,7 @@ pub mod snapshot_metadata_server {
                         super::GetMetadataDeltaRequest,
                     > for GetMetadataDeltaSvc<T> {
                         type Response = super::GetMetadataDeltaResponse;
-                        type ResponseStream = T::GetMetadataDeltaStream;
+                        type ResponseStream = BoxStream<super::GetMetadataDeltaResponse>;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
                             tonic::Status,
@@ -3774,7 +3806,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeStageVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeStageVolume is not implemented by this driver"))
+        }
         /// Undo NodeStageVolume.
         /// Comes after every NodeUnpublishVolume of this volume on this node. A volume that is not
         /// staged is OK. NOT_FOUND when there is no such volume. Needs node capability
@@ -3786,7 +3820,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeUnstageVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeUnstageVolume is not implemented by this driver"))
+        }
         /// Mount a volume, or place its block device, at a path on this node.
         /// A repeat with equal arguments is OK. NOT_FOUND when there is no such volume;
         /// ALREADY_EXISTS when it is published at this path with other arguments;
@@ -3800,7 +3836,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodePublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodePublishVolume is not implemented by this driver"))
+        }
         /// Undo NodePublishVolume, and remove what it made at the path.
         /// A volume that is not published there is OK. NOT_FOUND when there is no such volume.
         /// Every node has this RPC.
@@ -3811,7 +3849,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeUnpublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeUnpublishVolume is not implemented by this driver"))
+        }
         /// Show how full a published or staged volume is.
         /// NOT_FOUND when the volume is not at that path. Needs node capability GET_VOLUME_STATS
         /// or VOLUME_CONDITION.
@@ -3822,7 +3862,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeGetVolumeStatsResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeGetVolumeStats is not implemented by this driver"))
+        }
         /// Let this node use the new size of an expanded volume.
         /// Comes after ControllerExpandVolume, on a volume that is staged or published here. A
         /// volume that is already large enough is OK. NOT_FOUND when there is no such volume;
@@ -3835,7 +3877,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeExpandVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeExpandVolume is not implemented by this driver"))
+        }
         /// Show which optional node RPCs and features the driver has.
         /// Every node has this RPC.
         /// Spec: Node Service RPC, NodeGetCapabilities.
@@ -3845,7 +3889,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeGetCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeGetCapabilities is not implemented by this driver"))
+        }
         /// Show the node's id, its topology and how many volumes it can take.
         /// Must exist where the controller attaches volumes (PUBLISH_UNPUBLISH_VOLUME); the id
         /// goes to ControllerPublishVolume.
@@ -3856,7 +3902,9 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeGetInfoResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("NodeGetInfo is not implemented by this driver"))
+        }
     }
     /// Makes volumes usable on the machine where the driver itself runs.
     /// All paths are absolute and are those that the driver sees, which need not be those of the

@@ -1,6 +1,8 @@
 // Generated from csi.proto by tests/generated.rs; not to be edited.
 
 use crate::schema::{Cardinality, Enum, EnumValue, Field, Kind, Message, Method};
+/// The version of the specification that `csi.proto` describes.
+pub const SPEC_VERSION: &str = "1.12.0";
 /// `csi.v1.PluginCapability.Service.Type`.
 pub static PLUGIN_CAPABILITY_SERVICE_TYPE: Enum = Enum {
     name: "csi.v1.PluginCapability.Service.Type",

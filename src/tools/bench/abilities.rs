@@ -4,13 +4,11 @@ use super::client::{Client, Outcome};
 use super::scenario::Abilities;
 use crate::call::error::hint_for;
 use crate::error::Error;
-use bytes::Bytes;
-use csi_proto::schema::Method;
 use csi_proto::v1::controller_service_capability::{
     Type as ControllerKind, rpc::Type as OfController,
 };
 use csi_proto::v1::node_service_capability::{Type as NodeKind, rpc::Type as OfNode};
-use csi_proto::{tables, v1};
+use csi_proto::{Request, v1};
 use prost::Message as _;
 use tonic::Code;
 
@@ -19,11 +17,8 @@ use tonic::Code;
 /// # Errors
 /// When one of them does not answer; a driver without one of them has none of its abilities.
 pub async fn ask(node: &Client, controller: &Client) -> Result<Abilities, Error> {
-    let wrong = |error| Error::because("the reply is not valid", &error);
-    let bytes = reply(node, &tables::NODE_NODE_GET_CAPABILITIES).await?;
-    let of_node = v1::NodeGetCapabilitiesResponse::decode(bytes).map_err(wrong)?;
-    let bytes = reply(controller, &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES).await?;
-    let of_controller = v1::ControllerGetCapabilitiesResponse::decode(bytes).map_err(wrong)?;
+    let of_node = reply(node, v1::NodeGetCapabilitiesRequest {}).await?;
+    let of_controller = reply(controller, v1::ControllerGetCapabilitiesRequest {}).await?;
     let has = |wanted: OfNode| {
         of_node.capabilities.iter().any(
             |one| matches!(&one.r#type, Some(NodeKind::Rpc(rpc)) if rpc.r#type == i32::from(wanted)),
@@ -40,14 +35,16 @@ pub async fn ask(node: &Client, controller: &Client) -> Result<Abilities, Error>
     })
 }
 
-async fn reply(client: &Client, method: &'static Method) -> Result<Bytes, Error> {
+async fn reply<Q: Request>(client: &Client, request: Q) -> Result<Q::Reply, Error> {
+    let method = Q::METHOD;
     let Outcome {
         code,
         message,
         reply,
-    } = client.call(0, method, Bytes::new()).await;
+    } = client.call(0, method, request.encode_to_vec().into()).await;
     match code {
-        Code::Ok | Code::Unimplemented => Ok(reply),
+        Code::Ok | Code::Unimplemented => Q::Reply::decode(reply)
+            .map_err(|error| Error::because("the reply is not valid", &error)),
         code => {
             let error = Error::rpc(code, message).doing(format!("bench: {}", method.name));
             Err(match hint_for(method, code, client.timeout()) {

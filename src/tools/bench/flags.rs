@@ -2,10 +2,10 @@
 
 use super::pace::Limits;
 use crate::arguments::capability;
-use crate::arguments::duration;
 use crate::arguments::request::{self, RequestSource};
 use crate::rpc::flags::{CapacityFlags, Parameters, VolumeContext};
 use clap::Args;
+use csi_proto::duration;
 use csi_proto::v1;
 use std::path::PathBuf;
 use std::time::Duration;

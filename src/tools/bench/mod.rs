@@ -34,10 +34,10 @@ use crate::rpc::Called;
 use crate::rpc::flags::{Context, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
 use client::Client;
+use csi_proto::random;
 use running::Run;
 use scenario::{CycleParts, Scenario};
 use side::Side;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use tree::{Bench, Load};
 
@@ -203,7 +203,7 @@ async fn sides(
     controller: Option<&Endpoint>,
     globals: &Globals,
 ) -> Result<Vec<Arc<Side>>, Error> {
-    let run = run_id();
+    let run = run_id()?;
     let connections = bench.flags.connections;
     let mut sides = Vec::new();
     for endpoint in endpoints {
@@ -237,7 +237,7 @@ async fn connected(
 }
 
 /// Names what a run makes. Another run's things must never be taken for ours.
-fn run_id() -> String {
-    let random = RandomState::new().build_hasher().finish();
-    format!("{:012x}", random >> 16)
+fn run_id() -> Result<String, Error> {
+    let drawn = random::from_kernel().map_err(|error| Error::because(random::MISSING, &error))?;
+    Ok(format!("{:012x}", u64::from_ne_bytes(drawn) >> 16))
 }

@@ -3,8 +3,8 @@
 use super::pace::Limits;
 use super::side::lock;
 use super::tally::Tally;
-use crate::arguments::duration;
 use crate::output::load::{count, per_second};
+use csi_proto::duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex};

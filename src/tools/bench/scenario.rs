@@ -11,7 +11,7 @@ use crate::invocation::rpc_command;
 use crate::rpc::flags::Context;
 use bytes::Bytes;
 use csi_proto::schema::Method;
-use csi_proto::{tables, v1};
+use csi_proto::{Request, v1};
 use prost::Message;
 use std::path::{Path, PathBuf};
 
@@ -102,7 +102,8 @@ impl Step {
     }
 
     /// A step of a cycle, from a request whose texts have places; carries over the contexts that the RPC takes.
-    fn typed(method: &'static Method, request: &impl Message) -> Result<Self, TemplateError> {
+    fn typed<Q: Request>(request: &Q) -> Result<Self, TemplateError> {
+        let method = Q::METHOD;
         let mut template = Template::new(method.request, &request.encode_to_vec())?;
         carry_contexts(method, &mut template);
         let mut step = Self::new(method, vec![template]);
@@ -265,7 +266,7 @@ pub fn of_rpc(
     }
     if step.needs(Learnt::NodeId) {
         let request = v1::NodeGetInfoRequest {};
-        setup.push(Step::typed(&tables::NODE_NODE_GET_INFO, &request).map_err(usage)?);
+        setup.push(Step::typed(&request).map_err(usage)?);
     }
     if step.needs(Learnt::VolumeId) {
         setup.push(volume_for_all(command, flags, context)?);
@@ -282,7 +283,7 @@ fn volume_for_all(
     flags: &BenchFlags,
     context: &Context,
 ) -> Result<Step, Error> {
-    let method = &tables::CONTROLLER_CREATE_VOLUME;
+    let message = v1::CreateVolumeRequest::METHOD.request;
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut request = match &flags.volume_request {
         None => {
@@ -308,8 +309,8 @@ fn volume_for_all(
             }
         }
         Some(source) => {
-            let document = source.read(method.request).map_err(|error| usage(&error))?;
-            let bytes = csi_proto::json::encode(method.request, &document)
+            let document = source.read(message).map_err(|error| usage(&error))?;
+            let bytes = csi_proto::json::encode(message, &document)
                 .map_err(|error| usage(&format!("--volume-request does not fit: {error}")))?;
             v1::CreateVolumeRequest::decode(bytes.as_slice()).map_err(|error| usage(&error))?
         }
@@ -318,7 +319,7 @@ fn volume_for_all(
         request.name = "volume-{worker}".to_owned();
     }
     context.add_secrets(&mut request.secrets);
-    Step::typed(method, &request).map_err(|error| usage(&error))
+    Step::typed(&request).map_err(|error| usage(&error))
 }
 
 /// Everything that a named cycle is made from.
@@ -368,7 +369,7 @@ impl CycleParts<'_> {
             && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle)
         {
             let request = v1::NodeGetInfoRequest {};
-            setup.push(Step::typed(&tables::NODE_NODE_GET_INFO, &request)?);
+            setup.push(Step::typed(&request)?);
         }
         let own_volume = |setup: &mut Vec<Step>| match given {
             Some(_) => Ok(()),
@@ -411,7 +412,7 @@ impl CycleParts<'_> {
                             false => String::new(),
                         },
                     };
-                    cycle.push(Step::typed(&tables::NODE_NODE_GET_VOLUME_STATS, &request)?);
+                    cycle.push(Step::typed(&request)?);
                 }
                 cycle.push(unpublish);
                 cycle.extend(down);
@@ -430,7 +431,7 @@ impl CycleParts<'_> {
         self.flags.capacity.fill(&mut request.capacity_range);
         self.flags.parameters.fill(&mut request.parameters);
         self.context.add_secrets(&mut request.secrets);
-        Step::typed(&tables::CONTROLLER_CREATE_VOLUME, &request)
+        Step::typed(&request)
     }
 
     fn delete(&self) -> Result<Step, TemplateError> {
@@ -439,7 +440,7 @@ impl CycleParts<'_> {
             ..Default::default()
         };
         self.context.add_secrets(&mut request.secrets);
-        Step::typed(&tables::CONTROLLER_DELETE_VOLUME, &request)
+        Step::typed(&request)
     }
 
     fn snapshot(&self, volume: &str) -> Result<[Step; 2], TemplateError> {
@@ -454,10 +455,7 @@ impl CycleParts<'_> {
             ..Default::default()
         };
         self.context.add_secrets(&mut delete.secrets);
-        Ok([
-            Step::typed(&tables::CONTROLLER_CREATE_SNAPSHOT, &create)?,
-            Step::typed(&tables::CONTROLLER_DELETE_SNAPSHOT, &delete)?,
-        ])
+        Ok([Step::typed(&create)?, Step::typed(&delete)?])
     }
 
     /// What brings a volume to the node, and back, as far as the driver has it.
@@ -482,10 +480,8 @@ impl CycleParts<'_> {
                 ..Default::default()
             };
             self.context.add_secrets(&mut detach.secrets);
-            let method = &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME;
-            up.push(Step::typed(method, &attach)?);
-            let method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
-            down.push(Step::typed(method, &detach)?);
+            up.push(Step::typed(&attach)?);
+            down.push(Step::typed(&detach)?);
         }
         if self.abilities.stages {
             let mut stage = v1::NodeStageVolumeRequest {
@@ -500,9 +496,8 @@ impl CycleParts<'_> {
                 volume_id: volume.to_owned(),
                 staging_target_path: staging.to_owned(),
             };
-            up.push(Step::typed(&tables::NODE_NODE_STAGE_VOLUME, &stage)?);
-            let method = &tables::NODE_NODE_UNSTAGE_VOLUME;
-            down.insert(0, Step::typed(method, &unstage)?);
+            up.push(Step::typed(&stage)?);
+            down.insert(0, Step::typed(&unstage)?);
         }
         Ok((up, down))
     }
@@ -524,10 +519,7 @@ impl CycleParts<'_> {
             volume_id: volume.to_owned(),
             target_path: target,
         };
-        Ok((
-            Step::typed(&tables::NODE_NODE_PUBLISH_VOLUME, &publish)?,
-            Step::typed(&tables::NODE_NODE_UNPUBLISH_VOLUME, &unpublish)?,
-        ))
+        Ok((Step::typed(&publish)?, Step::typed(&unpublish)?))
     }
 
     /// A path of this run in the folder for targets.

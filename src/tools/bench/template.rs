@@ -5,6 +5,7 @@
 //! the syntax; knows no flag, and calls nothing.
 
 use bytes::Bytes;
+use csi_proto::random;
 use csi_proto::schema::{Kind, Message};
 use csi_proto::wire::{self, Raw, WireError};
 use thiserror::Error;
@@ -388,7 +389,11 @@ fn text(parts: &[Part], filling: &Filling<'_>) -> String {
             Part::Remainder(by) => write!(out, "{}", filling.number % by),
             Part::Worker => write!(out, "{}", filling.worker),
             Part::Run => out.write_str(filling.run),
-            Part::Random => write!(out, "{:016x}", random(filling.seed, filling.number)),
+            Part::Random => write!(
+                out,
+                "{:016x}",
+                random::from_seed(filling.seed, filling.number)
+            ),
             Part::Learnt(what) => {
                 let known = filling.known.get(*what).first();
                 out.write_str(&String::from_utf8_lossy(known.map_or(&[], |id| id)))
@@ -396,14 +401,6 @@ fn text(parts: &[Part], filling: &Filling<'_>) -> String {
         };
     }
     out
-}
-
-/// A number that looks like any, and is the same for the same seed and call (SplitMix64).
-fn random(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -548,12 +545,5 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
         }
         assert_eq!(parse("{{i}}").unwrap(), [Part::Text("{i}".into())]);
-    }
-
-    #[test]
-    fn random_is_the_same_for_the_same_seed() {
-        assert_eq!(random(1, 2), random(1, 2));
-        assert_ne!(random(1, 2), random(1, 3));
-        assert_ne!(random(1, 2), random(2, 2));
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Lifecycle;
 use crate::error::Error;
+use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::{tables, v1};
 use std::io::Write;
 use tonic::Code;
 
@@ -29,14 +29,10 @@ impl<W: Write> Lifecycle<'_, W> {
     /// Identity, capabilities, node: what everything else depends on.
     pub(super) async fn ask(&mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
-        let info: v1::GetPluginInfoResponse = self
-            .node(
-                &tables::IDENTITY_GET_PLUGIN_INFO,
-                &v1::GetPluginInfoRequest {},
-                |reply: &v1::GetPluginInfoResponse| {
-                    format!("{} {}", reply.name, reply.vendor_version)
-                },
-            )
+        let info = self
+            .node(&v1::GetPluginInfoRequest {}, |reply| {
+                format!("{} {}", reply.name, reply.vendor_version)
+            })
             .await?;
         if info.name.is_empty() {
             return Err(
@@ -45,25 +41,17 @@ impl<W: Write> Lifecycle<'_, W> {
             );
         }
         let request = v1::GetPluginCapabilitiesRequest {};
-        let plugin: v1::GetPluginCapabilitiesResponse = self
-            .node(
-                &tables::IDENTITY_GET_PLUGIN_CAPABILITIES,
-                &request,
-                |reply: &v1::GetPluginCapabilitiesResponse| {
-                    count(reply.capabilities.len(), "capability", "capabilities")
-                },
-            )
+        let plugin = self
+            .node(&request, |reply| {
+                count(reply.capabilities.len(), "capability", "capabilities")
+            })
             .await?;
         let request = v1::ProbeRequest {};
-        let probe: v1::ProbeResponse = self
-            .node(
-                &tables::IDENTITY_PROBE,
-                &request,
-                |reply: &v1::ProbeResponse| {
-                    let ready = reply.ready.unwrap_or(true);
-                    if ready { "ready" } else { "not ready" }.to_owned()
-                },
-            )
+        let probe = self
+            .node(&request, |reply| {
+                let ready = reply.ready.unwrap_or(true);
+                if ready { "ready" } else { "not ready" }.to_owned()
+            })
             .await?;
         if probe.ready == Some(false) {
             return Err(
@@ -79,15 +67,10 @@ impl<W: Write> Lifecycle<'_, W> {
         // A node-only process advertises no controller although the driver has one elsewhere.
         if has_controller || self.flags.controller_endpoint.is_some() {
             let request = v1::ControllerGetCapabilitiesRequest {};
-            let method = &tables::CONTROLLER_CONTROLLER_GET_CAPABILITIES;
-            let reply: v1::ControllerGetCapabilitiesResponse = self
-                .controller(
-                    method,
-                    &request,
-                    |reply: &v1::ControllerGetCapabilitiesResponse| {
-                        count(reply.capabilities.len(), "capability", "capabilities")
-                    },
-                )
+            let reply = self
+                .controller(&request, |reply| {
+                    count(reply.capabilities.len(), "capability", "capabilities")
+                })
                 .await?;
             advertised.controller = reply
                 .capabilities
@@ -99,14 +82,10 @@ impl<W: Write> Lifecycle<'_, W> {
                 .collect();
         }
         let request = v1::NodeGetCapabilitiesRequest {};
-        let reply: v1::NodeGetCapabilitiesResponse = self
-            .node(
-                &tables::NODE_NODE_GET_CAPABILITIES,
-                &request,
-                |reply: &v1::NodeGetCapabilitiesResponse| {
-                    count(reply.capabilities.len(), "capability", "capabilities")
-                },
-            )
+        let reply = self
+            .node(&request, |reply| {
+                count(reply.capabilities.len(), "capability", "capabilities")
+            })
             .await?;
         advertised.node = reply
             .capabilities

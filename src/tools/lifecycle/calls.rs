@@ -8,6 +8,7 @@ use crate::error::{Error, code_name};
 use crate::output::steps::Outcome;
 use crate::rpc::validation::{self, Checks, Replies};
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use prost::Message;
@@ -59,55 +60,52 @@ impl From<Failure> for Error {
 
 impl<W: Write> Lifecycle<'_, W> {
     /// A step of the way up, at the node.
-    pub(super) async fn node<Q: Message, R: Message + Default>(
+    pub(super) async fn node<Q: Request>(
         &mut self,
-        method: &'static Method,
         request: &Q,
-        tell: impl FnOnce(&R) -> String,
-    ) -> Result<R, Failure> {
+        tell: impl FnOnce(&Q::Reply) -> String,
+    ) -> Result<Q::Reply, Failure> {
         let driver = self.node.clone();
-        self.step(&driver, method, request, tell).await
+        self.step(&driver, request, tell).await
     }
 
     /// A step of the way up, at the controller.
-    pub(super) async fn controller<Q: Message, R: Message + Default>(
+    pub(super) async fn controller<Q: Request>(
         &mut self,
-        method: &'static Method,
         request: &Q,
-        tell: impl FnOnce(&R) -> String,
-    ) -> Result<R, Failure> {
+        tell: impl FnOnce(&Q::Reply) -> String,
+    ) -> Result<Q::Reply, Failure> {
         let driver = self.controller.clone();
-        self.step(&driver, method, request, tell).await
+        self.step(&driver, request, tell).await
     }
 
-    async fn step<Q: Message, R: Message + Default>(
+    async fn step<Q: Request>(
         &mut self,
         driver: &Driver,
-        method: &'static Method,
         request: &Q,
-        tell: impl FnOnce(&R) -> String,
-    ) -> Result<R, Failure> {
+        tell: impl FnOnce(&Q::Reply) -> String,
+    ) -> Result<Q::Reply, Failure> {
         let started = Instant::now();
         let checks = self.settings.checks;
-        let result = self.attempt(driver, method, request, &checks).await;
+        let result = self.attempt(driver, request, &checks).await;
         let (outcome, text) = match &result {
             Ok(reply) => (Outcome::Done, tell(reply)),
             Err(_) => (Outcome::Failed, String::new()),
         };
-        let printed = self.print(&step_name(method), outcome, &text, started.elapsed());
+        let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());
         let reply = result?;
         printed.map_err(Failure::after_all)?;
         Ok(reply)
     }
 
     /// One call, logged and checked, not printed.
-    pub(super) async fn attempt<Q: Message, R: Message + Default>(
+    pub(super) async fn attempt<Q: Request>(
         &self,
         driver: &Driver,
-        method: &'static Method,
         request: &Q,
         checks: &Checks,
-    ) -> Result<R, Failure> {
+    ) -> Result<Q::Reply, Failure> {
+        let method = Q::METHOD;
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks).map_err(|error| {
@@ -135,7 +133,7 @@ impl<W: Write> Lifecycle<'_, W> {
         let bytes = answer.into_inner();
         log.reply(method, &bytes);
         log.call(&name, "OK", started.elapsed());
-        let reply = R::decode(bytes.clone()).map_err(|error| {
+        let reply = Q::Reply::decode(bytes.clone()).map_err(|error| {
             Failure::after_all(Error::because("the reply is not valid", &error).doing(&name))
         })?;
         Replies::new(method, &sent, checks)

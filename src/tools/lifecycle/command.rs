@@ -84,7 +84,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             connected = connecting => connected?,
             () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)
+        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)?
             .run(&mut signals)
             .await;
         tokio::select! {

@@ -3,6 +3,7 @@
 //!
 //! Knows files and mounts, not CSI. Any call here may block for as long as the storage does.
 
+use csi_proto::random;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
@@ -184,16 +185,9 @@ fn go_on(stop: &AtomicBool) -> io::Result<()> {
 
 /// Bytes that differ from page to page, so that a page in the wrong place is noticed.
 fn content() -> Vec<u8> {
-    let mut state = u64::from(std::process::id()) | 1;
-    let mut out = Vec::with_capacity(SIZE);
-    while out.len() < SIZE {
-        // xorshift64
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out
+    let seed = u64::from(std::process::id());
+    let words = (0..SIZE as u64 / 8).map(|index| random::from_seed(seed, index));
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 fn checksum(bytes: &[u8]) -> u64 {

@@ -23,8 +23,8 @@ use crate::invocation::interrupt::Signals;
 use crate::output::steps::{Outcome, Steps};
 use crate::rpc::flags::Context;
 use crate::rpc::validation::Checks;
+use csi_proto::random;
 use data::{Exercise, Exercised, Target};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -60,6 +60,9 @@ pub struct Lifecycle<'a, W: Write> {
 
 impl<'a, W: Write> Lifecycle<'a, W> {
     /// A run against `node`, with controller calls to `controller`.
+    ///
+    /// # Errors
+    /// When the kernel gives no random number for the run's name.
     pub fn new(
         flags: &'a LifecycleFlags,
         context: Context,
@@ -67,20 +70,22 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         node: Driver,
         controller: Driver,
         steps: Steps<W>,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         // A container's processes have the same few ids in every container.
-        let random = RandomState::new().build_hasher().finish();
-        Self {
+        let drawn =
+            random::from_kernel().map_err(|error| Error::because(random::MISSING, &error))?;
+        let drawn = u64::from_ne_bytes(drawn);
+        Ok(Self {
             flags,
             context,
             settings,
             node,
             controller,
             steps,
-            name: format!("csi-lifecycle-{}-{random:016x}", std::process::id()),
+            name: format!("csi-lifecycle-{}-{drawn:016x}", std::process::id()),
             undo: Vec::new(),
             writer: None,
-        }
+        })
     }
 
     /// Goes all the way up and down again. A signal ends the way up; one more, or two on the way down, end that too.

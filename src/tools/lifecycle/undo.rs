@@ -8,9 +8,7 @@ use super::{Lifecycle, say, text};
 use crate::error::{Error, Kind, code_name};
 use crate::output::steps::Outcome;
 use crate::rpc::validation::Checks;
-use csi_proto::schema::Method;
-use csi_proto::{tables, v1};
-use prost::Message;
+use csi_proto::{Request, v1};
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -120,15 +118,15 @@ impl<W: Write> Lifecycle<'_, W> {
             },
             Undo::Create(request) => {
                 let driver = self.controller.clone();
-                let method = &tables::CONTROLLER_CREATE_VOLUME;
                 // The same name and arguments lead to the same volume.
                 let why = "once more, to learn the id";
-                let reply: v1::CreateVolumeResponse =
-                    self.take_back(&driver, method, request, why).await?;
+                let reply = self.take_back(&driver, request, why).await?;
                 let id = reply.volume.unwrap_or_default().volume_id;
                 if id.is_empty() {
                     let problem = "the reply has no volume id, which the specification requires";
-                    return Err(Error::local(problem).doing(step_name(method)));
+                    return Err(
+                        Error::local(problem).doing(step_name(v1::CreateVolumeRequest::METHOD))
+                    );
                 }
                 return Ok(Some(Undo::Volume(id)));
             }
@@ -139,9 +137,7 @@ impl<W: Write> Lifecycle<'_, W> {
                 };
                 self.context.add_secrets(&mut request.secrets);
                 let driver = self.controller.clone();
-                let method = &tables::CONTROLLER_DELETE_VOLUME;
-                let _: v1::DeleteVolumeResponse =
-                    self.take_back(&driver, method, &request, "").await?;
+                self.take_back(&driver, &request, "").await?;
             }
             Undo::ControllerPublish { volume, node } => {
                 let mut request = v1::ControllerUnpublishVolumeRequest {
@@ -151,9 +147,7 @@ impl<W: Write> Lifecycle<'_, W> {
                 };
                 self.context.add_secrets(&mut request.secrets);
                 let driver = self.controller.clone();
-                let method = &tables::CONTROLLER_CONTROLLER_UNPUBLISH_VOLUME;
-                let _: v1::ControllerUnpublishVolumeResponse =
-                    self.take_back(&driver, method, &request, "").await?;
+                self.take_back(&driver, &request, "").await?;
             }
             Undo::Stage { volume, staging } => {
                 let request = v1::NodeUnstageVolumeRequest {
@@ -161,9 +155,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     staging_target_path: staging.clone(),
                 };
                 let driver = self.node.clone();
-                let method = &tables::NODE_NODE_UNSTAGE_VOLUME;
-                let _: v1::NodeUnstageVolumeResponse =
-                    self.take_back(&driver, method, &request, "").await?;
+                self.take_back(&driver, &request, "").await?;
             }
             Undo::Publish { volume, target } => {
                 let request = v1::NodeUnpublishVolumeRequest {
@@ -171,9 +163,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     target_path: target.clone(),
                 };
                 let driver = self.node.clone();
-                let method = &tables::NODE_NODE_UNPUBLISH_VOLUME;
-                let _: v1::NodeUnpublishVolumeResponse =
-                    self.take_back(&driver, method, &request, "").await?;
+                self.take_back(&driver, &request, "").await?;
             }
         }
         Ok(None)
@@ -181,14 +171,13 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// One step of the way down: tried again after what may pass, within a bound of its own. Nothing is checked: what is
     /// there has to go, whatever it looks like.
-    async fn take_back<Q: Message, R: Message + Default>(
+    async fn take_back<Q: Request>(
         &mut self,
         driver: &Driver,
-        method: &'static Method,
         request: &Q,
         text: &str,
-    ) -> Result<R, Error> {
-        let name = step_name(method);
+    ) -> Result<Q::Reply, Error> {
+        let name = step_name(Q::METHOD);
         let started = Instant::now();
         // Without a limit of the user's a try has none either; Ctrl-C ends it.
         let one = driver.session.timeout();
@@ -205,7 +194,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     .with_timeout(one.map(|limit| limit.min(left))),
                 endpoint: driver.endpoint.clone(),
             };
-            let tried = self.attempt(&driver, method, request, &unchecked);
+            let tried = self.attempt(&driver, request, &unchecked);
             let error = match tried.await {
                 Ok(reply) => break Ok(reply),
                 Err(failure) => failure.error,

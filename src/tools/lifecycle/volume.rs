@@ -6,9 +6,9 @@ use super::undo::Undo;
 use super::{Lifecycle, say, text};
 use crate::error::Error;
 use csi_proto::text::escaped;
+use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::{tables, v1};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -67,18 +67,14 @@ impl<W: Write> Lifecycle<'_, W> {
                 let request = v1::ControllerGetVolumeRequest {
                     volume_id: id.clone(),
                 };
-                let reply: v1::ControllerGetVolumeResponse = self
-                    .controller(
-                        &tables::CONTROLLER_CONTROLLER_GET_VOLUME,
-                        &request,
-                        |reply: &v1::ControllerGetVolumeResponse| {
-                            let context = reply.volume.as_ref().map(|one| &one.volume_context);
-                            match context.map_or(0, BTreeMap::len) {
-                                0 => "no volume context".to_owned(),
-                                _ => "with its volume context".to_owned(),
-                            }
-                        },
-                    )
+                let reply = self
+                    .controller(&request, |reply| {
+                        let context = reply.volume.as_ref().map(|one| &one.volume_context);
+                        match context.map_or(0, BTreeMap::len) {
+                            0 => "no volume context".to_owned(),
+                            _ => "with its volume context".to_owned(),
+                        }
+                    })
                     .await?;
                 context = reply.volume.unwrap_or_default().volume_context;
             } else {
@@ -112,15 +108,11 @@ impl<W: Write> Lifecycle<'_, W> {
         self.context.add_secrets(&mut request.secrets);
         // Until the reply is here, only the name is known: an interrupted create is repeated to learn the id.
         self.undo.push(Undo::Create(request.clone()));
-        let result: Result<v1::CreateVolumeResponse, Failure> = self
-            .controller(
-                &tables::CONTROLLER_CREATE_VOLUME,
-                &request,
-                |reply: &v1::CreateVolumeResponse| {
-                    let volume = reply.volume.as_ref();
-                    volume.map_or_else(String::new, |volume| volume.volume_id.clone())
-                },
-            )
+        let result = self
+            .controller(&request, |reply| {
+                let volume = reply.volume.as_ref();
+                volume.map_or_else(String::new, |volume| volume.volume_id.clone())
+            })
             .await;
         let volume = self.unless_nothing_happened(result)?.volume;
         let volume = volume.unwrap_or_default();
@@ -156,12 +148,8 @@ impl<W: Write> Lifecycle<'_, W> {
                 "not advertised: PUBLISH_UNPUBLISH_VOLUME",
             );
         }
-        let info: v1::NodeGetInfoResponse = self
-            .node(
-                &tables::NODE_NODE_GET_INFO,
-                &v1::NodeGetInfoRequest {},
-                |reply: &v1::NodeGetInfoResponse| reply.node_id.clone(),
-            )
+        let info = self
+            .node(&v1::NodeGetInfoRequest {}, |reply| reply.node_id.clone())
             .await?;
         let mut request = v1::ControllerPublishVolumeRequest {
             volume_id: volume.id.clone(),
@@ -175,13 +163,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume: volume.id.clone(),
             node: info.node_id,
         });
-        let result = self
-            .controller(
-                &tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME,
-                &request,
-                |_: &v1::ControllerPublishVolumeResponse| String::new(),
-            )
-            .await;
+        let result = self.controller(&request, |_| String::new()).await;
         volume.publish_context = self.unless_nothing_happened(result)?.publish_context;
         Ok(())
     }
@@ -209,13 +191,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume: volume.id.clone(),
             staging: text(staging),
         });
-        let result = self
-            .node(
-                &tables::NODE_NODE_STAGE_VOLUME,
-                &request,
-                |_: &v1::NodeStageVolumeResponse| text(staging),
-            )
-            .await;
+        let result = self.node(&request, |_| text(staging)).await;
         self.unless_nothing_happened(result)?;
         Ok(true)
     }
@@ -240,13 +216,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume: volume.id.clone(),
             target: text(target),
         });
-        let result = self
-            .node(
-                &tables::NODE_NODE_PUBLISH_VOLUME,
-                &request,
-                |_: &v1::NodePublishVolumeResponse| text(target),
-            )
-            .await;
+        let result = self.node(&request, |_| text(target)).await;
         self.unless_nothing_happened(result)?;
         Ok(())
     }
@@ -265,22 +235,17 @@ impl<W: Write> Lifecycle<'_, W> {
             volume_path: text(target),
             ..Default::default()
         };
-        let _: v1::NodeGetVolumeStatsResponse = self
-            .node(
-                &tables::NODE_NODE_GET_VOLUME_STATS,
-                &request,
-                |reply: &v1::NodeGetVolumeStatsResponse| {
-                    let bytes = reply
-                        .usage
-                        .iter()
-                        .find(|usage| usage.unit == i32::from(v1::volume_usage::Unit::Bytes));
-                    let size = crate::arguments::size::human;
-                    bytes
-                        .map(|bytes| format!("{} of {} used", size(bytes.used), size(bytes.total)))
-                        .unwrap_or_default()
-                },
-            )
-            .await?;
+        self.node(&request, |reply| {
+            let bytes = reply
+                .usage
+                .iter()
+                .find(|usage| usage.unit == i32::from(v1::volume_usage::Unit::Bytes));
+            let size = crate::arguments::size::human;
+            bytes
+                .map(|bytes| format!("{} of {} used", size(bytes.used), size(bytes.total)))
+                .unwrap_or_default()
+        })
+        .await?;
         Ok(())
     }
 

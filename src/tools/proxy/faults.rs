@@ -3,9 +3,9 @@
 //! Owns the syntax of `--delay`, `--fail`, `--drop` and `--drop-reply`, and the counting. Must not know how calls are
 //! carried.
 
-use crate::arguments::duration::{self, DurationError};
 use crate::error::{CODE_NAMES, code_name};
 use crate::rpc::GROUPS;
+use csi_proto::duration::{self, DurationError};
 use csi_proto::schema::Method;
 use std::sync::Mutex;
 use std::sync::PoisonError;

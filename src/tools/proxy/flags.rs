@@ -1,8 +1,8 @@
 //! The flags of `csi proxy`, and what they mean together.
 
 use super::faults::{self, Rule, Rules};
-use crate::arguments::duration;
 use clap::{ArgGroup, Args};
+use csi_proto::duration;
 use std::path::PathBuf;
 use std::time::Duration;
 use tonic::Code;

@@ -7,6 +7,7 @@ use crate::recording::Recorder;
 use crate::recording::call::{Call, End, metadata, secrets_in};
 use crate::recording::grpc::framing::Messages;
 use bytes::Bytes;
+use csi_proto::grpc_timeout;
 use csi_proto::schema::{Method, method_by_path};
 use http::HeaderMap;
 use std::io;
@@ -87,7 +88,7 @@ impl Journal {
             began_at,
             deadline: headers
                 .get("grpc-timeout")
-                .and_then(|value| deadline(value.as_bytes())),
+                .and_then(|value| grpc_timeout::parse(value.as_bytes())),
             metadata: [metadata(headers), Vec::new()],
             requests: Messages::default(),
             replies: Messages::default(),
@@ -198,41 +199,6 @@ impl Witness for Option<Entry<'_>> {
     fn sent(&mut self) {
         if let Some(entry) = self {
             entry.sent = true;
-        }
-    }
-}
-
-/// The value of `grpc-timeout`: up to eight digits and a unit.
-fn deadline(text: &[u8]) -> Option<Duration> {
-    let (unit, digits) = text.split_last()?;
-    let amount: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    Some(match unit {
-        b'H' => Duration::from_secs(amount.checked_mul(3600)?),
-        b'M' => Duration::from_secs(amount.checked_mul(60)?),
-        b'S' => Duration::from_secs(amount),
-        b'm' => Duration::from_millis(amount),
-        b'u' => Duration::from_micros(amount),
-        b'n' => Duration::from_nanos(amount),
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deadlines() {
-        for (text, expected) in [
-            ("5S", Some(Duration::from_secs(5))),
-            ("1500m", Some(Duration::from_millis(1500))),
-            ("2H", Some(Duration::from_secs(7200))),
-            ("99999999u", Some(Duration::from_micros(99_999_999))),
-            ("", None),
-            ("S", None),
-            ("5x", None),
-        ] {
-            assert_eq!(deadline(text.as_bytes()), expected, "{text}");
         }
     }
 }

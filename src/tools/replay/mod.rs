@@ -193,7 +193,9 @@ impl<'a, W: Write> Replay<'a, W> {
                 None => "the driver did not get it then either".to_owned(),
             });
         }
-        let method = call.method.ok_or("not a method of CSI 1.12")?;
+        let method = call
+            .method
+            .ok_or_else(|| format!("not a method of CSI {}", csi_proto::SPEC_VERSION))?;
         let [recorded] = call.requests.as_slice() else {
             return Err(format!(
                 "it has {} requests, and an RPC of CSI one",

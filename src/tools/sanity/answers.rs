@@ -1,8 +1,8 @@
 //! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
 
 use super::context::{Context, decoded, encoded, must_be_refused, streamed};
-use super::requests::Request;
 use super::verdict::{Stop, any_of, told};
+use csi_proto::Request;
 use tonic::{Code, Status};
 
 impl Context {

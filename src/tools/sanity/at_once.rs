@@ -2,10 +2,10 @@
 
 use super::answers::ok_or_aborted;
 use super::context::{Context, decoded, encoded};
-use super::requests::Request;
 use super::run::Exchanged;
 use super::verdict::{Stop, told};
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use std::panic::resume_unwind;
 use std::sync::Arc;

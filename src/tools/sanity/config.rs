@@ -9,7 +9,8 @@
 //! ```
 
 use super::Settings;
-use crate::arguments::{capability, duration, size};
+use crate::arguments::{capability, size};
+use csi_proto::duration;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -6,8 +6,6 @@
 use super::advertised::Advertised;
 use super::ledger::Ledger;
 use super::need::Need;
-use super::random::random;
-use super::requests::Request;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
@@ -17,6 +15,8 @@ use crate::call::session::{Lost, Session};
 use crate::rpc;
 use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
+use csi_proto::Request;
+use csi_proto::random;
 use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
@@ -93,7 +93,7 @@ impl Context {
     /// A number below `limit` that the seed tells, another one each time.
     pub fn random(&self, limit: u64) -> u64 {
         let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
-        random(self.run.seed ^ (self.number as u64) << 32 ^ count) % limit.max(1)
+        random::from_seed(self.run.seed ^ (self.number as u64) << 32, count) % limit.max(1)
     }
 
     /// Sends a request; the reply, or the status that was answered instead of one.

@@ -2,8 +2,9 @@
 
 use super::Settings;
 use crate::arguments::map::Map;
-use crate::arguments::{capability, duration, map, size};
+use crate::arguments::{capability, map, size};
 use clap::Args;
+use csi_proto::duration;
 use csi_proto::v1::VolumeCapability;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

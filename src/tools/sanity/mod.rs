@@ -22,9 +22,7 @@ mod ledger;
 mod need;
 mod observer;
 mod paths;
-mod random;
 mod report;
-mod requests;
 mod restart;
 mod restarts;
 mod run;
@@ -48,17 +46,12 @@ use crate::call::error::{call_error, connection_error};
 use crate::call::session::Session;
 use crate::error::Error;
 use advertised::Advertised;
-use bytes::Bytes;
-use csi_proto::schema::Method;
-use csi_proto::v1;
+use csi_proto::{Request, random, v1};
 use journal::Journal;
 use ledger::Made;
 use observer::Silent;
-use prost::Message;
-use requests::Request;
 use run::{Peer, Run};
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -130,7 +123,8 @@ pub async fn run_watched(
     let advertised = ask(&settings, &node, &controller).await?;
     let endpoints = [node.endpoint.to_string(), controller.endpoint.to_string()];
     let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
-    let name = format!("{}{:08x}", journal::PREFIX, new_seed() as u32);
+    let [name, new_seed] = drawn()?;
+    let name = format!("{}{:08x}", journal::PREFIX, name as u32);
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
         true => Journal::none(name),
@@ -143,7 +137,7 @@ pub async fn run_watched(
             })?
         }
     };
-    let seed = settings.seed.unwrap_or_else(new_seed);
+    let seed = settings.seed.unwrap_or(new_seed);
     let mut accesses = runner::accesses_of(&settings);
     let run = Arc::new(Run {
         settings,
@@ -253,13 +247,11 @@ async fn ask(settings: &Settings, node: &Peer, controller: &Peer) -> Result<Adve
 /// # Errors
 /// When nobody answers.
 async fn asked<Q: Request>(peer: &Peer, request: &Q) -> Result<Option<Q::Reply>, Error> {
-    let method: &'static Method = Q::METHOD;
-    let bytes = Bytes::from(request.encode_to_vec());
-    match peer.session.call(method, bytes).await {
-        Ok(answer) => Ok(Q::Reply::decode(answer.into_inner()).ok()),
+    match peer.session.ask(request).await {
+        Ok(reply) => Ok(Some(reply)),
         Err(error) => match error.status.code() {
             Code::Unavailable | Code::DeadlineExceeded => {
-                let doing = format!("asking {} what the driver can do", method.name);
+                let doing = format!("asking {} what the driver can do", Q::METHOD.name);
                 Err(call_error(&error, &peer.endpoint).doing(doing))
             }
             _ => Ok(None),
@@ -292,7 +284,9 @@ async fn take_down_leftovers(
     }
 }
 
-fn new_seed() -> u64 {
-    // The standard library's source of randomness; a seed need not be more than different.
-    RandomState::new().build_hasher().finish()
+/// A number for the run's name, and one for its seed.
+fn drawn() -> Result<[u64; 2], Error> {
+    let draw = || random::from_kernel().map(u64::from_ne_bytes);
+    let both = draw().and_then(|name| Ok([name, draw()?]));
+    both.map_err(|error| Error::because(random::MISSING, &error))
 }

@@ -2,10 +2,10 @@
 //! steps where the settings do.
 
 use super::context::Context;
-use super::requests::Request;
 use super::run::locked;
 use super::steps::Step;
 use super::verdict::{Stop, Verdict, ensure, told};
+use csi_proto::Request;
 use csi_proto::v1;
 use std::process::Stdio;
 use std::time::{Duration, Instant};

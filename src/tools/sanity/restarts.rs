@@ -1,7 +1,7 @@
 //! The restarts of one case, as it counts them: when one is due between two steps, and how long all of them took.
 
-use super::random::random;
 use super::run::locked;
+use csi_proto::random;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -42,13 +42,13 @@ impl Restarts {
 
     /// As the settings have it: before every step of a number, and in cases of the lifecycle before each, so that all pairs
     /// of its steps are tried.
-    pub(super) fn between_steps(every: u64, is_lifecycle: bool, seed: u64) -> Self {
+    pub(super) fn between_steps(every: u64, is_lifecycle: bool, seed: u64, number: u64) -> Self {
         let every = match every {
             2.. if is_lifecycle => 1,
             every => every,
         };
         let state = State {
-            steps: random(seed) % every.max(1),
+            steps: random::from_seed(seed, number) % every.max(1),
             ..State::default()
         };
         Self {

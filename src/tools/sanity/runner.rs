@@ -6,14 +6,14 @@ use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
 use super::context::Context;
 use super::ledger::Made;
 use super::observer::{Asked, Observer};
-use super::random::random;
 use super::report::{CaseResult, Outcome, instance_name};
-use super::requests::Request as _;
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::{Access, Settings};
 use super::wrecker::Wrecker;
 use bytes::Bytes;
+use csi_proto::Request as _;
+use csi_proto::random;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use prost::Message as _;
@@ -109,7 +109,7 @@ pub async fn run(
     if run.settings.shuffle {
         for index in (1..order.len()).rev() {
             let bound = index as u64 + 1;
-            let other = random(run.seed.wrapping_add(bound)) % bound;
+            let other = random::from_seed(run.seed, bound) % bound;
             order.swap(index, usize::try_from(other).unwrap_or(0));
         }
     }
@@ -244,7 +244,8 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
     let restarts = Restarts::between_steps(
         run.settings.restart_between_steps,
         one.case.name.starts_with("lifecycle/"),
-        run.seed ^ one.number as u64,
+        run.seed,
+        one.number as u64,
     );
     let context = Context::new(Arc::clone(&run), one.number, one.access, restarts);
     let context = Arc::new(context);

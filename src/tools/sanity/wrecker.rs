@@ -3,12 +3,12 @@
 //! What there is to take down is `ledger.rs`'s.
 
 use super::ledger::{Made, answered_with, with_secrets};
-use super::requests::Request;
 use super::run::{Peer, Run, call};
 use super::settings::Settings;
 use super::verdict::told;
 use crate::call::session::{Lost, leaves_it_open};
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use csi_proto::v1;
 use std::collections::BTreeMap;

@@ -6,10 +6,8 @@ use crate::error::Error;
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
 use crate::output::terminal::columns_of;
-use bytes::Bytes;
 use csi_proto::text::escaped;
-use csi_proto::{tables, v1};
-use prost::Message;
+use csi_proto::v1;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -153,12 +151,8 @@ async fn name(connections: &Connections, globals: &Globals) -> Option<String> {
         let connection = connections.get(globals).await.ok()?;
         let session = connect::with_deadline_and_metadata(connection.session, globals).ok()?;
         let session = session.with_timeout(Some(LIMIT));
-        let answer = session.call(&tables::IDENTITY_GET_PLUGIN_INFO, Bytes::new());
-        match answer.await {
-            Ok(answer) => {
-                let reply = v1::GetPluginInfoResponse::decode(answer.into_inner()).ok()?;
-                Some(reply.name)
-            }
+        match session.ask(&v1::GetPluginInfoRequest {}).await {
+            Ok(info) => Some(info.name),
             // A driver that refuses still answers; only a lost connection does not.
             Err(_) if connection.endpoint.last_error().is_none() => Some(String::new()),
             Err(_) => None,

@@ -1,11 +1,12 @@
 //! What `set` sets: the flags that a session keeps, so that no line has to repeat them.
 
-use crate::arguments::{capability, duration};
+use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
 use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use csi_proto::duration;
 use csi_proto::v1::VolumeCapability;
 use std::fmt::Write as _;
 use std::path::Path;

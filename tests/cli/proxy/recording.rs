@@ -39,7 +39,7 @@ fn a_header_and_a_line_a_call_survive_kill() {
     let lines = lines(&text);
     assert_eq!(lines.len(), 4);
     assert_eq!(lines[0]["recording"], 1);
-    assert_eq!(lines[0]["spec"], "1.12.0");
+    assert_eq!(lines[0]["spec"], csi_proto::SPEC_VERSION);
     assert_eq!(lines[0]["target"], driver.endpoint());
     assert_eq!(lines[3]["call"], 3);
     assert_eq!(lines[3]["request"], serde_json::json!({}));

@@ -10,7 +10,7 @@ use csi_proto::v1::{
     BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest, GetMetadataAllocatedResponse,
     GetMetadataDeltaRequest, GetMetadataDeltaResponse,
 };
-use std::vec::IntoIter;
+use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
 
 /// How many ranges a message has where the caller does not want fewer.
@@ -178,48 +178,41 @@ impl Core {
     }
 }
 
-type Parts<T> = tokio_stream::Iter<IntoIter<Result<T, Status>>>;
+/// The parts of a reply, one message each.
+fn stream<T: Send + 'static>(parts: Vec<Part>, message: fn(Part) -> T) -> Response<BoxStream<T>> {
+    let messages = parts.into_iter().map(move |part| Ok(message(part)));
+    Response::new(Box::pin(tokio_stream::iter(messages)))
+}
 
 #[tonic::async_trait]
 impl SnapshotMetadata for Core {
-    type GetMetadataAllocatedStream = Parts<GetMetadataAllocatedResponse>;
-    type GetMetadataDeltaStream = Parts<GetMetadataDeltaResponse>;
-
     async fn get_metadata_allocated(
         &self,
         request: Request<GetMetadataAllocatedRequest>,
-    ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+    ) -> Result<Response<BoxStream<GetMetadataAllocatedResponse>>, Status> {
         let request = request.into_inner();
         self.one_at_a_time(&request.snapshot_id).await?;
         let parts = self.allocated(&request);
         let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
-        let parts = parts.into_iter().map(|part| {
-            Ok(GetMetadataAllocatedResponse {
-                block_metadata_type: part.kind,
-                volume_capacity_bytes: part.capacity,
-                block_metadata: part.ranges,
-            })
-        });
-        let parts: Vec<_> = parts.collect();
-        Ok(Response::new(tokio_stream::iter(parts)))
+        Ok(stream(parts, |part| GetMetadataAllocatedResponse {
+            block_metadata_type: part.kind,
+            volume_capacity_bytes: part.capacity,
+            block_metadata: part.ranges,
+        }))
     }
 
     async fn get_metadata_delta(
         &self,
         request: Request<GetMetadataDeltaRequest>,
-    ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+    ) -> Result<Response<BoxStream<GetMetadataDeltaResponse>>, Status> {
         let request = request.into_inner();
         self.one_at_a_time(&request.target_snapshot_id).await?;
         let parts = self.delta(&request);
         let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
-        let parts = parts.into_iter().map(|part| {
-            Ok(GetMetadataDeltaResponse {
-                block_metadata_type: part.kind,
-                volume_capacity_bytes: part.capacity,
-                block_metadata: part.ranges,
-            })
-        });
-        let parts: Vec<_> = parts.collect();
-        Ok(Response::new(tokio_stream::iter(parts)))
+        Ok(stream(parts, |part| GetMetadataDeltaResponse {
+            block_metadata_type: part.kind,
+            volume_capacity_bytes: part.capacity,
+            block_metadata: part.ranges,
+        }))
     }
 }

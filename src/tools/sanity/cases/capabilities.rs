@@ -10,8 +10,8 @@ use crate::tools::sanity::need::needs::{
     NODE_EXPAND_VOLUME, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
     SNAPSHOT_METADATA_SERVICE, STAGE_UNSTAGE_VOLUME, VOLUME_CONDITION,
 };
-use crate::tools::sanity::requests::Request;
 use crate::tools::sanity::verdict::told;
+use csi_proto::Request;
 use csi_proto::v1;
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use crate::tools::sanity::answers::told_of;
 use crate::tools::sanity::case::{Case, Need, Verdict, case};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, STAGE_UNSTAGE_VOLUME};
-use crate::tools::sanity::requests::Request;
+use csi_proto::Request;
 use csi_proto::v1;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;

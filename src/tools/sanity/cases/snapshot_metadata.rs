@@ -12,9 +12,9 @@ use crate::tools::sanity::need::needs::{
     BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
     SNAPSHOT_METADATA_SERVICE,
 };
-use crate::tools::sanity::requests::Request;
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::Mark;
+use csi_proto::Request;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
