@@ -5,6 +5,7 @@
 
 pub mod address;
 mod below;
+mod bind;
 pub mod control;
 mod gssd;
 pub mod helper;

@@ -24,7 +24,7 @@ pub struct PublishRecord {
     pub arguments: Arguments,
     /// The folder that a symlink at the target leads to, where mounting is refused.
     pub symlink: Option<PathBuf>,
-    /// Whether the mount may be there without its flags yet.
+    /// Whether it is being unstaged, and may be gone.
     pub unfinished: bool,
     /// The staging path that the volume was bound from, where the driver stages.
     #[serde(default)]
