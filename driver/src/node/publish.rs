@@ -5,7 +5,7 @@ use crate::export::Export;
 use crate::log::Level;
 use crate::mount::control::patience;
 use crate::mount::helper::HelperError;
-use crate::mount::mountinfo::Mount;
+use crate::mount::mountinfo::{self, Mount};
 use crate::mount::options::MountFlags;
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
@@ -118,7 +118,7 @@ impl Volumes {
         }
         if request.purpose != Purpose::Stage
             && let Some(stage) = self.stages.get(target).map_err(Self::record_error)?
-            && target::mounted(target)?.is_some()
+            && self.mounted(target)?.is_some()
         {
             let what = format!("volume {} is staged there", stage.volume_id);
             return Err(taken(target, &what));
@@ -165,7 +165,7 @@ impl Volumes {
             // It may still mount, so the record stays: a repeat finds what has become of it.
             return Err(error);
         }
-        if target::mounted(target)?.is_some() {
+        if self.mounted(target)?.is_some() {
             // The kernel may have finished just before the helper was ended: a mount appears with its flags or not at all.
             return match ended {
                 Ended::Killed => Ok(None),
@@ -259,7 +259,7 @@ impl Volumes {
             },
         };
         let record = records.get(target).map_err(Self::record_error)?;
-        let mounted = target::mounted(target)?;
+        let mounted = self.mounted(target)?;
         let bare = match mounted {
             Some(_) => Bare::Nothing,
             None => target::look(target).await?,
@@ -383,14 +383,14 @@ impl Volumes {
             .records
             .of_volume(&request.volume_id)
             .map_err(Self::record_error)?;
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         for other in records.iter().filter(|record| record.target != target) {
             let mode = request.arguments.access_mode();
             let strict = [mode, other.arguments.access_mode()]
                 .into_iter()
                 .find(|mode| !allows_many_targets(*mode));
             let Some(strict) = strict else { continue };
-            let mounted = mounts.iter().any(|mount| mount.target == other.target);
+            let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
             let linked = other.symlink.is_some()
                 && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
             if mounted || linked || self.operations.is_running(&other.target) {
@@ -458,7 +458,7 @@ impl Volumes {
         below: &Path,
         target: &Path,
     ) -> Result<Note, NodeError> {
-        if target::mounted(target)?.is_some() {
+        if self.mounted(target)?.is_some() {
             // Bound from a staged mount that has been replaced since.
             self.take_away(target, true, BIND_BOUND).await?;
         }

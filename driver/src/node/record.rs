@@ -138,7 +138,7 @@ impl PublishRecords {
         let Ok(_lock) = lock(&self.lock_path(), FlockOperation::NonBlockingLockExclusive) else {
             return Ok(());
         };
-        let mounts = mountinfo::read()?;
+        let mounts = mountinfo::read(self.log)?;
         for record in self.all()? {
             let target = &record.target;
             // Only what is no mount may be looked at, and lies in none whose server may not answer.

@@ -133,6 +133,34 @@ async fn a_mount_that_allows_more_is_not_what_was_asked_for() {
     assert!(std::fs::write(rig.inside("target/new"), "x").is_err());
 }
 
+/// A mount above a target hides what is mounted there: the path leads to something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_target_below_a_later_mount_is_another_one() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    std::fs::create_dir(rig.path("pods")).unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("pods/target");
+    let request = publish_request("a", &target, Mode::SingleNodeWriter);
+    client.publish(request.clone()).await.unwrap();
+    let hide = |program: &str, args: &[&str]| {
+        let mut command = rig.command(program);
+        command.args(args).arg(rig.path("pods"));
+        assert!(run(&mut command).0.success(), "{program}");
+    };
+    hide("mount", &["-t", "tmpfs", "none"]);
+    let stats_here = stats(&client, "a", &target).await;
+    assert_eq!(stats_here.unwrap_err().code(), Code::NotFound);
+    client.publish(request).await.unwrap();
+    assert!(rig.inside("pods/target/file").exists());
+    client.unpublish("a", &target).await.unwrap();
+    assert!(!rig.inside("pods/target").exists());
+    // The one below goes as it has come.
+    hide("umount", &[]);
+    assert!(rig.inside("pods/target/file").exists());
+}
+
 /// The node and the pod look from outside of the driver's container.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_flags_of_mounts_leave_the_container() {
