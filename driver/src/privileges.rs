@@ -18,7 +18,7 @@ const USES: [(CapabilitySet, &str); 8] = [
     (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN (mounts)"),
     (
         CapabilitySet::SYS_CHROOT,
-        "CAP_SYS_CHROOT (mounts of a subDir)",
+        "CAP_SYS_CHROOT (bind mounts, mounts of a subDir)",
     ),
     (
         CapabilitySet::FOWNER,

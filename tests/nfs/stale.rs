@@ -103,13 +103,10 @@ fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
         }
         fs::write(folder.join("stays"), "stays").unwrap();
         fs::write(folder.join("new"), "new").unwrap();
-        assert!(
-            !calls
-                .snapshot("s", &volume.volume_id)
-                .await
-                .unwrap()
-                .ready_to_use
-        );
+        let snapshot = tokio::spawn({
+            let (calls, volume) = (calls.clone(), volume.volume_id);
+            async move { calls.ready_snapshot("s", &volume).await }
+        });
         let copied = || {
             let [removed, replaced, new] = ["removed", "replaced", "new"]
                 .map(|name| find(&share.folder().join(".csi-nfs/snapshots"), name));
@@ -122,7 +119,7 @@ fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
         }
         fs::remove_file(folder.join("removed")).unwrap();
         fs::rename(folder.join("new"), folder.join("replaced")).unwrap();
-        calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
+        snapshot.await.unwrap().unwrap();
         // A copy that was begun anew would not have what was renamed.
         assert_eq!(copied(), (0, 1, 1), "{}", driver.log());
         let copies = find(&share.folder().join(".csi-nfs/snapshots"), "replaced");

@@ -166,16 +166,11 @@ impl Calls {
         Ok(reply.snapshot.unwrap_or_default())
     }
 
-    /// CreateSnapshot until it is ready to use.
+    /// CreateSnapshot until it is made.
     pub async fn ready_snapshot(&self, name: &str, of: &str) -> Result<Snapshot, Status> {
-        repeated(|| async {
-            let snapshot = self.snapshot(name, of).await?;
-            if snapshot.ready_to_use {
-                return Ok(snapshot);
-            }
-            Err(Status::aborted("it is not ready yet"))
-        })
-        .await
+        let made = repeated(|| self.snapshot(name, of)).await?;
+        assert!(made.ready_to_use, "{made:?}");
+        Ok(made)
     }
 
     /// DeleteSnapshot.

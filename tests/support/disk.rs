@@ -116,6 +116,11 @@ impl Disk {
         wrong
     }
 
+    /// The snapshots that have a record, finished or not.
+    pub fn snapshots(&self) -> usize {
+        names(&self.records("snapshots")).len()
+    }
+
     /// Makes what is left in the drafts old enough to be swept by the next start.
     pub fn age_drafts(&self) {
         let old = SystemTime::now() - Duration::from_secs(7200);

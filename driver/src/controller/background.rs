@@ -193,12 +193,9 @@ impl Shares {
     }
 
     /// Goes on in the background with a snapshot that was being made, unless this process does so already.
-    pub(super) fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
+    fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
         let shares = Arc::clone(self);
         let key = (export.clone(), key);
-        if self.snapshot_operations.is_running(&key) {
-            return;
-        }
         self.spawn(async move {
             let owner = "the recovery after a restart";
             let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {

@@ -84,13 +84,6 @@ impl Copies {
         }
     }
 
-    /// Ends a copy soon, if it runs.
-    pub(super) fn stop(&self, purpose: Purpose, key: &VolumeKey) {
-        if let Some(progress) = lock(&self.running).get(&(purpose, key.clone())) {
-            progress.stop();
-        }
-    }
-
     /// Ends all copies soon, and those that come.
     pub(super) fn stop_all(&self) {
         let running = lock(&self.running);

@@ -7,7 +7,7 @@ use super::shares::{Shares, VolumeKey};
 use super::upstream;
 use crate::export::Export;
 use crate::limits;
-use crate::operations::{Busy, Operation};
+use crate::operations::Operation;
 use crate::parameters::{OF_SNAPSHOTS, Parameters, secret_options};
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
@@ -21,10 +21,7 @@ use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long CreateSnapshot waits for a copy that may be a small one, before it answers that it is not ready yet.
-const GRACE: Duration = Duration::from_secs(1);
+use std::time::Duration;
 
 /// What a running operation on a snapshot gives.
 pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
@@ -141,7 +138,8 @@ impl Creation {
     }
 }
 
-/// Begins a snapshot, and waits a little for its end.
+/// Makes a snapshot. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
+/// write again.
 pub(super) async fn create(
     shares: &Arc<Shares>,
     patience: Duration,
@@ -161,78 +159,34 @@ pub(super) async fn create(
         }
         .encode_to_vec(),
     };
-    if let Some(error) = shares
-        .copies
-        .take_failure(Purpose::Snapshot, &key, &operation)
-    {
+    let copies = &shares.copies;
+    if let Some(error) = copies.take_failure(Purpose::Snapshot, &key, &operation) {
         return Err(error);
     }
-    let (name, origin) = (creation.name.clone(), creation.origin.clone());
     let expect = creation.expect;
-    // The share is known at the latest when there is a record to tell of.
-    let answer = |record: &Snapshot| match shares.expect_or(&key.0, expect) {
-        Expect::Known(uuid) => Ok(csi::CreateSnapshotResponse {
-            snapshot: Some(answer::snapshot(&key.0, uuid, record)),
-        }),
-        _ => Err(ControllerError::ShuttingDown),
-    };
-    let until = Instant::now() + patience;
-    let work = || {
-        let creation = creation.clone();
-        creation.run(Arc::clone(shares), operation.clone())
-    };
-    let operations = &shares.snapshot_operations;
-    let ended = match operations
-        .run(key.clone(), operation.clone(), GRACE.min(patience), work)
-        .await
-    {
-        Err(running @ Busy::Running { .. }) => {
-            let begun = shares.with_share(&key.0, &[], expect, {
-                let key = key.1;
-                move |share| store::find::<Snapshot>(share, key)
-            });
-            let left = until.saturating_duration_since(Instant::now());
-            let begun = tokio::time::timeout(left, begun)
-                .await
-                .map_err(|_| running.clone())??;
-            match begun.map(|found| found.record) {
-                Some(record)
-                    if record.state != State::Deleting
-                        && snapshots::refusal(&record, &name, &origin).is_none() =>
-                {
-                    return answer(&record);
-                }
-                // Slow to begin; or something is in its way, which the operation will say.
-                _ => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    let failed = shares
-                        .copies
-                        .take_failure(Purpose::Snapshot, &key, &operation);
-                    if let Some(error) = failed {
-                        return Err(error);
-                    }
-                    // It may have ended just now, and its answer with it: then it is done once more.
-                    operations
-                        .run(key.clone(), operation.clone(), left, work)
-                        .await?
-                }
-            }
-        }
-        other => other?,
-    };
+    let ended = shares
+        .snapshot_operations
+        .run_anew(
+            key.clone(),
+            operation.clone(),
+            patience,
+            |outcome| matches!(outcome, Ok(Some(_))),
+            || creation.clone().run(Arc::clone(shares), operation.clone()),
+        )
+        .await?;
     if ended.is_err() {
         // It is heard now.
-        shares
-            .copies
-            .take_failure(Purpose::Snapshot, &key, &operation);
+        copies.take_failure(Purpose::Snapshot, &key, &operation);
     }
-    match ended? {
-        Some(record) => answer(&record),
-        None => Err(ControllerError::ShuttingDown),
+    match (ended?, shares.expect_or(&key.0, expect)) {
+        (Some(record), Expect::Known(uuid)) => Ok(csi::CreateSnapshotResponse {
+            snapshot: Some(answer::snapshot(&key.0, uuid, &record)),
+        }),
+        _ => Err(ControllerError::ShuttingDown),
     }
 }
 
-/// Deletes a snapshot; one that is being made is stopped first.
+/// Deletes a snapshot and starts the purge of what it was.
 pub(super) async fn delete(
     shares: &Arc<Shares>,
     patience: Duration,
@@ -260,46 +214,13 @@ pub(super) async fn delete(
         rpc: "DeleteSnapshot",
         arguments: request.snapshot_id.into_bytes(),
     };
-    let until = Instant::now() + patience;
-    loop {
-        let work = || {
-            run_delete(
-                Arc::clone(shares),
-                export.clone(),
-                id.clone(),
-                options.clone(),
-            )
-        };
-        let left = until.saturating_duration_since(Instant::now());
-        let ended = shares
-            .snapshot_operations
-            .run(key.clone(), operation.clone(), left, work)
-            .await;
-        match ended {
-            Err(Busy::Other { .. }) if Instant::now() + STOPPING < until => {
-                let (uuid, nonce, name_key) = (id.uuid, id.nonce, id.key);
-                let ours = shares
-                    .with_share(&export, &options, Expect::Known(uuid), move |share| {
-                        Ok(store::find::<Snapshot>(share, name_key)?
-                            .is_some_and(|found| found.record.nonce == nonce))
-                    })
-                    .await?;
-                if !ours {
-                    return Ok(csi::DeleteSnapshotResponse {});
-                }
-                shares.copies.stop(Purpose::Snapshot, &key);
-                tokio::time::sleep(STOPPING).await;
-            }
-            other => {
-                other??;
-                return Ok(csi::DeleteSnapshotResponse {});
-            }
-        }
-    }
+    let work = || run_delete(Arc::clone(shares), export.clone(), id.clone(), options);
+    shares
+        .snapshot_operations
+        .run(key, operation, patience, work)
+        .await??;
+    Ok(csi::DeleteSnapshotResponse {})
 }
-
-/// How long to wait for a copy that was told to stop, before the next look.
-const STOPPING: Duration = Duration::from_millis(20);
 
 async fn run_delete(
     shares: Arc<Shares>,
@@ -317,7 +238,7 @@ async fn run_delete(
     deleted.map(|()| None)
 }
 
-/// The snapshot of an id.
+/// The snapshot of an id. One that is still copied is not there yet.
 async fn find(
     shares: &Arc<Shares>,
     id: &SnapshotId,
@@ -330,17 +251,11 @@ async fn find(
             // A record that cannot be used must not look as if the snapshot were gone.
             let found = store::find::<Snapshot>(share, key)?;
             match found.map(|found| found.record) {
-                Some(record) if record.nonce == nonce && record.state != State::Deleting => {
-                    Ok(record)
-                }
+                Some(record) if record.nonce == nonce && record.state == State::Ready => Ok(record),
                 _ => Err(ShareError::NoSnapshot),
             }
         })
         .await?;
-    if record.state == State::Creating {
-        // Who asks waits for it, and the one who made it may be dead.
-        shares.resume_snapshot(&export, key);
-    }
     Ok(answer::snapshot(&export, id.uuid, &record))
 }
 

@@ -79,29 +79,40 @@ pub(super) fn attach(
 }
 
 /// The folder as a detached mount. Kernels clone only what is attached somewhere (those before 6.15), so the whole is
-/// attached for a moment in a mount namespace that nobody else sees and that ends with this process at the latest.
+/// attached for a moment where nobody sees it.
 fn take_out(mount: &OwnedFd, below: &Path, place: &Path, name: &str) -> Result<OwnedFd, Failure> {
+    unseen(|| {
+        move_to(mount, &open_target(place)?, place)?;
+        detached_copy(&open_inside(mount, below, name)?)
+    })
+}
+
+/// Does `work` in a mount namespace that nobody else sees and that ends with this process at the latest, and comes back.
+pub(super) fn unseen<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let home = rustix::fs::open(
         "/proc/self/ns/mnt",
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
     )
     .map_err(|errno| Failure::new(FailureKind::Other, errno, "opening /proc/self/ns/mnt"))?;
-    let taken = (|| {
-        crate::namespace::detach_mounts().map_err(|errno| refused(errno, "unshare"))?;
-        move_to(mount, &open_target(place)?, place)?;
-        let folder = open_inside(mount, below, name)?;
-        let how = OpenTreeFlags::OPEN_TREE_CLONE
-            | OpenTreeFlags::OPEN_TREE_CLOEXEC
-            | OpenTreeFlags::AT_EMPTY_PATH;
-        rustix::mount::open_tree(&folder, "", how).map_err(|errno| refused(errno, "open_tree"))
-    })();
+    let done = crate::namespace::detach_mounts()
+        .map_err(|errno| refused(errno, "unshare"))
+        .and_then(|()| work());
     move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Mount))
         .map_err(|errno| refused(errno, "setns"))?;
-    taken
+    done
 }
 
-fn move_to(mount: &OwnedFd, place: &OwnedFd, shown: &Path) -> Result<(), Failure> {
+/// What is mounted at `folder`, from there down, as a mount that is attached nowhere.
+pub(super) fn detached_copy(folder: &OwnedFd) -> Result<OwnedFd, Failure> {
+    let how = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    rustix::mount::open_tree(folder, "", how).map_err(|errno| refused(errno, "open_tree"))
+}
+
+/// Attaches a detached mount at `place`, which errors call `shown`.
+pub(super) fn move_to(mount: &OwnedFd, place: &OwnedFd, shown: &Path) -> Result<(), Failure> {
     let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, "", place, "", how)
         .map_err(|errno| target_failure(errno, shown))

@@ -1,7 +1,7 @@
 //! The kernel's calls for mounts. Runs only in a helper process, where any of them may block until the process is
 //! killed; must not decide what is mounted where.
 
-use crate::mount::below;
+use crate::mount::bind;
 use crate::mount::nfs::{self, Place};
 use crate::mount::options::MountFlags;
 use crate::mount::options::Version;
@@ -53,7 +53,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             flags,
         } => {
             say(format!("binding {}", target.display()));
-            bind(root, below, target, *flags).map(|()| (Done::default(), None))
+            bind::bind(root, below, target, *flags).map(|()| (Done::default(), None))
         }
         Task::Dress { target, ownership } => {
             say(format!("changing owner and mode of {}", target.display()));
@@ -130,77 +130,6 @@ pub(super) fn old_flags(flags: MountFlags) -> Flags {
     out
 }
 
-fn bind(root: &Path, below: &Path, target: &Path, flags: MountFlags) -> Result<(), Failure> {
-    let folder = open_below(root, below)?;
-    let place = open_target(target)?;
-    rustix::mount::mount_bind(through(&folder), through(&place)).map_err(|errno| {
-        let (kind, hint) = match errno {
-            Errno::PERM | Errno::ACCESS => (
-                FailureKind::NotPermitted,
-                ": this process needs CAP_SYS_ADMIN",
-            ),
-            _ => (FailureKind::Other, ""),
-        };
-        let detail = format!(
-            "mounting {} at {}{hint}",
-            root.join(below).display(),
-            target.display()
-        );
-        Failure::new(kind, errno, detail)
-    })?;
-    if flags == MountFlags::NONE {
-        return Ok(());
-    }
-    // The flags of a bind mount are set by a second call. What the source's mount forbids must be forbidden again: in a
-    // user namespace the kernel refuses to lift it.
-    let changed = open_target(target).and_then(|mounted| {
-        let wanted = old_flags(flags) | inherited(&folder);
-        rustix::mount::mount_remount(through(&mounted), Flags::BIND | wanted, c"")
-            .map_err(|errno| target_failure(errno, target))
-    });
-    if changed.is_err() {
-        // Never leave a mount that allows more than was asked for.
-        let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
-    }
-    changed
-}
-
-/// The folder `below` inside `root`, never outside of it and through no symlink.
-fn open_below(root: &Path, below: &Path) -> Result<OwnedFd, Failure> {
-    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = rustix::fs::open(root, how, Mode::empty()).map_err(|errno| {
-        let kind = match errno {
-            Errno::NOENT | Errno::NOTDIR => FailureKind::NotFound,
-            _ => FailureKind::Other,
-        };
-        Failure::new(kind, errno, format!("the folder {}", root.display()))
-    })?;
-    if below.as_os_str().is_empty() {
-        return Ok(top);
-    }
-    below::open_inside(&top, below, &root.display().to_string())
-}
-
-fn inherited(folder: &OwnedFd) -> Flags {
-    use rustix::fs::StatVfsMountFlags as Has;
-    let Ok(stat) = rustix::fs::fstatvfs(folder) else {
-        return Flags::empty();
-    };
-    let mut out = Flags::empty();
-    for (has, flag) in [
-        (Has::RDONLY, Flags::RDONLY),
-        (Has::NOSUID, Flags::NOSUID),
-        (Has::NODEV, Flags::NODEV),
-        (Has::NOEXEC, Flags::NOEXEC),
-        (Has::NOATIME, Flags::NOATIME),
-        (Has::NODIRATIME, Flags::NODIRATIME),
-        (Has::RELATIME, Flags::RELATIME),
-    ] {
-        out.set(flag, stat.f_flag.contains(has));
-    }
-    out
-}
-
 fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
     let folder = open_target(target)?;
     let dressed = (|| {
@@ -272,24 +201,6 @@ pub fn make_private() -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn folders_are_opened_below_their_root_only() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("share/a/b")).unwrap();
-        std::os::unix::fs::symlink("/", dir.path().join("share/out")).unwrap();
-        std::os::unix::fs::symlink("a", dir.path().join("share/link")).unwrap();
-        let root = dir.path().join("share");
-        assert!(open_below(&root, Path::new("a/b")).is_ok());
-        assert!(open_below(&root, Path::new("")).is_ok());
-        for escape in ["out", "out/etc", "link", "link/b", "..", "a/../.."] {
-            assert!(open_below(&root, Path::new(escape)).is_err(), "{escape}");
-        }
-        let missing = open_below(&root, Path::new("c")).unwrap_err();
-        assert_eq!(missing.kind, FailureKind::NotFound);
-        assert!(open_target(&root.join("link")).is_err());
-        assert!(open_target(&root.join("a")).is_ok());
-    }
 
     #[test]
     fn usage_of_a_file_system() {

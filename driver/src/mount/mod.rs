@@ -5,6 +5,7 @@
 
 pub mod address;
 mod below;
+mod bind;
 pub mod control;
 pub mod control_options;
 mod gssd;

@@ -1,18 +1,22 @@
 //! What is mounted, from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount, because
 //! it touches no file system. Owns the file's syntax.
 
+use crate::log::{Level, Log};
 use crate::mount::options::MountFlags;
-use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// One mount of this mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Unique id of the mount while it exists.
     pub id: u32,
+    /// The id of the mount that it is mounted on.
+    pub parent: u32,
     /// The device of the file system, as `major:minor`.
     pub device: String,
     /// The folder of the file system that is the mount's root.
@@ -24,7 +28,7 @@ pub struct Mount {
     /// The flags of this mount alone.
     pub flags: MountFlags,
     /// The type of the file system, such as `nfs4`.
-    pub fs_type: String,
+    pub fs_type: OsString,
     /// What was mounted, such as `server:/path`.
     pub source: OsString,
 }
@@ -32,21 +36,28 @@ pub struct Mount {
 impl Mount {
     /// Whether it is a mount from an NFS server.
     pub fn is_nfs(&self) -> bool {
-        matches!(self.fs_type.as_str(), "nfs" | "nfs4")
+        self.fs_type == "nfs" || self.fs_type == "nfs4"
     }
 }
 
-/// All mounts, in the order in which the kernel lists them: of two at one target, the later one is on top.
+/// All mounts that are understood. The first time that some are not, `log` gets a line about them.
 ///
 /// # Errors
 /// When `/proc` is not there or cannot be read.
-pub fn read() -> io::Result<Vec<Mount>> {
-    let bytes = std::fs::read("/proc/self/mountinfo")?;
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| parse(line).ok_or_else(|| Errno::PROTO.into()))
-        .collect()
+pub fn read(log: Log) -> io::Result<Vec<Mount>> {
+    static TOLD: Once = Once::new();
+    let file = std::fs::read("/proc/self/mountinfo")?;
+    let (mounts, odd) = parse_all(&file);
+    if let Some(first) = odd.first() {
+        TOLD.call_once(|| {
+            let fields = [
+                ("lines", odd.len().into()),
+                ("first", String::from_utf8_lossy(first).into()),
+            ];
+            log.event(Level::Warn, "mountinfo is not understood in part", &fields);
+        });
+    }
+    Ok(mounts)
 }
 
 /// The options of the topmost mount at `target`: those of the mount, then those of its file system. Nothing when nothing is
@@ -69,25 +80,61 @@ fn options(line: &[u8]) -> String {
     texts.join(",")
 }
 
-/// The mounts exactly at `target`, the one on top last.
+/// The mounts of a whole file, and the lines that are none.
+fn parse_all(file: &[u8]) -> (Vec<Mount>, Vec<&[u8]>) {
+    let lines = file.split(|byte| *byte == b'\n');
+    let (mut mounts, mut odd) = (Vec::new(), Vec::new());
+    for line in lines.filter(|line| !line.is_empty()) {
+        match parse(line) {
+            Some(mount) => mounts.push(mount),
+            None => odd.push(line),
+        }
+    }
+    (mounts, odd)
+}
+
+/// The mounts exactly at `target`, the one on top last. One that is hidden by a mount above `target` is not there.
 pub fn at<'a>(mounts: &'a [Mount], target: &Path) -> Vec<&'a Mount> {
-    mounts.iter().filter(|m| m.target == target).collect()
+    let mut way = way_to(mounts, target);
+    way.retain(|mount| mount.target == target);
+    way
 }
 
 /// The mount that a path lies in.
 pub fn covering<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    // The longest target wins; of equal ones the last, which `max_by_key` returns.
-    mounts
-        .iter()
-        .filter(|m| path.starts_with(&m.target))
-        .max_by_key(|m| m.target.as_os_str().len())
+    way_to(mounts, path).pop()
+}
+
+/// The mounts through which the kernel comes to `path`, one after the other. Their order in the file tells nothing: which one
+/// hides another is told by what each is mounted on.
+fn way_to<'a>(mounts: &'a [Mount], path: &Path) -> Vec<&'a Mount> {
+    let ids: HashSet<u32> = mounts.iter().map(|mount| mount.id).collect();
+    let mut way: Vec<&Mount> = Vec::new();
+    // A file that is changed while it is read may show a circle.
+    while way.len() < mounts.len() {
+        let last = way.last().copied();
+        let is_next = |mount: &&Mount| {
+            let on_last = match last {
+                Some(last) => mount.parent == last.id && mount.id != last.id,
+                // The root's parent is itself, or out of sight.
+                None => mount.parent == mount.id || !ids.contains(&mount.parent),
+            };
+            on_last && path.starts_with(&mount.target)
+        };
+        let depth = |mount: &&Mount| mount.target.components().count();
+        let Some(next) = mounts.iter().filter(is_next).min_by_key(depth) else {
+            break;
+        };
+        way.push(next);
+    }
+    way
 }
 
 /// One line, proc(5): `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    let _parent = fields.next()?;
+    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let device = String::from_utf8(fields.next()?.to_vec()).ok()?;
     let root = PathBuf::from(unescape(fields.next()?));
     let target = PathBuf::from(unescape(fields.next()?));
@@ -98,7 +145,8 @@ fn parse(line: &[u8]) -> Option<Mount> {
     }
     // Any number of optional fields, ended by a dash.
     fields.by_ref().find(|field| *field == b"-")?;
-    let fs_type = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    // A file system in user space adds a name of its own, of any bytes.
+    let fs_type = unescape(fields.next()?);
     let source = unescape(fields.next()?);
     let super_options = fields.next().unwrap_or_default();
     let read_only = |options: &[u8]| {
@@ -108,6 +156,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
     };
     Some(Mount {
         id,
+        parent,
         device,
         root,
         target,
@@ -180,27 +229,63 @@ mod tests {
 
     #[test]
     fn the_kernels_own_file_is_understood() {
-        let mounts = read().unwrap();
+        let mounts = read(Log::off()).unwrap();
         assert!(covering(&mounts, Path::new("/proc/self")).is_some());
     }
 
     #[test]
-    fn the_top_of_a_stack_and_the_longest_target_win() {
-        let mount = |id: u32, target: &str| {
-            let line = format!("{id} 1 0:1 / {target} rw - tmpfs t rw");
-            parse(line.as_bytes()).unwrap()
+    fn what_is_not_understood_hides_nothing_else() {
+        let file = b"1 1 0:1 / / rw - tmpfs t rw\n\
+            2 1 0:2 / /f rw - fuse.x\xff \xfe rw\n\
+            nonsense \xff\n\
+            3 1 0:3 / /a rw - tmpfs t rw\n";
+        let (mounts, odd) = parse_all(file);
+        let ids: Vec<_> = mounts.iter().map(|mount| mount.id).collect();
+        assert_eq!(ids, [1, 2, 3]);
+        assert_eq!(mounts[1].fs_type.as_encoded_bytes(), b"fuse.x\xff");
+        assert_eq!(odd, [b"nonsense \xff"]);
+    }
+
+    #[test]
+    fn mounts_on_each_other_are_told_apart_by_what_they_are_mounted_on() {
+        // Each as id, parent, target, in no order that means anything.
+        let mounts = |all: &[(u32, u32, &str)]| -> Vec<Mount> {
+            let line = |(id, parent, target): &(u32, u32, &str)| {
+                format!("{id} {parent} 0:1 / {target} rw - tmpfs t rw\n")
+            };
+            let file: String = all.iter().map(line).collect();
+            parse_all(file.as_bytes()).0
         };
-        let mounts = [
-            mount(1, "/"),
-            mount(2, "/a/b"),
-            mount(3, "/a"),
-            mount(4, "/a"),
-        ];
-        let covering_id = |path: &str| covering(&mounts, Path::new(path)).unwrap().id;
-        assert_eq!(covering_id("/a/b/c"), 2);
-        assert_eq!(covering_id("/a/bc"), 4);
-        assert_eq!(covering_id("/x"), 1);
-        assert_eq!(at(&mounts, Path::new("/a")).last().unwrap().id, 4);
+        let ids = |found: Vec<&Mount>| found.iter().map(|one| one.id).collect::<Vec<_>>();
+        let all = mounts(&[
+            (9, 4, "/a/b"),
+            (5, 1, "/c/d"),
+            (4, 3, "/a"),
+            (8, 4, "/a/b/hidden"),
+            (2, 1, "/a/b"),
+            (3, 1, "/a"),
+            (6, 1, "/c"),
+            (1, 0, "/"),
+            (7, 9, "/a/b"),
+        ]);
+        for (path, covered_by, there) in [
+            ("/", 1, vec![1]),
+            ("/x", 1, vec![]),
+            ("/a", 4, vec![3, 4]),
+            ("/a/bc", 4, vec![]),
+            // 2 is below 3, which was mounted on the root later.
+            ("/a/b", 7, vec![9, 7]),
+            ("/a/b/hidden", 7, vec![]),
+            ("/c/d", 6, vec![]),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(covering(&all, path).unwrap().id, covered_by, "{path:?}");
+            assert_eq!(ids(at(&all, path)), there, "{path:?}");
+        }
+        // What no kernel writes: nothing hangs.
+        let circle = mounts(&[(1, 2, "/"), (2, 1, "/"), (3, 3, "/")]);
+        assert_eq!(ids(at(&circle, Path::new("/"))), [3]);
+        assert!(at(&mounts(&[(1, 2, "/"), (2, 1, "/")]), Path::new("/")).is_empty());
     }
 
     proptest! {

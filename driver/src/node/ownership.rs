@@ -186,7 +186,8 @@ mod tests {
 
     fn mount(target: &str, root: &str, fs_type: &str, source: &str) -> Mount {
         Mount {
-            id: 1,
+            id: 2,
+            parent: 1,
             device: "8:1".into(),
             root: root.into(),
             target: target.into(),

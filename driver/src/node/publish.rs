@@ -5,7 +5,7 @@ use crate::export::Export;
 use crate::log::Level;
 use crate::mount::control::patience;
 use crate::mount::helper::HelperError;
-use crate::mount::mountinfo::Mount;
+use crate::mount::mountinfo::{self, Mount};
 use crate::mount::options::MountFlags;
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
@@ -118,7 +118,7 @@ impl Volumes {
         }
         if request.purpose != Purpose::Stage
             && let Some(stage) = self.stages.get(target).map_err(Self::record_error)?
-            && target::mounted(target)?.is_some()
+            && self.mounted(target)?.is_some()
         {
             let what = format!("volume {} is staged there", stage.volume_id);
             return Err(taken(target, &what));
@@ -165,10 +165,12 @@ impl Volumes {
             // It may still mount, so the record stays: a repeat finds what has become of it.
             return Err(error);
         }
-        if target::mounted(target)?.is_some() {
-            // The kernel may have finished just before the helper was ended.
-            let whole = ended == Ended::Killed && !needs_second_step(request, &source);
-            return if whole { Ok(None) } else { Err(error) };
+        if self.mounted(target)?.is_some() {
+            // The kernel may have finished just before the helper was ended: a mount appears with its flags or not at all.
+            return match ended {
+                Ended::Killed => Ok(None),
+                _ => Err(error),
+            };
         }
         // A failed publish leaves what it has found, and the first error is the one to tell. What was published before, or is
         // taken for staged by the orchestrator, has its record and its folder: the next call mounts it, or takes them away.
@@ -257,7 +259,7 @@ impl Volumes {
             },
         };
         let record = records.get(target).map_err(Self::record_error)?;
-        let mounted = target::mounted(target)?;
+        let mounted = self.mounted(target)?;
         let bare = match mounted {
             Some(_) => Bare::Nothing,
             None => target::look(target).await?,
@@ -273,7 +275,7 @@ impl Volumes {
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: None,
-            unfinished: needs_second_step(request, &source),
+            unfinished: false,
             staging: staging.clone(),
         };
         if let Some(record) = &record
@@ -301,18 +303,21 @@ impl Volumes {
             (Some(mount), _)
                 if is_what_was_asked_for(&mount, record.as_ref(), request, &source) =>
             {
-                let finished = PublishRecord {
-                    unfinished: false,
+                let known = PublishRecord {
                     // Also where a driver that staged has published it.
-                    staging: record.map_or(new.staging, |record| record.staging),
+                    staging: record
+                        .as_ref()
+                        .map_or(new.staging, |record| record.staging.clone()),
                     ..new
                 };
-                records.put(&finished).map_err(Self::record_error)?;
+                if record.as_ref() != Some(&known) {
+                    records.put(&known).map_err(Self::record_error)?;
+                }
                 return Ok(if mount.is_nfs() {
                     Found::Mounted {
                         mount: Box::new(mount),
                         source,
-                        record: Box::new(finished),
+                        record: Box::new(known),
                     }
                 } else {
                     Found::Published(None)
@@ -322,8 +327,6 @@ impl Volumes {
             (Some(mount), _)
                 if record.is_some()
                     && matches!(&source, Source::Staged(staged) if !shows(&mount, staged)) => {}
-            // A driver that was killed between the two steps of a bind.
-            (Some(_), _) if record.as_ref().is_some_and(|record| record.unfinished) => {}
             (Some(mount), _) if record.is_some() || mount.is_nfs() => {
                 return Err(NodeError::Different {
                     target: target.to_owned(),
@@ -380,14 +383,14 @@ impl Volumes {
             .records
             .of_volume(&request.volume_id)
             .map_err(Self::record_error)?;
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         for other in records.iter().filter(|record| record.target != target) {
             let mode = request.arguments.access_mode();
             let strict = [mode, other.arguments.access_mode()]
                 .into_iter()
                 .find(|mode| !allows_many_targets(*mode));
             let Some(strict) = strict else { continue };
-            let mounted = mounts.iter().any(|mount| mount.target == other.target);
+            let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
             let linked = other.symlink.is_some()
                 && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
             if mounted || linked || self.operations.is_running(&other.target) {
@@ -455,8 +458,8 @@ impl Volumes {
         below: &Path,
         target: &Path,
     ) -> Result<Note, NodeError> {
-        if target::mounted(target)?.is_some() {
-            // The unfinished bind of a driver that was killed.
+        if self.mounted(target)?.is_some() {
+            // Bound from a staged mount that has been replaced since.
             self.take_away(target, true, BIND_BOUND).await?;
         }
         let task = Task::Bind {
@@ -466,19 +469,7 @@ impl Volumes {
             flags: request.options.flags,
         };
         match self.helpers.run(&task, BIND_BOUND).await {
-            Ok(_) if request.options.flags == MountFlags::NONE => Ok(None),
-            Ok(_) => {
-                let records = self.records_for(request);
-                let record = records.get(target).map_err(Self::record_error)?;
-                if let Some(record) = record {
-                    let finished = PublishRecord {
-                        unfinished: false,
-                        ..record
-                    };
-                    records.put(&finished).map_err(Self::record_error)?;
-                }
-                Ok(None)
-            }
+            Ok(_) => Ok(None),
             Err(error)
                 if self.config.symlink_fallback
                     && error.kind() == Some(FailureKind::NotPermitted) =>
@@ -540,33 +531,29 @@ fn is_what_was_asked_for(
         Source::Nfs { whole, .. } => {
             let same = record.is_some()
                 || (mount.source.to_string_lossy() == whole.to_string()
-                    && allows_no_more(mount.flags, request.options.flags));
+                    && allows_no_more(mount, request.options.flags));
             same && mount.is_nfs() && mount.read_only == read_only
         }
-        // What is bound cannot be told from mountinfo alone. The local file system may be read-only itself.
-        Source::Local { .. } => record.is_some_and(|record| {
-            !record.unfinished && record.symlink.is_none() && (mount.read_only || !read_only)
-        }),
+        // What is bound cannot be told from mountinfo alone.
+        Source::Local { .. } => {
+            record.is_some_and(|record| record.symlink.is_none())
+                && allows_no_more(mount, request.options.flags)
+        }
         Source::Staged(staged) => {
-            let whole = record.map_or(
-                allows_no_more(mount.flags, request.options.flags),
-                |record| !record.unfinished && record.symlink.is_none(),
-            );
-            whole && shows(mount, staged) && (mount.read_only || !read_only)
+            record.is_none_or(|record| record.symlink.is_none())
+                && shows(mount, staged)
+                && allows_no_more(mount, request.options.flags)
         }
     }
 }
 
-/// Whether a mount with the flags `here` forbids what one with the flags `wanted` does.
-fn allows_no_more(here: MountFlags, wanted: MountFlags) -> bool {
-    (here.nosuid || !wanted.nosuid)
+/// Whether `mount` forbids what one with the flags `wanted` does. It may forbid more, as its file system may.
+fn allows_no_more(mount: &Mount, wanted: MountFlags) -> bool {
+    let here = mount.flags;
+    (mount.read_only || !wanted.read_only)
+        && (here.nosuid || !wanted.nosuid)
         && (here.nodev || !wanted.nodev)
         && (here.noexec || !wanted.noexec)
-}
-
-/// Whether the flags of the mount are set by a second call, before which a crash may strike.
-fn needs_second_step(request: &PublishRequest, source: &Source) -> bool {
-    !matches!(source, Source::Nfs { .. }) && request.options.flags != MountFlags::NONE
 }
 
 fn read_only_words(read_only: bool) -> &'static str {

@@ -127,13 +127,14 @@ mod tests {
     #[test]
     fn a_server_is_one_whatever_it_exports() {
         let mount = |fs_type: &str, source: &str| Mount {
-            id: 1,
+            id: 2,
+            parent: 1,
             device: "0:42".to_owned(),
             root: "/".into(),
             target: "/t".into(),
             read_only: false,
             flags: crate::mount::options::MountFlags::default(),
-            fs_type: fs_type.to_owned(),
+            fs_type: fs_type.into(),
             source: source.into(),
         };
         assert_eq!(server_of(&mount("nfs4", "nas:/a/b:/c")), "nas");

@@ -24,7 +24,7 @@ pub struct PublishRecord {
     pub arguments: Arguments,
     /// The folder that a symlink at the target leads to, where mounting is refused.
     pub symlink: Option<PathBuf>,
-    /// Whether the mount may be there without its flags yet.
+    /// Whether it is being unstaged, and may be gone.
     pub unfinished: bool,
     /// The staging path that the volume was bound from, where the driver stages.
     #[serde(default)]
@@ -138,7 +138,7 @@ impl PublishRecords {
         let Ok(_lock) = lock(&self.lock_path(), FlockOperation::NonBlockingLockExclusive) else {
             return Ok(());
         };
-        let mounts = mountinfo::read()?;
+        let mounts = mountinfo::read(self.log)?;
         for record in self.all()? {
             let target = &record.target;
             // Only what is no mount may be looked at, and lies in none whose server may not answer.

@@ -41,8 +41,7 @@ impl Volumes {
             return Ok(None);
         }
         let record = self.records.get(target).map_err(Self::record_error)?;
-        if record.is_some_and(|record| record.staging.is_none())
-            && target::mounted(target)?.is_some()
+        if record.is_some_and(|record| record.staging.is_none()) && self.mounted(target)?.is_some()
         {
             return Ok(None);
         }
@@ -74,7 +73,7 @@ impl Volumes {
             detail,
         };
         let record = self.stages.get(staging).map_err(Self::record_error)?;
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         let mount = mountinfo::at(&mounts, staging).last().copied();
         if let Some(record) = &record {
             if record.volume_id != *volume {
@@ -130,7 +129,7 @@ impl Volumes {
             return Ok(());
         };
         // Without a mount where the one that was stale is gone, and no new one could be made then.
-        let is_lost = record.symlink.is_none() && target::mounted(staging)?.is_none();
+        let is_lost = record.symlink.is_none() && self.mounted(staging)?.is_none();
         if record.unfinished || !(is_lost || self.is_stale_at(staging).await?) {
             return Ok(());
         }
@@ -162,7 +161,7 @@ impl Volumes {
     /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
     /// do so again, and is not.
     pub(super) async fn is_stale_at(&self, path: &Path) -> Result<bool, NodeError> {
-        Ok(match target::mounted(path)? {
+        Ok(match self.mounted(path)? {
             Some(mount) if mount.is_nfs() => self.is_stale(&mount).await,
             _ => false,
         })
@@ -234,7 +233,7 @@ impl Volumes {
         let _comparing = self.comparing.lock().await;
         let _lock = self.records.lock().await.map_err(Self::record_error)?;
         let record = self.stages.get(staging).map_err(Self::record_error)?;
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, staging);
         match &record {
             Some(other) if other.volume_id != volume_id => {

@@ -48,7 +48,7 @@ impl Volumes {
         {
             return Err(not_published(&format!("; volume {} is", record.volume_id)));
         }
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         match mountinfo::at(&mounts, &path).last() {
             Some(_) if record.is_some() => {}
             Some(mount) if self.is_publish_of(volume_id, mount, &mounts).await? => {}
@@ -56,7 +56,7 @@ impl Volumes {
                 return Err(not_published(&format!(
                     ": it is a mount of {} ({}) that is not known to be this volume",
                     mount.source.to_string_lossy(),
-                    mount.fs_type
+                    mount.fs_type.to_string_lossy()
                 )));
             }
             None => {
@@ -77,7 +77,7 @@ impl Volumes {
             )
             .await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
-        if mountinfo::at(&mounts, &path).last() != mountinfo::at(&target::mounts()?, &path).last() {
+        if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));
         }
         let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! The target path: where it really is, and what stands there. Touches a target only when mountinfo shows that nothing
 //! is mounted on it.
 
-use crate::mount::mountinfo::{self, Mount};
+use crate::mount::mountinfo::Mount;
 use crate::node::error::NodeError;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -68,25 +68,6 @@ fn is_nothing(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
-}
-
-/// The mounts of this process.
-///
-/// # Errors
-/// When mountinfo cannot be read.
-pub fn mounts() -> Result<Vec<Mount>, NodeError> {
-    mountinfo::read().map_err(|error| NodeError::io("reading /proc/self/mountinfo", error))
-}
-
-/// The topmost mount at `target`.
-///
-/// # Errors
-/// When mountinfo cannot be read.
-pub fn mounted(target: &Path) -> Result<Option<Mount>, NodeError> {
-    let mounts = mounts()?;
-    Ok(mountinfo::at(&mounts, target)
-        .last()
-        .map(|mount| (*mount).clone()))
 }
 
 /// What stands at `target`, on which nothing is mounted.
@@ -178,7 +159,7 @@ pub fn foreign_mount(mount: &Mount) -> String {
     format!(
         "is a mount of {} ({}) that this driver did not make; unmount it by hand",
         mount.source.to_string_lossy(),
-        mount.fs_type
+        mount.fs_type.to_string_lossy()
     )
 }
 

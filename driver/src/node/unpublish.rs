@@ -51,7 +51,7 @@ impl Volumes {
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
         let record = self.records.get(target).map_err(Self::record_error)?;
-        let mounts = target::mounts()?;
+        let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, target);
         if let Some(other) = record
             .as_ref()
@@ -125,7 +125,7 @@ impl Volumes {
 
     pub(super) async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
         for _ in 0..MAX_STACK {
-            let mounts = target::mounts()?;
+            let mounts = self.mounts()?;
             let Some(mount) = mountinfo::at(&mounts, target).last().copied() else {
                 return Ok(());
             };

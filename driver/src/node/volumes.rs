@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::log::Log;
 use crate::mount::helper::Helpers;
+use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::questions::Questions;
@@ -82,6 +83,26 @@ impl Volumes {
         self.operations
             .run(target.to_owned(), operation, patience, || work)
             .await?
+    }
+
+    /// The mounts of this process.
+    ///
+    /// # Errors
+    /// When mountinfo cannot be read.
+    pub(super) fn mounts(&self) -> Result<Vec<Mount>, NodeError> {
+        mountinfo::read(self.log)
+            .map_err(|error| NodeError::io("reading /proc/self/mountinfo", error))
+    }
+
+    /// The topmost mount at `target`.
+    ///
+    /// # Errors
+    /// When mountinfo cannot be read.
+    pub(super) fn mounted(&self, target: &Path) -> Result<Option<Mount>, NodeError> {
+        let mounts = self.mounts()?;
+        Ok(mountinfo::at(&mounts, target)
+            .last()
+            .map(|mount| (*mount).clone()))
     }
 
     /// Forgets the last known usage of what is gone.

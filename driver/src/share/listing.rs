@@ -100,10 +100,11 @@ impl List for Record {
 impl List for Snapshot {
     type Item = Self;
 
-    /// A snapshot whose record cannot be used, or that is being deleted, is not shown: a list has no word for either.
+    /// Only finished ones are shown. The specification forbids those that are being made, and has no word for those that are
+    /// being deleted or have a record that cannot be used.
     fn read(share: &Share, key: NameKey) -> Result<Option<Self>, ShareError> {
         Ok(match store::look::<Self>(share, key)? {
-            Kept::Found(found) if found.record.state != State::Deleting => Some(found.record),
+            Kept::Found(found) if found.record.state == State::Ready => Some(found.record),
             _ => None,
         })
     }

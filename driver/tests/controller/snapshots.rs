@@ -27,14 +27,11 @@ pub async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Sna
         .unwrap())
 }
 
-/// The snapshot when it is ready, by asking as an orchestrator does.
+/// A snapshot that is ready at the first answer.
 pub async fn ready(c: &Controller, name: &str, volume_id: &str) -> Snapshot {
-    loop {
-        let made = snapshot(c, name, volume_id).await.unwrap();
-        if made.ready_to_use {
-            return made;
-        }
-    }
+    let made = snapshot(c, name, volume_id).await.unwrap();
+    assert!(made.ready_to_use);
+    made
 }
 
 pub async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), Status> {
@@ -367,6 +364,49 @@ async fn a_copy_outlives_its_caller() {
     assert!(waited > 0);
     assert_eq!(std::fs::read_dir(host.at("c")).unwrap().count(), 2000);
     assert_eq!(create(&c, from_volume("c", &v)).await.unwrap(), restored);
+}
+
+/// An orchestrator lets the application write again at the first answer that is OK.
+#[tokio::test]
+async fn a_snapshot_is_answered_when_its_copy_is_complete() {
+    const FILES: usize = 300;
+    let host = Host::new();
+    let controllers = [host.controller(), host.controller()];
+    let v = create(&controllers[0], request("v")).await.unwrap();
+    let files: Vec<_> = (0..FILES).map(|i| host.at(&format!("v/{i}"))).collect();
+    for file in &files {
+        std::fs::write(file, "before").unwrap();
+    }
+    let mut waited = 0;
+    let mut ask = controllers.iter().cycle();
+    let made = loop {
+        let c = ask.next().unwrap();
+        let mut request = Request::new(snapshot_request("s", &v.volume_id));
+        request.set_timeout(Duration::from_millis(25));
+        match c.create_snapshot(request).await {
+            Ok(answer) => break answer.into_inner().snapshot.unwrap(),
+            Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
+        }
+        waited += 1;
+        for c in &controllers {
+            let (ids, _) = listed(c, ListSnapshotsRequest::default()).await;
+            // It may have been finished since.
+            for id in ids {
+                assert!(get_snapshot(c, &id).await.unwrap().ready_to_use);
+            }
+        }
+    };
+    for file in &files {
+        std::fs::write(file, "after").unwrap();
+    }
+    assert!(waited > 0);
+    assert!(made.ready_to_use);
+    let restored = create(&controllers[1], from_snapshot("r", &made.snapshot_id)).await;
+    assert_eq!(restored.unwrap().capacity_bytes, v.capacity_bytes);
+    for index in 0..FILES {
+        let content = std::fs::read_to_string(host.at(&format!("r/{index}"))).unwrap();
+        assert_eq!(content, "before", "{index}");
+    }
 }
 
 #[tokio::test]

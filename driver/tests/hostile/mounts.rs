@@ -25,13 +25,7 @@ async fn snapshot(client: &Client, name: &str, volume_id: &str) -> Result<Snapsh
         source_volume_id: volume_id.to_owned(),
         ..Default::default()
     };
-    loop {
-        let reply = client.call(request.clone()).await?;
-        match reply.snapshot.unwrap() {
-            made if made.ready_to_use => return Ok(made),
-            _ => {}
-        }
-    }
+    Ok(client.call(request).await?.snapshot.unwrap())
 }
 
 /// Mounts the folder of the secret at `path` where the driver is.

@@ -1,6 +1,6 @@
 //! What is at a target after each call, and what its mount allows.
 
-use crate::rig::{Client, Rig, publish_request, run};
+use crate::rig::{Client, Rig, publish_request, run, stage_request};
 use crate::{code, flags_of, make_volume, stats};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
@@ -109,36 +109,101 @@ async fn programs_and_devices_have_no_power_unless_asked_for() {
     assert_eq!(code(refused), Code::InvalidArgument);
 }
 
-/// A driver killed between the two steps of a read-only bind has left a mount that can be written to.
+/// Somebody has made a read-only mount writable: no repeat says that all is well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn an_unfinished_bind_is_finished_by_a_repeat() {
+async fn a_mount_that_allows_more_is_not_what_was_asked_for() {
     let rig = Rig::new();
     make_volume(&rig, "a");
     let driver = rig.driver();
     let client = Client::connect(&rig).await;
-    let mut request = publish_request("a", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    let target = rig.path("target");
+    let mut request = publish_request("a", &target, Mode::MultiNodeMultiWriter);
     request.readonly = true;
     client.publish(request.clone()).await.unwrap();
-    driver.kill();
-    for entry in std::fs::read_dir(rig.path("work/publishes")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some() {
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(
-                &path,
-                text.replace("\"unfinished\":false", "\"unfinished\":true"),
-            )
-            .unwrap();
-        }
-    }
-    let remount = format!("bind,remount,rw {}", rig.path("target").display());
+    let remount = format!("bind,remount,rw {}", target.display());
     let mut command = rig.command("mount");
     assert!(run(command.arg("-o").args(remount.split(' '))).0.success());
-    std::fs::write(rig.inside("target/new"), "x").unwrap();
+    driver.kill();
     let _driver = rig.driver();
-    Client::connect(&rig).await.publish(request).await.unwrap();
-    assert!(std::fs::write(rig.inside("target/new"), "y").is_err());
-    assert_eq!(rig.mounts("target").len(), 1);
+    let client = Client::connect(&rig).await;
+    let refused = client.publish(request.clone()).await;
+    assert_eq!(code(refused), Code::AlreadyExists);
+    client.unpublish("a", &target).await.unwrap();
+    client.publish(request).await.unwrap();
+    assert!(std::fs::write(rig.inside("target/new"), "x").is_err());
+}
+
+/// A mount above a target hides what is mounted there: the path leads to something else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_target_below_a_later_mount_is_another_one() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    std::fs::create_dir(rig.path("pods")).unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("pods/target");
+    let request = publish_request("a", &target, Mode::SingleNodeWriter);
+    client.publish(request.clone()).await.unwrap();
+    let hide = |program: &str, args: &[&str]| {
+        let mut command = rig.command(program);
+        command.args(args).arg(rig.path("pods"));
+        assert!(run(&mut command).0.success(), "{program}");
+    };
+    hide("mount", &["-t", "tmpfs", "none"]);
+    let stats_here = stats(&client, "a", &target).await;
+    assert_eq!(stats_here.unwrap_err().code(), Code::NotFound);
+    client.publish(request).await.unwrap();
+    assert!(rig.inside("pods/target/file").exists());
+    client.unpublish("a", &target).await.unwrap();
+    assert!(!rig.inside("pods/target").exists());
+    // The one below goes as it has come.
+    hide("umount", &[]);
+    assert!(rig.inside("pods/target/file").exists());
+}
+
+/// The node and the pod look from outside of the driver's container.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_flags_of_mounts_leave_the_container() {
+    for stages in [false, true] {
+        let rig = Rig::new();
+        rig.share_mounts();
+        // A disk of the share's own, which forbids nothing itself.
+        let mut command = rig.command("mount");
+        command
+            .args(["-t", "tmpfs", "none"])
+            .arg(rig.path("export"));
+        assert!(run(&mut command).0.success());
+        std::fs::create_dir(rig.inside("export/a")).unwrap();
+        std::fs::create_dir(rig.path("staging")).unwrap();
+        let _driver = rig.contained_driver(if stages { &["--stage"] } else { &[] });
+        let client = Client::connect(&rig).await;
+        for (target, read_only) in [("written", false), ("read", true)] {
+            let mode = Mode::MultiNodeMultiWriter;
+            let mut request = publish_request("a", &rig.path(target), mode);
+            if stages {
+                let stage = stage_request(&mut request, &rig.path("staging"));
+                client.stage(stage).await.unwrap();
+                let flags = flags_of(&rig, "staging");
+                assert!(flags.starts_with("rw,nosuid,nodev"), "{flags}");
+            }
+            request.readonly = read_only;
+            client.publish(request).await.unwrap();
+            let flags = flags_of(&rig, target);
+            let expected = if read_only { "ro" } else { "rw" };
+            let expected = format!("{expected},nosuid,nodev");
+            assert!(flags.starts_with(&expected), "{flags}");
+            let written = std::fs::write(rig.inside(&format!("{target}/file")), "x");
+            assert_eq!(written.is_err(), read_only, "{written:?}");
+        }
+        for target in ["written", "read"] {
+            client.unpublish("a", &rig.path(target)).await.unwrap();
+            assert!(rig.mounts(target).is_empty());
+        }
+        if stages {
+            client.unstage("a", &rig.path("staging")).await.unwrap();
+            assert!(rig.mounts("staging").is_empty());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -108,6 +108,35 @@ impl Rig {
     /// The driver's command, with the export `server:/` on the local folder.
     pub fn driver_command(&self) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_csi-nfs"));
+        self.add_flags(&mut command);
+        command
+    }
+
+    /// From now on what is mounted below the rig's folder is mounted in all namespaces that come of this one, as what a container
+    /// mounts with bidirectional propagation is on its node. To be called before anything is mounted there.
+    pub fn share_mounts(&self) {
+        let folder = self.path("");
+        let mut bind = self.command("mount");
+        bind.arg("--bind").arg(&folder).arg(&folder);
+        assert!(run(&mut bind).0.success());
+        let mut share = self.command("mount");
+        share.arg("--make-shared").arg(&folder);
+        assert!(run(&mut share).0.success());
+    }
+
+    /// A driver that serves in a mount namespace of its own, as in a container.
+    pub fn contained_driver(&self, flags: &[&str]) -> Driver {
+        let mut command = self.command("unshare");
+        command
+            .args(["--mount", "--propagation", "unchanged"])
+            .arg(env!("CARGO_BIN_EXE_csi-nfs"));
+        self.add_flags(&mut command);
+        let mut driver = Driver::start(command.args(flags));
+        driver.wait_for("serving");
+        driver
+    }
+
+    fn add_flags(&self, command: &mut Command) {
         command
             .arg("--endpoint")
             .arg(self.path("csi.sock"))
@@ -117,7 +146,6 @@ impl Rig {
             .arg(format!("server:/={}", self.path("export").display()))
             .args(["--node-id", "node-1"])
             .stderr(Stdio::piped());
-        command
     }
 
     /// A driver that serves.

@@ -54,7 +54,7 @@ fn copies_among(trial: &Trial) -> Vec<Record> {
     records
 }
 
-/// A volume, and a snapshot of it whose id was given out before it was copied.
+/// A volume, and a snapshot of it that was begun by a controller which has stopped since.
 fn begun(trial: &Trial) -> (Record, Snapshot) {
     let volume = full_volume(trial, "v");
     let answer = snapshots::create(&trial.share(), "s", &origin(&volume), "s:/a", &stopped());
