@@ -137,9 +137,14 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.process.kill();
-        for mount in self.mounts().iter().rev() {
-            let _ = unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
-        }
+        unmount_below(self.folder.path());
+    }
+}
+
+/// Unmounts everything below a folder, the last mount first. Waits for no server.
+pub fn unmount_below(folder: &Path) {
+    for mount in mounts_below(folder).iter().rev() {
+        let _ = unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
 }
 
