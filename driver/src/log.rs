@@ -2,6 +2,7 @@
 //! Owns the line's form; must not know what the events are.
 
 use clap::ValueEnum;
+use csi_proto::text::is_hazardous;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -109,7 +110,8 @@ fn line(
     }
     let mut safe = String::with_capacity(line.len() + 1);
     for character in line.chars() {
-        if acts_on_readers(character) {
+        // serde_json escapes only what ASCII has of them.
+        if is_hazardous(character) {
             let _ = write!(safe, "\\u{:04x}", u32::from(character));
         } else {
             safe.push(character);
@@ -117,12 +119,6 @@ fn line(
     }
     safe.push('\n');
     safe
-}
-
-/// Characters that end lines, move the cursor or turn the direction of text. serde_json escapes only those of ASCII.
-fn acts_on_readers(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text that is one word on a line without quotes.
@@ -154,13 +150,16 @@ mod tests {
 
     #[test]
     fn no_value_starts_a_line_or_reaches_the_terminal() {
-        let evil = "x\ny\u{1b}[2J\u{9b}31m\u{2028}\u{202e}\0";
+        let evil = "x\ny\u{1b}[2J\u{9b}31m\u{2028}\u{202e}\u{200f}\0";
         for format in [Format::Text, Format::Json] {
             let line = render(format, &[("v", evil.into())]);
             assert_eq!(line.lines().count(), 1, "{line:?}");
             let body = line.trim_end_matches('\n');
             assert!(!body.chars().any(char::is_control), "{line:?}");
-            assert!(!body.contains(['\u{2028}', '\u{202e}']), "{line:?}");
+            assert!(
+                !body.contains(['\u{2028}', '\u{202e}', '\u{200f}']),
+                "{line:?}"
+            );
         }
     }
 

@@ -1,7 +1,8 @@
-//! Random numbers from the two sources that both programs use: the kernel, for what no other process may draw too, and a
-//! seed, for what must be the same in a run that is repeated.
+//! Random numbers from two sources: the kernel, for what no other process may draw too, and a seed, for what must be the
+//! same in a run that is repeated.
 //!
-//! This file must not know what the numbers are for.
+//! This file must not know what the numbers are for. The driver's shares, which see nothing of this package, ask the kernel
+//! themselves.
 
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};

@@ -279,7 +279,8 @@ fn tables(pool: &DescriptorPool, comments: &Comments, version: &str) -> String {
         "/// The version of the specification that `csi.proto` describes.\npub const SPEC_VERSION: &str = {version:?};\n"
     )
     .unwrap();
-    for of in every_enum(pool) {
+    let enums = every_enum(pool);
+    for of in &enums {
         let (name, doc) = (of.full_name(), comments.of(of.full_name()));
         writeln!(
             out,
@@ -353,14 +354,18 @@ fn tables(pool: &DescriptorPool, comments: &Comments, version: &str) -> String {
         list(all)
     )
     .unwrap();
-    let names = messages
-        .iter()
-        .map(|message| constant(message.full_name()))
-        .collect();
+    let names = messages.iter().map(MessageDescriptor::full_name);
     writeln!(
         out,
-        "/// Every message.\npub static MESSAGES: &[&Message] = &[{}];",
-        list(names)
+        "/// Every message.\npub static MESSAGES: &[&Message] = &[{}];\n",
+        list(names.map(constant).collect())
+    )
+    .unwrap();
+    let names = enums.iter().map(EnumDescriptor::full_name);
+    writeln!(
+        out,
+        "/// Every enum.\npub static ENUMS: &[&Enum] = &[{}];",
+        list(names.map(constant).collect())
     )
     .unwrap();
     out

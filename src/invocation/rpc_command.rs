@@ -13,8 +13,8 @@ use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{Calls, Group, Request, Rpc};
 use bytes::Bytes;
 use csi_proto::path::Path;
-use csi_proto::schema::{Kind, Message};
-use csi_proto::value::{Secrets, Value};
+use csi_proto::schema::Message;
+use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
 use std::io::Write;
 use std::time::Instant;
@@ -74,7 +74,7 @@ impl Command {
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
         for request in &self.calls.requests {
-            left_out |= has_secrets(self.rpc.method.request, &request.bytes);
+            left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
                 message: self.rpc.method.request,
                 bytes: &request.bytes,
@@ -337,15 +337,4 @@ fn next_token(message: &'static Message, bytes: &[u8]) -> Result<String, Error> 
         Value::Text(token) => Ok(token.into_owned()),
         _ => Ok(String::new()),
     }
-}
-
-/// Whether a message has a secret set, at any depth.
-fn has_secrets(message: &'static Message, bytes: &[u8]) -> bool {
-    wire::fields(bytes).flatten().any(|(number, raw)| {
-        let field = message.fields.iter().find(|field| field.number == number);
-        field.is_some_and(|field| {
-            field.secret
-                || matches!((field.kind, raw), (Kind::Message(of), wire::Raw::Bytes(bytes)) if has_secrets(of, bytes))
-        })
-    })
 }

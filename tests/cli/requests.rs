@@ -112,6 +112,36 @@ fn secrets_never_stand_in_an_argument() {
 }
 
 #[test]
+fn a_request_that_is_shown_says_when_secrets_are_left_out() {
+    let csi = Csi::at("unix:///nowhere");
+    let tokens = json!({"csi.storage.k8s.io/serviceAccount.tokens": "hunter2"});
+    for (request, is_secret) in [
+        (
+            json!({"volumeId": "v", "secrets": {"password": "hunter2"}}),
+            true,
+        ),
+        (json!({"volumeId": "v", "volumeContext": tokens}), true),
+        (
+            json!({"volumeId": "v", "volumeContext": {"server": "nas"}}),
+            false,
+        ),
+    ] {
+        let file = csi.file("request.json", &request.to_string());
+        let file = file.display();
+        let output = csi
+            .run(&format!("node publish --request {file} --dry-run"))
+            .succeeds();
+        assert!(!format!("{output:?}").contains("hunter2"), "{output}");
+        let note = "note: secrets are left out of the request shown";
+        assert_eq!(
+            output.stderr.contains(note),
+            is_secret,
+            "{request}: {output}"
+        );
+    }
+}
+
+#[test]
 fn a_request_that_does_not_fit_is_explained() {
     let csi = Csi::at("unix:///nowhere");
     for (request, named) in [

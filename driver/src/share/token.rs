@@ -2,7 +2,8 @@
 //! volume's name. Owns their text form (lower-case base32 with the digits first, so that texts and
 //! tokens have one order; as it stands in ids and in file names).
 
-use csi_proto::random;
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
@@ -57,6 +58,13 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         }
     }
     (filled == N && bits == 0).then_some(bytes)
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    // As few as these the kernel gives all at once.
+    retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
+    Ok(bytes)
 }
 
 macro_rules! token {
@@ -134,9 +142,9 @@ impl ShareUuid {
     /// A new UUID from the kernel's random source.
     ///
     /// # Errors
-    /// As [`random::from_kernel`].
+    /// When the kernel has no such call.
     pub fn random() -> io::Result<Self> {
-        random::from_kernel().map(Self)
+        random().map(Self)
     }
 }
 
@@ -153,9 +161,9 @@ impl Nonce {
     /// A new nonce from the kernel's random source.
     ///
     /// # Errors
-    /// As [`random::from_kernel`].
+    /// When the kernel has no such call.
     pub fn random() -> io::Result<Self> {
-        random::from_kernel().map(Self)
+        random().map(Self)
     }
 }
 

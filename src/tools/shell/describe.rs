@@ -5,7 +5,7 @@ use crate::output::terminal;
 use crate::output::terminal::columns_of;
 use crate::rpc::{self, GROUPS};
 use csi_proto::schema::{Enum, Field, Kind, Message, Method};
-use csi_proto::tables::METHODS;
+use csi_proto::tables::{ENUMS, MESSAGES, METHODS};
 use std::fmt::Write as _;
 
 /// The widest a comment gets, in columns.
@@ -24,12 +24,9 @@ pub fn describe(name: &str) -> Result<String, Error> {
     let name = name.trim_start_matches("csi.v1.");
     if let Some(method) = method(name) {
         page.method(method);
-    } else if let Some(message) = messages()
-        .into_iter()
-        .find(|message| same(message.short_name(), name))
-    {
+    } else if let Some(message) = MESSAGES.iter().find(|of| same(of.short_name(), name)) {
         page.message(message);
-    } else if let Some(of) = enums().into_iter().find(|of| same(of.short_name(), name)) {
+    } else if let Some(of) = ENUMS.iter().find(|of| same(of.short_name(), name)) {
         page.enumeration(of);
     } else {
         return Err(Error::usage(unknown(name)));
@@ -77,46 +74,13 @@ pub fn method(name: &str) -> Option<&'static Method> {
 /// The names of everything that can be described.
 pub fn names() -> Vec<String> {
     let methods = METHODS.iter().map(|method| method.name.to_owned());
-    let messages = messages().into_iter().map(|of| of.short_name().to_owned());
-    let enums = enums().into_iter().map(|of| of.short_name().to_owned());
+    let messages = MESSAGES.iter().map(|of| of.short_name().to_owned());
+    let enums = ENUMS.iter().map(|of| of.short_name().to_owned());
     methods.chain(messages).chain(enums).collect()
 }
 
 fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
-}
-
-/// Every message that a call can hold, once.
-fn messages() -> Vec<&'static Message> {
-    fn add(message: &'static Message, all: &mut Vec<&'static Message>) {
-        if all.iter().any(|known| known.name == message.name) {
-            return;
-        }
-        all.push(message);
-        for field in message.fields {
-            if let Kind::Message(of) = field.kind {
-                add(of, all);
-            }
-        }
-    }
-    let mut all = Vec::new();
-    for method in METHODS {
-        add(method.request, &mut all);
-        add(method.response, &mut all);
-    }
-    all
-}
-
-fn enums() -> Vec<&'static Enum> {
-    let mut all: Vec<&'static Enum> = Vec::new();
-    for field in messages().into_iter().flat_map(|message| message.fields) {
-        if let Kind::Enum(of) = field.kind
-            && !all.iter().any(|known| known.name == of.name)
-        {
-            all.push(of);
-        }
-    }
-    all
 }
 
 struct Page {
