@@ -194,7 +194,6 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/bench/side.rs", &["NodeStageVolume"]),
             ("src/tools/lifecycle/undo.rs", &[]),
             ("src/tools/sanity/ledger.rs", &[]),
-            ("src/tools/sanity/requests.rs", &[]),
             ("src/tools/sanity/shown.rs", &["CreateVolume"]),
             (
                 "src/tools/sanity/steps.rs",
