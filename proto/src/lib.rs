@@ -26,6 +26,7 @@ pub mod duration;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
+pub mod methods;
 pub mod path;
 pub mod random;
 pub mod request;

@@ -181,22 +181,6 @@ impl fmt::Display for Field {
     }
 }
 
-/// The method of a gRPC path such as `/csi.v1.Identity/Probe`.
-pub fn method_by_path(path: &str) -> Option<&'static Method> {
-    crate::tables::METHODS
-        .iter()
-        .copied()
-        .find(|method| method.path == path)
-}
-
-/// The method of an RPC's name such as `Probe`; CSI uses every name once.
-pub fn method_by_name(name: &str) -> Option<&'static Method> {
-    crate::tables::METHODS
-        .iter()
-        .copied()
-        .find(|method| method.name == name)
-}
-
 /// The first sentence of a comment, without its full stop.
 pub fn summary(doc: &'static str) -> &'static str {
     let end = doc.find(". ").unwrap_or(doc.len());

@@ -323,7 +323,7 @@ pub fn code_text(code: i32) -> Cow<'static, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::schema::method_by_name;
+    use csi_proto::methods;
     use csi_proto::v1::CreateVolumeRequest;
     use csi_proto::wire::put_bytes;
     use prost::Message as _;
@@ -335,7 +335,7 @@ mod tests {
             began: SystemTime::UNIX_EPOCH,
             at: Duration::ZERO,
             path: "/csi.v1.Controller/CreateVolume".to_owned(),
-            method: method_by_name("CreateVolume"),
+            method: methods::by_name("CreateVolume"),
             metadata: [Vec::new(), Vec::new()],
             requests: Vec::new(),
             replies: Vec::new(),

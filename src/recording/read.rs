@@ -2,7 +2,8 @@
 
 use super::VERSION;
 use crate::error::CODE_NAMES;
-use csi_proto::schema::{Method, method_by_path};
+use csi_proto::methods;
+use csi_proto::schema::Method;
 use serde_json::Value as Json;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -201,7 +202,7 @@ fn call(line: &str) -> Result<Recorded, String> {
             .ok_or_else(|| missing("call"))?,
         at: seconds("at")?,
         took: seconds("seconds")?,
-        method: method_by_path(&path),
+        method: methods::by_path(&path),
         path,
         requests: messages("request", "requests"),
         replies: messages("reply", "replies"),

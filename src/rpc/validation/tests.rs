@@ -18,7 +18,7 @@ fn reply(
 }
 
 use csi_proto::json;
-use csi_proto::schema::{Kind, Message, method_by_name};
+use csi_proto::schema::{Kind, Message};
 use csi_proto::tables::METHODS;
 use csi_proto::wire;
 use examples::{Change, EXAMPLES, Example};
@@ -32,7 +32,7 @@ const SPEC: Checks = Checks {
 };
 
 fn method(name: &str) -> &'static Method {
-    method_by_name(name).unwrap()
+    csi_proto::methods::by_name(name).unwrap()
 }
 
 fn bytes(message: &'static Message, json: &Json) -> Vec<u8> {

@@ -277,10 +277,10 @@ fn first<T: Copy>(rules: &mut [Rule<T>], path: &str, method: Option<&'static Met
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::schema::method_by_name;
+    use csi_proto::methods;
 
     fn plan(faults: &Faults, name: &str) -> Plan {
-        let method = method_by_name(name);
+        let method = methods::by_name(name);
         faults.plan(method.map_or(name, |method| method.path), method)
     }
 

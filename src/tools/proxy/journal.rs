@@ -8,7 +8,8 @@ use crate::recording::call::{Call, End, metadata, secrets_in};
 use crate::recording::grpc::framing::Messages;
 use bytes::Bytes;
 use csi_proto::grpc_timeout;
-use csi_proto::schema::{Method, method_by_path};
+use csi_proto::methods;
+use csi_proto::schema::Method;
 use http::HeaderMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +63,7 @@ impl Journal {
 
     /// The method of a call.
     pub fn method(path: &str) -> Option<&'static Method> {
-        method_by_path(path)
+        methods::by_path(path)
     }
 
     /// A call that begins now; nothing where nobody wants to know.

@@ -284,7 +284,7 @@ fn id_of<'a>(of: &'static Message, element: &'a Json) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::schema::method_by_name;
+    use csi_proto::methods;
     use serde_json::json;
 
     fn differences(
@@ -297,7 +297,7 @@ mod tests {
         let rules = Rules {
             ignore: ignore.iter().map(ToString::to_string).collect(),
         };
-        let of = method_by_name(rpc).expect("a method").response;
+        let of = methods::by_name(rpc).expect("a method").response;
         let found = compare(of, &[old], &[new], names, &rules);
         found
             .into_iter()

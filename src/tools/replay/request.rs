@@ -141,7 +141,7 @@ pub fn place_of(field: &Field) -> Place<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::schema::method_by_name;
+    use csi_proto::methods;
     use csi_proto::value::{Secrets, decode};
     use serde_json::json;
 
@@ -154,7 +154,7 @@ mod tests {
             names: &names,
             secrets: &secrets,
         };
-        let of = method_by_name("NodePublishVolume")
+        let of = methods::by_name("NodePublishVolume")
             .expect("a method")
             .request;
         let recorded = json!({
@@ -186,7 +186,7 @@ mod tests {
             names: &Names::default(),
             secrets: &BTreeMap::new(),
         };
-        let of = method_by_name("Probe").expect("a method").request;
+        let of = methods::by_name("Probe").expect("a method").request;
         let hidden = json!({"@hidden": "compressed", "@bytes": 7});
         assert_eq!(
             encode(of, &hidden, &sources),

@@ -9,7 +9,8 @@ use crate::call::session::leaves_it_open;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use csi_proto::schema::{Method, method_by_name};
+use csi_proto::methods;
+use csi_proto::schema::Method;
 use csi_proto::v1;
 use prost::Message;
 use serde_json::{Value as Json, json};
@@ -241,7 +242,7 @@ pub(super) fn with_secrets(
         }
         _ => return None,
     };
-    Some((method_by_name(method)?, bytes.into()))
+    Some((methods::by_name(method)?, bytes.into()))
 }
 
 impl Made {
@@ -304,7 +305,7 @@ impl std::fmt::Display for Made {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Asked(method, request) => {
-                let name = method_by_name(method).map(|method| name_of(method, request));
+                let name = methods::by_name(method).map(|method| name_of(method, request));
                 write!(
                     f,
                     "what {method} made under the name {}",

@@ -1,6 +1,7 @@
 //! The arrows of a package: which file takes which name from which other file or package.
 //!
-//! Owns the walk over code and over the tokens of macros and attributes. Must not know rules.
+//! Owns the walk over code, and over the tokens of macros and attributes. The call of a method is no arrow, for types alone
+//! tell whose it is. Must not know rules.
 
 use super::mentions::{Mention, mentions};
 use super::modules::{Found, Package, is_reexport, leaves};

@@ -83,7 +83,7 @@ const SUBJECTS: &[Subject] = &[
             ),
             // Capabilities of these names.
             (
-                "src/tools/sanity/case.rs",
+                "src/tools/sanity/need.rs",
                 &["ListVolumes", "GetCapacity", "ListSnapshots", "GetSnapshot"],
             ),
             (
@@ -117,7 +117,7 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         why: "a page of help, or a message with an example",
         places: &[
-            ("src/cli/mod.rs", &["CreateVolume", "ListVolumes"]),
+            ("src/cli/tree.rs", &["CreateVolume", "ListVolumes"]),
             (
                 "src/rpc/flags.rs",
                 &[
@@ -142,6 +142,7 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/shell/edit.rs", &["CreateVolume"]),
             ("src/tools/shell/line.rs", &["ListVolumes"]),
             ("src/tools/shell/mod.rs", &["ListVolumes"]),
+            ("driver/src/mount/control_options.rs", &["DeleteVolume"]),
             (
                 "driver/src/node/error.rs",
                 &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],
@@ -193,7 +194,6 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/bench/side.rs", &["NodeStageVolume"]),
             ("src/tools/lifecycle/undo.rs", &[]),
             ("src/tools/sanity/ledger.rs", &[]),
-            ("src/tools/sanity/requests.rs", &[]),
             ("src/tools/sanity/shown.rs", &["CreateVolume"]),
             (
                 "src/tools/sanity/steps.rs",

@@ -18,6 +18,8 @@ pub struct Never {
     pub files: &'static [&'static str],
     /// Paths into other packages, with all below them, or files of this package.
     pub names: &'static [&'static str],
+    /// What they may take of these nevertheless.
+    pub except: &'static [&'static str],
     pub why: &'static str,
 }
 
@@ -149,6 +151,7 @@ pub fn never(graph: &Graph, rules: &[Never]) -> Vec<String> {
             let taken = rule.names.iter().find(|name| takes(graph, arrow, name));
             if let Some(name) = taken
                 && rule.files.iter().any(|file| is_in(from, file))
+                && !rule.except.iter().any(|name| is_below(arrow, name))
             {
                 broken.push(format!("{from}:{} takes {name}: {}", arrow.line, rule.why));
             }
@@ -176,6 +179,14 @@ fn takes(graph: &Graph, arrow: &Arrow, name: &str) -> bool {
         },
         Target::Method(method) => name.strip_prefix('.') == Some(method),
         Target::File(file) => name.contains('/') && is_in(&graph.files[*file], name),
+    }
+}
+
+/// Whether all that the arrow takes lies below a name.
+fn is_below(arrow: &Arrow, name: &str) -> bool {
+    match &arrow.to {
+        Target::Outside(path) => inside(path.trim_end_matches("::*"), name),
+        Target::File(_) | Target::Method(_) => false,
     }
 }
 

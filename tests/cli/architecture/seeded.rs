@@ -342,10 +342,20 @@ fn a_name_that_a_file_never_takes_is_seen() {
     let never = [Never {
         files: &["src/bottom"],
         names: &["engine", "src/top/inner"],
+        except: &["engine::oil"],
         why: "bottom is plain",
     }];
+    let allowed = "use engine::oil::Can; pub fn low() {}";
     assert_eq!(rules::never(&seeded(&[]), &never), [""; 0]);
-    for code in ["use engine::Part;", "use crate::top::Deep;"] {
+    assert_eq!(
+        rules::never(&seeded(&[("bottom.rs", allowed)]), &never),
+        [""; 0]
+    );
+    for code in [
+        "use engine::Part;",
+        "use engine::*;",
+        "use crate::top::Deep;",
+    ] {
         let broken = rules::never(
             &seeded(&[("bottom.rs", &format!("{code} pub fn low() {{}}"))]),
             &never,
@@ -356,6 +366,7 @@ fn a_name_that_a_file_never_takes_is_seen() {
     let missing = [Never {
         files: &["src/cellar"],
         names: &["engine"],
+        except: &[],
         why: "",
     }];
     assert_eq!(

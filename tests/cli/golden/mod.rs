@@ -58,7 +58,7 @@ fn rpc_name(name: &str) -> &'static str {
         .split('_')
         .map(|word| word[..1].to_uppercase() + &word[1..])
         .collect();
-    let method = csi_proto::schema::method_by_name(&camel);
+    let method = csi_proto::methods::by_name(&camel);
     method.unwrap_or_else(|| panic!("{camel} is no RPC")).name
 }
 

@@ -2,7 +2,7 @@
 
 use super::Defect;
 use super::core::Core;
-use csi_proto::schema::method_by_path;
+use csi_proto::methods;
 use csi_proto::wire;
 use http_body_util::{BodyExt as _, Full};
 use std::future::Future;
@@ -73,7 +73,7 @@ where
                 return Ok(Status::internal("the request broke off").into_http());
             };
             let body = body.to_bytes();
-            let fields = method_by_path(head.uri.path()).map(|method| method.request.fields);
+            let fields = methods::by_path(head.uri.path()).map(|method| method.request.fields);
             let is_known = |number: u32| {
                 fields.is_none_or(|fields| fields.iter().any(|field| field.number == number))
             };

@@ -11,7 +11,8 @@ pub use reply::Reply;
 
 use crate::support::PATIENCE;
 use crate::support::certificates::Certificates;
-use csi_proto::schema::{Method, method_by_path};
+use csi_proto::methods;
+use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
 use listen::Listener;
 use prost::Message;
@@ -47,7 +48,7 @@ pub struct Request {
 impl Request {
     /// The method that was called, which must be one of CSI's.
     pub fn method(&self) -> &'static Method {
-        method_by_path(&self.path).unwrap_or_else(|| panic!("{} is no RPC of CSI", self.path))
+        methods::by_path(&self.path).unwrap_or_else(|| panic!("{} is no RPC of CSI", self.path))
     }
 
     /// The request as a message.
@@ -203,7 +204,7 @@ impl ScriptedDriver {
         script: impl FnMut(&Request) -> Reply + Send + 'static,
     ) -> &Self {
         assert!(
-            csi_proto::schema::method_by_name(rpc).is_some(),
+            csi_proto::methods::by_name(rpc).is_some(),
             "{rpc} is no RPC of CSI"
         );
         let mut scripts = self.shared.scripts.lock().expect("no script has panicked");
