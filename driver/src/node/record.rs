@@ -113,12 +113,13 @@ impl PublishRecords {
         }
     }
 
-    /// The record of a target.
+    /// The record of a target. A damaged one is logged and counts for none: then the mount has to prove whose it is, as where the
+    /// work folder was lost.
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
-        let record = read(&self.path(target))?;
+        let record = self.sound(&self.path(target))?;
         Ok(record.filter(|record| record.target == target))
     }
 
@@ -132,7 +133,7 @@ impl PublishRecords {
         Ok(records)
     }
 
-    /// All records. A damaged one is logged and skipped.
+    /// All records. One that is damaged or cannot be read is logged and skipped.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -143,18 +144,35 @@ impl PublishRecords {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            match read(&path) {
-                Ok(Some(record)) => records.push(record),
-                Ok(None) => {}
-                Err(error) => {
-                    let path = path.display().to_string();
-                    let fields = [("path", path.into()), ("error", error.to_string().into())];
-                    self.log
-                        .event(Level::Warn, "damaged record of a publish", &fields);
-                }
+            match self.sound(&path) {
+                Ok(record) => records.extend(record),
+                Err(error) => self.tell_of_damage(&path, &error),
             }
         }
         Ok(records)
+    }
+
+    /// The record in the file `path`, unless it is damaged.
+    fn sound(&self, path: &Path) -> io::Result<Option<PublishRecord>> {
+        let content = match std::fs::read(path) {
+            Ok(content) => content,
+            Err(error) if is_nothing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match serde_json::from_slice(&content) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => {
+                self.tell_of_damage(path, &error.into());
+                Ok(None)
+            }
+        }
+    }
+
+    fn tell_of_damage(&self, path: &Path, error: &io::Error) {
+        let path = path.display().to_string();
+        let fields = [("path", path.into()), ("error", error.to_string().into())];
+        self.log
+            .event(Level::Warn, "damaged record of a publish", &fields);
     }
 
     /// Forgets the publishes whose targets are gone, as after a reboot.
@@ -230,14 +248,6 @@ fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
 
 fn is_nothing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
-}
-
-fn read(path: &Path) -> io::Result<Option<PublishRecord>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if is_nothing(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Makes a folder, and those above it, that only this user may look into. One that is there already must be such a folder
