@@ -12,6 +12,7 @@ use csi_proto::v1::{
     GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse, plugin_capability,
 };
 use rustix::fs::{Access, access};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::{Request, Response, Status};
@@ -41,6 +42,8 @@ impl IdentityService {
         });
         match written.await {
             Ok(Ok(())) => {}
+            // To restart does not help, and would interrupt what frees a full disk: unpublishing.
+            Ok(Err(error)) if is_full(&error) => {}
             Ok(Err(error)) => {
                 let folder = self.config.work_dir.display();
                 return Some(format!(
@@ -94,8 +97,13 @@ fn local_obstacle(config: &Config) -> Option<String> {
     None
 }
 
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// Whether a file can be made in `folder`; it is gone afterwards.
-fn tempfile_in(folder: &std::path::Path) -> std::io::Result<()> {
+fn tempfile_in(folder: &std::path::Path) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags};
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

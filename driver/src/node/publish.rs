@@ -275,7 +275,6 @@ impl Volumes {
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: None,
-            unfinished: false,
             staging: staging.clone(),
         };
         if let Some(record) = &record
@@ -497,7 +496,6 @@ impl Volumes {
             target: target.to_owned(),
             arguments: request.arguments.clone(),
             symlink: Some(folder.to_owned()),
-            unfinished: false,
             staging: before.and_then(|record| record.staging),
         };
         records.put(&record).map_err(Self::record_error)?;

@@ -24,8 +24,6 @@ pub struct PublishRecord {
     pub arguments: Arguments,
     /// The folder that a symlink at the target leads to, where mounting is refused.
     pub symlink: Option<PathBuf>,
-    /// Whether it is being unstaged, and may be gone.
-    pub unfinished: bool,
     /// The staging path that the volume was bound from, where the driver stages.
     #[serde(default)]
     pub staging: Option<PathBuf>,
@@ -44,6 +42,10 @@ const LOCK_BOUND: Duration = Duration::from_secs(30);
 /// Held while records are compared and written; other processes with the same work folder wait.
 #[derive(Debug)]
 pub struct RecordsLock(#[allow(dead_code)] File);
+
+/// Held while what a record tells of is taken away.
+#[derive(Debug)]
+pub struct RecordHold(#[allow(dead_code)] File);
 
 impl PublishRecords {
     /// The records of publishes in `work_dir`, whose folder is made when it is missing.
@@ -67,30 +69,57 @@ impl PublishRecords {
         Ok(Self { folder, log })
     }
 
-    /// Waits until no other process compares or writes records.
+    /// Waits until no other process compares or writes records. The folder itself is locked, which takes no room on its disk.
     ///
     /// # Errors
-    /// When the lock's file cannot be made, or the other process does not let go in time (`TimedOut`).
+    /// When the folder cannot be opened, or the other process does not let go in time (`TimedOut`).
     pub async fn lock(&self) -> io::Result<RecordsLock> {
-        let path = self.lock_path();
+        let folder = self.folder.clone();
         let waiting =
-            tokio::task::spawn_blocking(move || lock(&path, FlockOperation::LockExclusive));
-        tokio::time::timeout(LOCK_BOUND, waiting)
+            tokio::task::spawn_blocking(move || lock(&folder, FlockOperation::LockExclusive));
+        let file = tokio::time::timeout(LOCK_BOUND, waiting)
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
-            .map_err(io::Error::other)?
+            .map_err(io::Error::other)??;
+        Ok(RecordsLock(file))
     }
 
-    fn lock_path(&self) -> PathBuf {
-        self.folder.join(".lock")
+    /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
+    /// answer is dropped. It is a lock on the record's file: a node whose disk is full must be able to let go of its volumes.
+    ///
+    /// # Errors
+    /// When the record cannot be opened.
+    pub fn hold(&self, target: &Path) -> io::Result<Option<RecordHold>> {
+        let held = lock(&self.path(target), FlockOperation::NonBlockingLockExclusive);
+        match held {
+            Ok(file) => Ok(Some(RecordHold(file))),
+            Err(error) if is_nothing(&error) => Ok(None),
+            // Another process takes it away too.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    /// The record of a target.
+    /// Whether somebody holds the record of `target`.
+    ///
+    /// # Errors
+    /// When the record cannot be opened.
+    pub fn is_held(&self, target: &Path) -> io::Result<bool> {
+        match lock(&self.path(target), FlockOperation::NonBlockingLockShared) {
+            Ok(_) => Ok(false),
+            Err(error) if is_nothing(&error) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The record of a target. A damaged one is logged and counts for none: then the mount has to prove whose it is, as where the
+    /// work folder was lost.
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
-        let record = read(&self.path(target))?;
+        let record = self.sound(&self.path(target))?;
         Ok(record.filter(|record| record.target == target))
     }
 
@@ -104,7 +133,7 @@ impl PublishRecords {
         Ok(records)
     }
 
-    /// All records. A damaged one is logged and skipped.
+    /// All records. One that is damaged or cannot be read is logged and skipped.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -115,18 +144,35 @@ impl PublishRecords {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            match read(&path) {
-                Ok(Some(record)) => records.push(record),
-                Ok(None) => {}
-                Err(error) => {
-                    let path = path.display().to_string();
-                    let fields = [("path", path.into()), ("error", error.to_string().into())];
-                    self.log
-                        .event(Level::Warn, "damaged record of a publish", &fields);
-                }
+            match self.sound(&path) {
+                Ok(record) => records.extend(record),
+                Err(error) => self.tell_of_damage(&path, &error),
             }
         }
         Ok(records)
+    }
+
+    /// The record in the file `path`, unless it is damaged.
+    fn sound(&self, path: &Path) -> io::Result<Option<PublishRecord>> {
+        let content = match std::fs::read(path) {
+            Ok(content) => content,
+            Err(error) if is_nothing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match serde_json::from_slice(&content) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => {
+                self.tell_of_damage(path, &error.into());
+                Ok(None)
+            }
+        }
+    }
+
+    fn tell_of_damage(&self, path: &Path, error: &io::Error) {
+        let path = path.display().to_string();
+        let fields = [("path", path.into()), ("error", error.to_string().into())];
+        self.log
+            .event(Level::Warn, "damaged record of a publish", &fields);
     }
 
     /// Forgets the publishes whose targets are gone, as after a reboot.
@@ -135,7 +181,7 @@ impl PublishRecords {
     /// When the folder or mountinfo cannot be read.
     pub fn forget_gone(&self) -> io::Result<()> {
         // Another process that is at work has done the same when it started.
-        let Ok(_lock) = lock(&self.lock_path(), FlockOperation::NonBlockingLockExclusive) else {
+        let Ok(_lock) = lock(&self.folder, FlockOperation::NonBlockingLockExclusive) else {
             return Ok(());
         };
         let mounts = mountinfo::read(self.log)?;
@@ -146,7 +192,7 @@ impl PublishRecords {
                 && !mountinfo::covering(&mounts, target).is_some_and(Mount::is_nfs)
                 && target
                     .symlink_metadata()
-                    .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+                    .is_err_and(|error| is_nothing(&error));
             if gone {
                 self.remove(target)?;
             }
@@ -161,10 +207,17 @@ impl PublishRecords {
     pub fn put(&self, record: &PublishRecord) -> io::Result<()> {
         let path = self.path(&record.target);
         let temporary = path.with_extension("new");
-        let mut file = File::create(&temporary)?;
-        file.write_all(&serde_json::to_vec(record)?)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, &path)?;
+        let written = (|| {
+            let mut file = File::create(&temporary)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)
+        })();
+        if written.is_err() {
+            // On a full disk it would take room that others need.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written?;
         File::open(&self.folder)?.sync_all()
     }
 
@@ -174,7 +227,7 @@ impl PublishRecords {
     /// When it exists and cannot be removed.
     pub fn remove(&self, target: &Path) -> io::Result<()> {
         match std::fs::remove_file(self.path(target)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Err(error) if !is_nothing(&error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -186,19 +239,15 @@ impl PublishRecords {
     }
 }
 
-fn lock(path: &Path, how: FlockOperation) -> io::Result<RecordsLock> {
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
     rustix::fs::flock(&file, how)?;
-    Ok(RecordsLock(file.into()))
+    Ok(file.into())
 }
 
-fn read(path: &Path) -> io::Result<Option<PublishRecord>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+fn is_nothing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// Makes a folder, and those above it, that only this user may look into. One that is there already must be such a folder
@@ -273,7 +322,6 @@ mod tests {
                 mount_options: vec!["hard".into()],
             },
             symlink: None,
-            unfinished: false,
             staging: None,
         }
     }

@@ -5,7 +5,7 @@ use crate::log::Level;
 use crate::mount::mountinfo::{self, Mount};
 use crate::node::error::NodeError;
 use crate::node::ownership;
-use crate::node::record::PublishRecord;
+use crate::node::record::{PublishRecord, RecordHold};
 use crate::node::request::{PublishRequest, Purpose};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
@@ -22,6 +22,9 @@ pub(super) enum Staged {
     /// Where mounting is refused there is only the record.
     OnPaper,
 }
+
+/// A volume that is being unstaged. Without a record nobody is kept from it.
+struct Leaving(#[allow(dead_code)] Option<RecordHold>);
 
 impl Volumes {
     /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
@@ -80,8 +83,8 @@ impl Volumes {
                 let other = format!(", volume {} is", record.volume_id);
                 return Err(not_staged(other));
             }
-            if record.unfinished {
-                return Err(not_staged(" yet, or not any more".into()));
+            if self.stages.is_held(staging).map_err(Self::record_error)? {
+                return Err(not_staged(" any more".into()));
             }
             let (here, wanted) = (record.arguments.export()?, request.arguments.export()?);
             if here != wanted {
@@ -128,9 +131,12 @@ impl Volumes {
         let Some(record) = self.stages.get(staging).map_err(Self::record_error)? else {
             return Ok(());
         };
+        if self.stages.is_held(staging).map_err(Self::record_error)? {
+            return Ok(());
+        }
         // Without a mount where the one that was stale is gone, and no new one could be made then.
         let is_lost = record.symlink.is_none() && self.mounted(staging)?.is_none();
-        if record.unfinished || !(is_lost || self.is_stale_at(staging).await?) {
+        if !is_lost && !self.is_stale_at(staging).await? {
             return Ok(());
         }
         let request = PublishRequest::of_stage(&record, &self.config)?;
@@ -207,29 +213,23 @@ impl Volumes {
         volume_id: &str,
         staging: &Path,
     ) -> Result<(), NodeError> {
-        let Some((record, mounted)) = self.begin_unstage(volume_id, staging).await? else {
+        let Some(_leaving) = self.begin_unstage(volume_id, staging).await? else {
             return Ok(());
         };
-        if mounted && let Err(error) = self.take_all_away(staging).await {
-            // It may be published from again.
-            if let Some(record) = record {
-                self.stages.put(&record).map_err(Self::record_error)?;
-            }
-            return Err(error);
-        }
+        self.take_all_away(staging).await?;
         // The folder is the caller's, who has made it.
         self.stages.remove(staging).map_err(Self::record_error)?;
         self.forget_usage(volume_id, staging);
         Ok(())
     }
 
-    /// Whether the volume may go from `staging`, as one step among all publishes: from here on nothing is published from
-    /// it. `None` when there is nothing of it; else its record, and whether something is mounted.
+    /// Whether the volume may go from `staging`, as one step among all publishes: nothing is published from it while the answer
+    /// lives. `None` when there is nothing of it.
     async fn begin_unstage(
         &self,
         volume_id: &str,
         staging: &Path,
-    ) -> Result<Option<(Option<PublishRecord>, bool)>, NodeError> {
+    ) -> Result<Option<Leaving>, NodeError> {
         let _comparing = self.comparing.lock().await;
         let _lock = self.records.lock().await.map_err(Self::record_error)?;
         let record = self.stages.get(staging).map_err(Self::record_error)?;
@@ -259,14 +259,8 @@ impl Volumes {
                 target,
             });
         }
-        if let Some(record) = &record {
-            let leaving = PublishRecord {
-                unfinished: true,
-                ..record.clone()
-            };
-            self.stages.put(&leaving).map_err(Self::record_error)?;
-        }
-        Ok(Some((record, !here.is_empty())))
+        let held = self.stages.hold(staging).map_err(Self::record_error)?;
+        Ok(Some(Leaving(held)))
     }
 
     /// A target that shows what is staged at `staging`.

@@ -1,6 +1,6 @@
 //! What is remembered and what is not: records on the share, the work folder, and what others have mounted.
 
-use crate::rig::{Client, Rig, publish_request, run};
+use crate::rig::{Client, Rig, publish_request, run, stage_request};
 use crate::{code, stats};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest};
@@ -101,6 +101,55 @@ async fn a_lost_work_folder_does_not_keep_a_volume_published() {
     assert!(stats(&client, &volume.volume_id, &target).await.is_ok());
     client.unpublish(&volume.volume_id, &target).await.unwrap();
     assert!(rig.mounts("target").is_empty() && !target.exists());
+}
+
+/// As by a disk that was full, or a node whose power went.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_damaged_record_does_not_keep_a_volume_published() {
+    for content in ["", "{", "\0\0\0", "[]"] {
+        let rig = Rig::new();
+        std::fs::create_dir(rig.path("staging")).unwrap();
+        let driver = rig.driver_with(&["--stage"]);
+        let client = Client::connect(&rig).await;
+        let volume = create(&client, "pvc-1").await;
+        let (id, staging, target) = (&volume.volume_id, rig.path("staging"), rig.path("target"));
+        let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
+        publish.volume_context = volume.volume_context.clone();
+        client
+            .stage(stage_request(&mut publish, &staging))
+            .await
+            .unwrap();
+        let records = |kind: &str| -> Vec<_> {
+            let entries = std::fs::read_dir(rig.path("work").join(kind)).unwrap();
+            entries.map(|entry| entry.unwrap().path()).collect()
+        };
+        let damage = || {
+            for path in records("stages").iter().chain(&records("publishes")) {
+                std::fs::write(path, content).unwrap();
+            }
+        };
+        damage();
+        client.publish(publish.clone()).await.unwrap();
+        damage();
+        for path in [&staging, &target] {
+            assert!(stats(&client, id, path).await.is_ok());
+            let other = stats(&client, "other", path).await.unwrap_err();
+            assert_eq!(other.code(), Code::NotFound);
+        }
+        driver.kill();
+        let driver = rig.driver_with(&["--stage"]);
+        let client = Client::connect(&rig).await;
+        client.publish(publish).await.unwrap();
+        damage();
+        let other = code(client.unpublish("other", &target).await);
+        assert_eq!(other, Code::FailedPrecondition);
+        client.unpublish(id, &target).await.unwrap();
+        client.unstage(id, &staging).await.unwrap();
+        assert!(rig.mounts("target").is_empty() && rig.mounts("staging").is_empty());
+        assert_eq!((records("stages"), records("publishes")), (vec![], vec![]));
+        let log = driver.log();
+        assert!(log.iter().any(|line| line.contains("damaged record")));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod full;
 mod inline;
 mod kept;
 #[path = "../rig/mod.rs"]
