@@ -58,20 +58,17 @@ impl Graph {
         for circle in circles(&pairs.keys().copied().collect()) {
             let files: Vec<&str> = circle.iter().copied().collect();
             text += &format!("circle of {} files: {}\n", files.len(), files.join(" "));
-            text += &arrows_within(&pairs, &circle);
+            let within = |pair: &(&str, &str)| circle.contains(pair.0) && circle.contains(pair.1);
+            let arrows = pairs.iter().filter(|(pair, _)| within(pair));
+            text.extend(arrows.map(|(pair, names)| arrow(pair, names)));
         }
         text
     }
 }
 
-/// The arrows between these files, a line each.
-pub fn arrows_within(pairs: &Pairs, files: &BTreeSet<&str>) -> String {
-    let within = pairs
-        .iter()
-        .filter(|((from, to), _)| files.contains(from) && files.contains(to));
-    within
-        .map(|((from, to), names)| format!("  {from} -> {to}: {}\n", describe(names)))
-        .collect()
+/// An arrow with what it takes, as a line.
+pub fn arrow((from, to): &(&str, &str), names: &Names) -> String {
+    format!("  {from} -> {to}: {}\n", describe(names))
 }
 
 /// The names that a file takes, each with its lines.

@@ -1,8 +1,8 @@
 //! What an arrow may not do. Each function returns what breaks its rule, as sentences that say what to do.
 
 use super::arrows::{Arrow, Target};
-use super::circles::{circles, reaches};
-use super::graph::{Graph, Names, arrows_within, below, describe, is_in};
+use super::circles::{circles, reaches, shortest};
+use super::graph::{Graph, Names, arrow, below, describe, is_in};
 use std::collections::BTreeSet;
 
 /// Names from outside a package that these files alone may take.
@@ -83,16 +83,18 @@ pub fn circular(graph: &Graph, left: &[&str]) -> Vec<String> {
     let left = pairs_of(left);
     let mut broken = Vec::new();
     let pairs = graph.pairs();
-    let mut uncut = pairs.clone();
-    uncut.retain(|pair, _| !left.contains(pair));
-    let edges: BTreeSet<(&str, &str)> = uncut.keys().copied().collect();
+    let uncut = pairs.keys().filter(|pair| !left.contains(pair));
+    let edges: BTreeSet<(&str, &str)> = uncut.copied().collect();
     for circle in circles(&edges) {
-        let files: Vec<&str> = circle.iter().copied().collect();
+        let way = shortest(&edges, &circle);
+        let files: Vec<&str> = way.iter().map(|(from, _)| *from).collect();
+        let arrows = way.iter().map(|pair| arrow(pair, &pairs[pair]));
         broken.push(format!(
-            "{} import each other in a circle; cut an arrow: move what both need into a file of its own, or hand it \
-             over as an argument\n{}",
+            "{} import each other in a circle (of {} files in all); cut an arrow: move what both need into a file of its \
+             own, or hand it over as an argument\n{}",
             files.join(" and "),
-            arrows_within(&uncut, &circle),
+            circle.len(),
+            arrows.collect::<String>(),
         ));
     }
     for entry in &left {
