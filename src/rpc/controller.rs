@@ -12,6 +12,11 @@ use super::flags::{
     fill_text, put,
 };
 use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
+use super::validation::exchange;
+use super::validation::exchange::Agreement;
+use super::validation::exchange::Agreement::{InCapacityRange, NewToken, Same};
+use super::validation::rpc_rules::{PAGE, RpcRules, SUGGESTED_NAME};
+use super::validation::rule::Rule::Required;
 use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
@@ -76,6 +81,15 @@ impl Declare for CreateVolume {
         required: &["name", "volume_capabilities"],
         gives: &[(Given::VolumeContext, "volume.volume_context")],
         section: "CreateVolume",
+    };
+    const RULES: RpcRules = RpcRules {
+        request: &[SUGGESTED_NAME],
+        reply: &[Required("volume")],
+        exchange: &[
+            InCapacityRange("volume.capacity_bytes"),
+            Agreement::Check(exchange::created_volume),
+        ],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
     const EXAMPLES: &'static [&'static str] = &[
@@ -290,6 +304,10 @@ impl Declare for ValidateVolumeCapabilities {
         gives: &[],
         section: "ValidateVolumeCapabilities",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[Agreement::Check(exchange::confirmed_capabilities)],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["validate-volume-capabilities", "validate", "v"];
     const EXAMPLES: &'static [&'static str] = &[
         "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
@@ -344,6 +362,10 @@ impl Declare for ListVolumes {
         gives: &[(Given::Ids(IdKind::Volume), "entries.volume.volume_id")],
         section: "ListVolumes",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[PAGE, NewToken],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["list-volumes", "ls", "list", "volumes", "l"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-volumes --max-entries 100 --starting-token t1",
@@ -393,6 +415,14 @@ impl Declare for ControllerGetVolume {
         required: &["volume_id"],
         gives: &[],
         section: "ControllerGetVolume",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("volume"), Required("status")],
+        exchange: &[Same {
+            asked: "volume_id",
+            got: "volume.volume_id",
+        }],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-volume"];
     const EXAMPLES: &'static [&'static str] = &["get-volume vol-1"];
@@ -482,6 +512,11 @@ impl Declare for ControllerExpandVolume {
         required: &["volume_id", "capacity_range"],
         gives: &[],
         section: "ControllerExpandVolume",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("capacity_bytes")],
+        exchange: &[InCapacityRange("capacity_bytes")],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] =

@@ -2,6 +2,8 @@
 
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Effect, Facts};
+use super::validation::rpc_rules::{PLUGIN_NAME, RpcRules};
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, text};
 use clap::Args;
@@ -31,6 +33,10 @@ impl Declare for GetPluginInfo {
         required: &[],
         gives: &[],
         section: "GetPluginInfo",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("name"), PLUGIN_NAME, Required("vendor_version")],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["plugin-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["plugin-info"];

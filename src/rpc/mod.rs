@@ -32,7 +32,7 @@ pub static GROUPS: &[Group] = &[
 /// The RPC of a method of the descriptors, with its group.
 pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
     GROUPS.iter().find_map(|group| {
-        let rpc = group.rpcs.iter().find(|rpc| rpc.method.name == method.name);
+        let rpc = group.rpcs.iter().find(|rpc| rpc.method.path == method.path);
         rpc.map(|rpc| (group, rpc))
     })
 }
@@ -42,11 +42,14 @@ pub fn all() -> impl Iterator<Item = &'static Rpc> {
     GROUPS.iter().flat_map(|group| group.rpcs)
 }
 
+/// The RPC of a method; `None` for one that is not in the specification.
+pub fn find(method: &Method) -> Option<&'static Rpc> {
+    of_method(method).map(|(_, rpc)| rpc)
+}
+
 /// The facts of a method; `None` for one that is not in the specification.
 pub fn facts(method: &Method) -> Option<&'static Facts> {
-    let mut all = all();
-    let rpc = all.find(|rpc| rpc.method.path == method.path)?;
-    Some(rpc.facts)
+    find(method).map(|rpc| rpc.facts)
 }
 
 /// Whether an RPC is known to change nothing. One that is not in the specification may change something.

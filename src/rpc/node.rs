@@ -6,6 +6,9 @@ use super::flags::{
     CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
     StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
+use super::validation::exchange::Agreement::InCapacityRange;
+use super::validation::rpc_rules::RpcRules;
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
@@ -352,6 +355,10 @@ impl Declare for NodeExpandVolume {
         gives: &[],
         section: "NodeExpandVolume",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[InCapacityRange("capacity_bytes")],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] = &[
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
@@ -427,6 +434,10 @@ impl Declare for NodeGetInfo {
         required: &[],
         gives: &[(Given::Ids(IdKind::Node), "node_id")],
         section: "NodeGetInfo",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("node_id")],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["get-info"];

@@ -7,6 +7,9 @@ use super::facts::{
 use super::flags::{
     Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
 };
+use super::validation::exchange::Agreement::{EveryEntry, NewToken, Same};
+use super::validation::rpc_rules::{PAGE, RpcRules, SUGGESTED_NAME};
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
@@ -35,6 +38,15 @@ impl Declare for CreateSnapshot {
         required: &["source_volume_id", "name"],
         gives: &[],
         section: "CreateSnapshot",
+    };
+    const RULES: RpcRules = RpcRules {
+        request: &[SUGGESTED_NAME],
+        reply: &[Required("snapshot")],
+        exchange: &[Same {
+            asked: "source_volume_id",
+            got: "snapshot.source_volume_id",
+        }],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
     const EXAMPLES: &'static [&'static str] =
@@ -131,6 +143,21 @@ impl Declare for ListSnapshots {
         ],
         section: "ListSnapshots",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[
+            PAGE,
+            NewToken,
+            EveryEntry {
+                asked: "source_volume_id",
+                got: "snapshot.source_volume_id",
+            },
+            EveryEntry {
+                asked: "snapshot_id",
+                got: "snapshot.snapshot_id",
+            },
+        ],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["list-snapshots", "snap-list", "snapshots", "sl"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-snapshots --source-volume-id vol-1 --snapshot-id snap-1 --max-entries 10 --starting-token t1",
@@ -186,6 +213,14 @@ impl Declare for GetSnapshot {
         required: &["snapshot_id"],
         gives: &[],
         section: "GetSnapshot",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("snapshot")],
+        exchange: &[Same {
+            asked: "snapshot_id",
+            got: "snapshot.snapshot_id",
+        }],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-snapshot"];
     const EXAMPLES: &'static [&'static str] = &["get-snapshot snap-1"];
