@@ -5,9 +5,8 @@ use super::facts::{
     Capability, Effect, Facts, GroupCapability as G, Making, PluginCapability as P, Thing,
 };
 use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
-use super::validation::exchange;
-use super::validation::exchange::Agreement;
 use super::validation::exchange::Agreement::Same;
+use super::validation::exchange::{self, Agreement};
 use super::validation::rpc_rules::{RpcRules, SUGGESTED_NAME};
 use super::validation::rule::Rule::Required;
 use crate::output::csc;

@@ -13,6 +13,7 @@ pub mod node;
 pub mod snapshot_metadata;
 pub mod snapshots;
 pub mod validation;
+pub mod volumes;
 
 pub use declare::{Calls, Group, Request, Rpc};
 
