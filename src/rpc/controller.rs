@@ -21,7 +21,10 @@ use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
+use csi_proto::value::{Secrets, Value, decode};
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
+use std::fmt::Write as _;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -83,7 +86,13 @@ impl Declare for ControllerPublishVolume {
         text("PUBLISH CONTEXT", "publish_context"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::published);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let reply_to = v1::ControllerPublishVolumeResponse::decode(reply.bytes)?;
+        out.push_str(&csc::quoted(reply.subject));
+        csc::entries(&reply_to.publish_context, "\t", "", out);
+        out.push('\n');
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -187,7 +196,23 @@ impl Declare for ValidateVolumeCapabilities {
         text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::validated);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        // What was confirmed as proto text or `<nil>`, and the message.
+        let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
+        let confirmed = value.get("confirmed").map(csc::proto_text);
+        let message = match value.get("message") {
+            Some(Value::Text(message)) => message,
+            _ => "",
+        };
+        let _ = writeln!(
+            out,
+            "{}\t{}\t{}",
+            csc::quoted(reply.subject),
+            confirmed.as_deref().unwrap_or("<nil>"),
+            csc::quoted(message)
+        );
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -241,7 +266,11 @@ impl Declare for GetCapacity {
         size("MAXIMUM VOLUME", "maximum_volume_size"),
     ])
     .name("available_capacity");
-    const CSC: Option<csc::Writer> = Some(csc::available_capacity);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let capacity = v1::GetCapacityResponse::decode(reply.bytes)?;
+        let _ = writeln!(out, "{}", capacity.available_capacity);
+        Ok(())
+    });
 
     fn fill(
         &self,

@@ -14,6 +14,7 @@ use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
 
 /// The flags of `controller create-snapshot`.
 #[derive(Args)]
@@ -61,7 +62,13 @@ impl Declare for CreateSnapshot {
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::snapshot(
+            v1::CreateSnapshotResponse::decode(reply.bytes)?.snapshot,
+            out,
+        );
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.names.subjects())
@@ -174,7 +181,13 @@ impl Declare for ListSnapshots {
     ])
     .rows("entries")
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::snapshots);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        for row in layout.rows(reply.bytes)? {
+            let entry = v1::list_snapshots_response::Entry::decode(row)?;
+            csc::snapshot(entry.snapshot, out);
+        }
+        csc::token(layout, reply, out)
+    });
 
     fn follows_pages(&self) -> bool {
         self.pages.all()
@@ -234,7 +247,10 @@ impl Declare for GetSnapshot {
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::snapshot(v1::GetSnapshotResponse::decode(reply.bytes)?.snapshot, out);
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())

@@ -17,6 +17,8 @@ use crate::output::view::{Format, View, size, text};
 use clap::Args;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
+use std::fmt::Write as _;
 
 /// The flags of `controller create-volume`.
 #[derive(Args)]
@@ -75,7 +77,10 @@ impl Declare for CreateVolume {
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_volume);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::volume(v1::CreateVolumeResponse::decode(reply.bytes)?.volume, out);
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.names.subjects())
@@ -188,7 +193,13 @@ impl Declare for ListVolumes {
     ])
     .rows("entries")
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::volumes);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        for row in layout.rows(reply.bytes)? {
+            let entry = v1::list_volumes_response::Entry::decode(row)?;
+            csc::volume(entry.volume, out);
+        }
+        csc::token(layout, reply, out)
+    });
 
     fn follows_pages(&self) -> bool {
         self.pages.all()
@@ -242,7 +253,13 @@ impl Declare for ControllerGetVolume {
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_volume);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::volume(
+            v1::ControllerGetVolumeResponse::decode(reply.bytes)?.volume,
+            out,
+        );
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -333,7 +350,11 @@ impl Declare for ControllerExpandVolume {
         text("NODE EXPANSION REQUIRED", "node_expansion_required"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::capacity);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let expanded = v1::ControllerExpandVolumeResponse::decode(reply.bytes)?;
+        let _ = writeln!(out, "{}", expanded.capacity_bytes);
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
