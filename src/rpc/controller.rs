@@ -30,6 +30,7 @@ use std::fmt::Write as _;
 pub const GROUP: Group = Group {
     name: "controller",
     aliases: &["c"],
+    at_node: false,
     about: "Volumes and snapshots, as the storage system sees them",
     rpcs: &[
         Rpc::of::<CreateVolume>(),

@@ -174,6 +174,8 @@ pub struct Group {
     pub name: &'static str,
     /// Other names of it.
     pub aliases: &'static [&'static str],
+    /// Whether the driver's node answers it, where node and controller are two processes.
+    pub at_node: bool,
     /// A line of help.
     pub about: &'static str,
     /// Its RPCs in the order of the help.

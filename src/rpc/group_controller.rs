@@ -18,6 +18,7 @@ use csi_proto::{help, tables, v1};
 pub const GROUP: Group = Group {
     name: "group-controller",
     aliases: &["g", "group"],
+    at_node: false,
     about: "Snapshots of several volumes at one point in time",
     rpcs: &[
         Rpc::of::<GroupControllerGetCapabilities>(),

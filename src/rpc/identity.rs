@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 pub const GROUP: Group = Group {
     name: "identity",
     aliases: &["i", "ident"],
+    at_node: true,
     about: "Who the driver is, what it offers, whether it is ready",
     rpcs: &[
         Rpc::of::<GetPluginInfo>(),

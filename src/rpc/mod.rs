@@ -19,7 +19,7 @@ pub use declare::{Calls, Group, Request, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
-use facts::{Facts, Making};
+use facts::{Facts, Given, IdKind, Making};
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -46,6 +46,23 @@ pub fn all() -> impl Iterator<Item = &'static Rpc> {
 /// The RPC of a method; `None` for one that is not in the specification.
 pub fn find(method: &Method) -> Option<&'static Rpc> {
     of_method(method).map(|(_, rpc)| rpc)
+}
+
+/// Whether the driver's node answers a method, where node and controller are two processes. The controller answers what is
+/// not in the specification.
+pub fn is_at_node(method: &Method) -> bool {
+    let is_of = |group: &Group| {
+        group
+            .rpcs
+            .iter()
+            .any(|rpc| rpc.method.service == method.service)
+    };
+    GROUPS.iter().any(|group| group.at_node && is_of(group))
+}
+
+/// The RPC that lists the ids of a kind, and the path at which its reply has them.
+pub fn lister(kind: IdKind) -> Option<(&'static Method, &'static str)> {
+    all().find_map(|rpc| Some((rpc.method, rpc.facts.path_of(Given::Ids(kind))?)))
 }
 
 /// The facts of a method; `None` for one that is not in the specification.

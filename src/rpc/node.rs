@@ -21,6 +21,7 @@ use std::fmt::Write as _;
 pub const GROUP: Group = Group {
     name: "node",
     aliases: &["n"],
+    at_node: true,
     about: "Volumes on one node: stage, publish, statistics",
     rpcs: &[
         Rpc::of::<NodeStageVolume>(),

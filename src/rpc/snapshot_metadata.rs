@@ -13,6 +13,7 @@ use csi_proto::{help, v1};
 pub const GROUP: Group = Group {
     name: "snapshot-metadata",
     aliases: &["sm"],
+    at_node: false,
     about: "Blocks of snapshots: allocated, or changed between two",
     rpcs: &[
         Rpc::of::<GetMetadataAllocated>(),
