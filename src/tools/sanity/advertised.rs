@@ -42,6 +42,7 @@ impl Advertised {
     pub(super) fn has(&self, need: Need) -> Option<bool> {
         Some(match need {
             Need::Advertised(capability) => self.advertises(capability),
+            Need::OneOf(all) => all.iter().any(|one| self.advertises(*one)),
             Need::NodeService => self.node_service,
             _ => return None,
         })

@@ -7,6 +7,8 @@ use crate::rpc::facts::Capability;
 pub enum Need {
     /// A capability that the driver advertises.
     Advertised(Capability),
+    /// One of several capabilities.
+    OneOf(&'static [Capability]),
     /// The Node service at the endpoint.
     NodeService,
     /// Any way to have a volume: one that can be created, or one that the settings name.
@@ -84,6 +86,7 @@ impl Need {
     pub fn name(self) -> &'static str {
         match self {
             Self::Advertised(capability) => capability.name(),
+            Self::OneOf(capabilities) => capabilities.first().map_or("", |one| one.name()),
             Self::NodeService => "Node",
             Self::AnyVolume => "a volume",
             Self::Block => "block",
@@ -108,6 +111,15 @@ impl std::fmt::Display for Need {
             Self::Advertised(Capability::Node(_)) => write!(f, "{NOT_ADVERTISED}Node {name}"),
             Self::Advertised(Capability::Group(_)) => {
                 write!(f, "{NOT_ADVERTISED}GroupController {name}")
+            }
+            Self::OneOf(capabilities) => {
+                for (index, capability) in capabilities.iter().enumerate() {
+                    match index {
+                        0 => Self::Advertised(*capability).fmt(f)?,
+                        _ => write!(f, " or {capability}")?,
+                    }
+                }
+                Ok(())
             }
             Self::NodeService => f.write_str("the endpoint serves no Node service"),
             Self::AnyVolume => f.write_str("no volume to ask about: name one with --volume-id"),

@@ -23,42 +23,6 @@ pub const SEEN: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS, PAT
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "node/publish/without-id",
-        "NodePublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/publish/without-path",
-        "NodePublishVolume without a target_path answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/publish/without-capability",
-        "NodePublishVolume without a volume_capability answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "node/publish/without-staging-path",
         "NodePublishVolume without the staging_target_path of a staged volume answers FAILED_PRECONDITION",
         "NodePublishVolume Errors",
