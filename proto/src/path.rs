@@ -94,6 +94,31 @@ impl Path {
     }
 }
 
+/// The contents of every text or message at `path`, through lists and in the order of the wire. None where the message
+/// has no such path, and as far as the bytes are good.
+pub fn contents<'a>(message: &'static Message, bytes: &'a [u8], path: &str) -> Vec<&'a [u8]> {
+    let (name, rest) = match path.split_once('.') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (path, None),
+    };
+    let Some(field) = message.field(name) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (number, raw) in wire::fields(bytes).map_while(Result::ok) {
+        let wire::Raw::Bytes(content) = raw else {
+            continue;
+        };
+        match (rest, field.kind) {
+            _ if number != field.number => {}
+            (Some(rest), Kind::Message(of)) => found.extend(contents(of, content, rest)),
+            (Some(_), _) => {}
+            (None, _) => found.push(content),
+        }
+    }
+    found
+}
+
 /// The contents with which `field` occurs in the bytes of a `message`.
 fn occurrences<'a>(
     message: &'static Message,

@@ -122,6 +122,23 @@ pub fn put_varint(out: &mut Vec<u8>, number: u32, value: u64) {
     encode_varint(value, out);
 }
 
+/// Appends a field as it was read.
+pub fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
+    let key = u64::from(number) << 3;
+    match raw {
+        Raw::Varint(value) => put_varint(out, number, value),
+        Raw::Bytes(value) => put_bytes(out, number, value),
+        Raw::Fixed64(value) => {
+            encode_varint(key | 1, out);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Raw::Fixed32(value) => {
+            encode_varint(key | 5, out);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+}
+
 /// Appends text or a nested message.
 pub fn put_bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     encode_varint(u64::from(number) << 3 | 2, out);
@@ -159,13 +176,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
+        let written = [
+            (3, Raw::Varint(u64::MAX)),
+            (1059, Raw::Bytes(b"text")),
+            (1, Raw::Fixed64(1 << 40)),
+            (2, Raw::Fixed32(7)),
+        ];
         let mut out = Vec::new();
-        put_varint(&mut out, 3, u64::MAX);
-        put_bytes(&mut out, 1059, b"text");
-        let all: Vec<_> = fields(&out).map(Result::unwrap).collect();
-        assert_eq!(
-            all,
-            [(3, Raw::Varint(u64::MAX)), (1059, Raw::Bytes(b"text"))]
-        );
+        for (number, raw) in written {
+            put(&mut out, number, raw);
+        }
+        let read: Vec<_> = fields(&out).map(Result::unwrap).collect();
+        assert_eq!(read, written);
     }
 }

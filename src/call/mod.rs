@@ -4,7 +4,6 @@
 
 pub mod endpoint;
 pub mod error;
-pub mod live_ids;
 pub mod log;
 pub mod session;
 pub mod state_folder;

@@ -4,7 +4,7 @@
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
 
 use crate::arguments::capability::MODES;
-use crate::call::live_ids::IdKind;
+use crate::rpc::facts::IdKind;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod defaults;
 pub mod globals;
 pub mod interrupt;
+pub mod live_ids;
 pub mod parse;
 pub mod request;
 pub mod rpc_command;

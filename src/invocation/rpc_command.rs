@@ -10,7 +10,7 @@ use crate::call::session::{CallError, Session};
 use crate::error::{Error, code_name};
 use crate::output::{self, OutputError, Printer, Reply, json};
 use crate::rpc::validation::{self, Checks, Replies};
-use crate::rpc::{Calls, Group, Request, Rpc};
+use crate::rpc::{self, Calls, Group, Request, Rpc, facts::Making};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
@@ -287,9 +287,15 @@ impl Command {
     }
 
     fn is_success(&self, code: Code) -> bool {
-        let name = self.rpc.method.name;
-        (code == Code::AlreadyExists && self.forgives.existing && name.starts_with("Create"))
-            || (code == Code::NotFound && self.forgives.missing && name.starts_with("Delete"))
+        let creates = |making: Option<&Making>| making.is_some_and(Making::has_own_id);
+        let undone = || rpc::maker_of(self.rpc.method).map(|(_, making)| making);
+        match code {
+            Code::AlreadyExists => {
+                self.forgives.existing && creates(self.rpc.facts.effect.making())
+            }
+            Code::NotFound => self.forgives.missing && creates(undone()),
+            _ => false,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What `csc` prints, byte by byte, for scripts that were written for it. The facts of its format stand here alone.
+//! What `csc` prints, byte by byte, for scripts that were written for it: the parts of its format. What it prints for one
+//! RPC stands beside that RPC's block.
 
 use super::cell;
 use super::cell::Row;
@@ -8,8 +9,7 @@ use super::view::{Format, View};
 use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Kind};
 use csi_proto::v1;
-use csi_proto::value::{Key, Secrets, Value, decode, enum_name, enum_text};
-use prost::Message;
+use csi_proto::value::{Key, Value, enum_text};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -51,49 +51,6 @@ pub fn subject(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), Ou
     Ok(())
 }
 
-/// `"name"⇥"version"`, then the manifest.
-pub fn plugin_info(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let info = v1::GetPluginInfoResponse::decode(reply.bytes)?;
-    let _ = write!(
-        out,
-        "{}\t{}",
-        quoted(&info.name),
-        quoted(&info.vendor_version)
-    );
-    entries(&info.manifest, "\t", "", out);
-    out.push('\n');
-    Ok(())
-}
-
-/// One name a line, services and expansion types alike.
-pub fn plugin_capabilities(
-    _: &Layout,
-    reply: &Reply<'_>,
-    out: &mut String,
-) -> Result<(), OutputError> {
-    use csi_proto::tables::{
-        PLUGIN_CAPABILITY_SERVICE_TYPE as SERVICE,
-        PLUGIN_CAPABILITY_VOLUME_EXPANSION_TYPE as EXPANSION,
-    };
-    use v1::plugin_capability::Type;
-    for capability in v1::GetPluginCapabilitiesResponse::decode(reply.bytes)?.capabilities {
-        let name = match capability.r#type {
-            Some(Type::Service(service)) => enum_name(&SERVICE, service.r#type),
-            Some(Type::VolumeExpansion(expansion)) => enum_name(&EXPANSION, expansion.r#type),
-            None => continue,
-        };
-        let _ = writeln!(out, "{name}");
-    }
-    Ok(())
-}
-
-/// `true` or `false`; a driver that leaves `ready` out is ready.
-pub fn probe(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let ready = v1::ProbeResponse::decode(reply.bytes)?.ready;
-    let _ = writeln!(out, "{}", ready.unwrap_or(true));
-    Ok(())
-}
-
 /// `&{type:NAME}` a line, for the controller's, the node's and the group controller's capabilities.
 pub fn capabilities(
     layout: &Layout,
@@ -110,125 +67,8 @@ pub fn capabilities(
 }
 
 /// The row of one volume.
-pub fn created_volume(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    // CreateVolume and ControllerGetVolume both have the volume in field 1.
-    let volume = v1::CreateVolumeResponse::decode(reply.bytes)?.volume;
-    volume_row(&volume.unwrap_or_default(), out);
-    Ok(())
-}
-
-/// A row a volume, then the token.
-pub fn volumes(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    for row in layout.rows(reply.bytes)? {
-        let entry = v1::list_volumes_response::Entry::decode(row)?;
-        volume_row(&entry.volume.unwrap_or_default(), out);
-    }
-    token(layout, reply, out)
-}
-
-/// The row of one snapshot.
-pub fn created_snapshot(
-    _: &Layout,
-    reply: &Reply<'_>,
-    out: &mut String,
-) -> Result<(), OutputError> {
-    // CreateSnapshot and GetSnapshot both have the snapshot in field 1.
-    let snapshot = v1::CreateSnapshotResponse::decode(reply.bytes)?.snapshot;
-    snapshot_row(&snapshot.unwrap_or_default(), out);
-    Ok(())
-}
-
-/// A row a snapshot, then the token.
-pub fn snapshots(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    for row in layout.rows(reply.bytes)? {
-        let entry = v1::list_snapshots_response::Entry::decode(row)?;
-        snapshot_row(&entry.snapshot.unwrap_or_default(), out);
-    }
-    token(layout, reply, out)
-}
-
-/// `"id"`, then the publish context.
-pub fn published(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let context = v1::ControllerPublishVolumeResponse::decode(reply.bytes)?.publish_context;
-    out.push_str(&quoted(reply.subject));
-    entries(&context, "\t", "", out);
-    out.push('\n');
-    Ok(())
-}
-
-/// `"id"`, what was confirmed as proto text or `<nil>`, and the message.
-pub fn validated(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
-    let confirmed = match value.get("confirmed") {
-        Some(confirmed) => proto_text(confirmed),
-        None => "<nil>".to_owned(),
-    };
-    let message = match value.get("message") {
-        Some(Value::Text(message)) => message,
-        _ => "",
-    };
-    let _ = writeln!(
-        out,
-        "{}\t{confirmed}\t{}",
-        quoted(reply.subject),
-        quoted(message)
-    );
-    Ok(())
-}
-
-/// The bare number of an expanded volume's capacity, of the controller or the node: both have it in field 1.
-pub fn capacity(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let bytes = v1::NodeExpandVolumeResponse::decode(reply.bytes)?.capacity_bytes;
-    let _ = writeln!(out, "{bytes}");
-    Ok(())
-}
-
-/// The bare number of the available capacity.
-pub fn available_capacity(
-    _: &Layout,
-    reply: &Reply<'_>,
-    out: &mut String,
-) -> Result<(), OutputError> {
-    let bytes = v1::GetCapacityResponse::decode(reply.bytes)?.available_capacity;
-    let _ = writeln!(out, "{bytes}");
-    Ok(())
-}
-
-/// `id⇥max_volumes⇥`, then the topology where there is one.
-pub fn node_info(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let info = v1::NodeGetInfoResponse::decode(reply.bytes)?;
-    let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
-    let topology = value.get("accessible_topology").map(proto_text);
-    let _ = writeln!(
-        out,
-        "{}\t{}\t{}",
-        info.node_id,
-        info.max_volumes_per_node,
-        topology.unwrap_or_default()
-    );
-    Ok(())
-}
-
-/// `id⇥path⇥` once, then a line a usage.
-pub fn stats(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let request = v1::NodeGetVolumeStatsRequest::decode(reply.request)?;
-    let _ = write!(out, "{}\t{}\t", request.volume_id, request.volume_path);
-    let usages = v1::NodeGetVolumeStatsResponse::decode(reply.bytes)?.usage;
-    if usages.is_empty() {
-        out.push('\n');
-    }
-    for usage in usages {
-        let unit = enum_name(&csi_proto::tables::VOLUME_USAGE_UNIT, usage.unit);
-        let _ = writeln!(
-            out,
-            "{}\t{}\t{}\t{unit}",
-            usage.available, usage.total, usage.used
-        );
-    }
-    Ok(())
-}
-
-fn volume_row(volume: &v1::Volume, out: &mut String) {
+pub fn volume(volume: Option<v1::Volume>, out: &mut String) {
+    let volume = volume.unwrap_or_default();
     let _ = write!(
         out,
         "{}\t{}",
@@ -242,7 +82,9 @@ fn volume_row(volume: &v1::Volume, out: &mut String) {
     out.push('\n');
 }
 
-fn snapshot_row(snapshot: &v1::Snapshot, out: &mut String) {
+/// The row of one snapshot.
+pub fn snapshot(snapshot: Option<v1::Snapshot>, out: &mut String) {
+    let snapshot = snapshot.unwrap_or_default();
     let time = match snapshot.creation_time {
         None => "<nil>".to_owned(),
         Some(time) => {
@@ -264,7 +106,8 @@ fn snapshot_row(snapshot: &v1::Snapshot, out: &mut String) {
     );
 }
 
-fn token(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+/// The token of the next page, where no such page follows.
+pub fn token(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
     let path = Path::parse(layout.method.response, "next_token")?;
     if let Value::Text(next) = path.read(reply.bytes)?
         && !next.is_empty()
@@ -275,14 +118,15 @@ fn token(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), Out
     Ok(())
 }
 
-fn entries(map: &BTreeMap<String, String>, before: &str, after: &str, out: &mut String) {
+/// The entries of a map, each between two texts.
+pub fn entries(map: &BTreeMap<String, String>, before: &str, after: &str, out: &mut String) {
     for (key, value) in map {
         let _ = write!(out, "{before}{}={}{after}", quoted(key), quoted(value));
     }
 }
 
 /// Text in double quotes as Go's `%q` has it.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for letter in text.chars() {
@@ -317,7 +161,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Go's text form of a message, with the single spaces that it has in one build of two.
-fn proto_text(value: &Value<'_>) -> String {
+pub fn proto_text(value: &Value<'_>) -> String {
     let mut parts = Vec::new();
     if let Value::Message(fields) = value {
         let mut by_number: Vec<_> = fields.iter().collect();

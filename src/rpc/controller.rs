@@ -1,28 +1,36 @@
-//! The Controller service, volumes: create, publish, list, expand, delete and all between. The service's snapshots stand
-//! in `snapshots.rs`.
+//! The Controller service: its RPCs, and the blocks of those that attach volumes to nodes or ask about volumes and the
+//! controller. Volumes stand in `volumes.rs`, snapshots in `snapshots.rs`.
 
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{
-    Capability, ControllerCapability as C, Effect, Facts, Given, IdKind, Making,
-    PluginCapability as P, Thing,
+    Capability, ControllerCapability as C, Effect, Facts, Given, Making, PluginCapability as P,
+    Thing,
 };
 use super::flags::{
-    CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
-    RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeContext, VolumeIds,
-    fill_text, put,
+    Context, MutableParameters, OptionalCapability, Parameters, RequestError, RequiredCapability,
+    Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
 use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
+use super::validation::exchange::{self, Agreement};
+use super::validation::rpc_rules::RpcRules;
+use super::volumes::{
+    ControllerExpandVolume, ControllerGetVolume, ControllerModifyVolume, CreateVolume,
+    DeleteVolume, ListVolumes,
+};
 use crate::arguments::topology;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
-use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use csi_proto::value::{Secrets, Value, decode};
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
+use std::fmt::Write as _;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
     name: "controller",
     aliases: &["c"],
+    at_node: false,
     about: "Volumes and snapshots, as the storage system sees them",
     rpcs: &[
         Rpc::of::<CreateVolume>(),
@@ -42,131 +50,6 @@ pub const GROUP: Group = Group {
         Rpc::of::<GetSnapshot>(),
     ],
 };
-
-/// The flags of `controller create-volume`.
-#[derive(Args)]
-pub struct CreateVolume {
-    #[command(flatten)]
-    names: Names,
-    #[command(flatten)]
-    capacity: CapacityFlags,
-    #[command(flatten)]
-    capabilities: RequiredCapability,
-    #[command(flatten)]
-    parameters: Parameters,
-    #[command(flatten)]
-    mutable_parameters: MutableParameters,
-    #[arg(long, value_name = "ID", conflicts_with = "source_volume", help = help::volume_content_source_snapshot_source::SNAPSHOT_ID)]
-    source_snapshot: Option<String>,
-    #[arg(long, value_name = "ID", help = help::volume_content_source_volume_source::VOLUME_ID)]
-    source_volume: Option<String>,
-    #[command(flatten)]
-    topology: TopologyRequirement,
-}
-
-impl Declare for CreateVolume {
-    type Request = v1::CreateVolumeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Makes(Making {
-            thing: Thing::Volume,
-            undone_by: &tables::CONTROLLER_DELETE_VOLUME,
-            id_path: &[("volume_id", "volume.volume_id")],
-        }),
-        needs: &[Capability::Controller(C::CreateDeleteVolume)],
-        required: &["name", "volume_capabilities"],
-        gives: &[(Given::VolumeContext, "volume.volume_context")],
-        section: "CreateVolume",
-    };
-    const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
-    const EXAMPLES: &'static [&'static str] = &[
-        "create-volume pvc-1 --req-bytes 10Gi --lim-bytes 20Gi --cap 5,mount,nfs --params server=10.0.0.4,share=/export",
-        "create-volume pvc-2 --source-snapshot snap-1 --cap mode=1,type=mount,fs=ext4,flag=noatime,group=1000 --requisite zone=a --preferred zone=a --mutable-params iops=500",
-        "create-volume pvc-3 --source-volume vol-1 --cap 1,block",
-    ];
-    const VIEW: View = View::new(&[
-        text("VOLUME ID", "volume.volume_id"),
-        size("CAPACITY", "volume.capacity_bytes"),
-        text("SOURCE", "volume.content_source"),
-        text("TOPOLOGY", "volume.accessible_topology"),
-        text("CONTEXT", "volume.volume_context").wide(),
-    ])
-    .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_volume);
-
-    fn subjects(&self) -> Option<Subjects<'_>> {
-        Some(self.names.subjects())
-    }
-
-    fn fill(
-        &self,
-        subject: Option<&str>,
-        context: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        put(subject, &mut request.name);
-        self.capacity.fill(&mut request.capacity_range);
-        self.capabilities
-            .fill_all(context, &mut request.volume_capabilities);
-        self.parameters.fill(&mut request.parameters);
-        self.mutable_parameters
-            .fill(&mut request.mutable_parameters);
-        self.topology.fill(&mut request.accessibility_requirements);
-        let source = match (&self.source_snapshot, &self.source_volume) {
-            (Some(id), _) => {
-                let snapshot_id = id.clone();
-                Some(Source::Snapshot(SnapshotSource { snapshot_id }))
-            }
-            (_, Some(id)) => {
-                let volume_id = id.clone();
-                Some(Source::Volume(VolumeSource { volume_id }))
-            }
-            _ => None,
-        };
-        if let Some(source) = source {
-            request.volume_content_source = Some(v1::VolumeContentSource {
-                r#type: Some(source),
-            });
-        }
-        context.add_secrets(&mut request.secrets);
-        Ok(())
-    }
-}
-
-/// The flags of `controller delete-volume`.
-#[derive(Args)]
-pub struct DeleteVolume {
-    #[command(flatten)]
-    ids: VolumeIds,
-}
-
-impl Declare for DeleteVolume {
-    type Request = v1::DeleteVolumeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Undoes,
-        needs: &[Capability::Controller(C::CreateDeleteVolume)],
-        required: &["volume_id"],
-        gives: &[],
-        section: "DeleteVolume",
-    };
-    const NAMES: &'static [&'static str] = &["delete-volume", "rm", "del", "delete", "d"];
-    const EXAMPLES: &'static [&'static str] = &["delete-volume vol-1 vol-2"];
-    const VIEW: View = View::done("deleted");
-
-    fn subjects(&self) -> Option<Subjects<'_>> {
-        Some(self.ids.subjects())
-    }
-
-    fn fill(
-        &self,
-        subject: Option<&str>,
-        context: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        put(subject, &mut request.volume_id);
-        context.add_secrets(&mut request.secrets);
-        Ok(())
-    }
-}
 
 /// The flags of `controller publish`.
 #[derive(Args)]
@@ -204,7 +87,13 @@ impl Declare for ControllerPublishVolume {
         text("PUBLISH CONTEXT", "publish_context"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::published);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let reply_to = v1::ControllerPublishVolumeResponse::decode(reply.bytes)?;
+        out.push_str(&csc::quoted(reply.subject));
+        csc::entries(&reply_to.publish_context, "\t", "", out);
+        out.push('\n');
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -290,6 +179,10 @@ impl Declare for ValidateVolumeCapabilities {
         gives: &[],
         section: "ValidateVolumeCapabilities",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[Agreement::Check(exchange::confirmed_capabilities)],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["validate-volume-capabilities", "validate", "v"];
     const EXAMPLES: &'static [&'static str] = &[
         "validate-volume-capabilities vol-1 --cap 5,mount --vol-context a=b --params c=d --mutable-params e=f",
@@ -304,7 +197,23 @@ impl Declare for ValidateVolumeCapabilities {
         text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::validated);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        // What was confirmed as proto text or `<nil>`, and the message.
+        let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
+        let confirmed = value.get("confirmed").map(csc::proto_text);
+        let message = match value.get("message") {
+            Some(Value::Text(message)) => message,
+            _ => "",
+        };
+        let _ = writeln!(
+            out,
+            "{}\t{}\t{}",
+            csc::quoted(reply.subject),
+            confirmed.as_deref().unwrap_or("<nil>"),
+            csc::quoted(message)
+        );
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())
@@ -323,190 +232,6 @@ impl Declare for ValidateVolumeCapabilities {
         self.parameters.fill(&mut request.parameters);
         self.mutable_parameters
             .fill(&mut request.mutable_parameters);
-        context.add_secrets(&mut request.secrets);
-        Ok(())
-    }
-}
-
-/// The flags of `controller list-volumes`.
-#[derive(Args)]
-pub struct ListVolumes {
-    #[command(flatten)]
-    pages: PageFlags,
-}
-
-impl Declare for ListVolumes {
-    type Request = v1::ListVolumesRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Reads,
-        needs: &[Capability::Controller(C::ListVolumes)],
-        required: &[],
-        gives: &[(Given::Ids(IdKind::Volume), "entries.volume.volume_id")],
-        section: "ListVolumes",
-    };
-    const NAMES: &'static [&'static str] = &["list-volumes", "ls", "list", "volumes", "l"];
-    const EXAMPLES: &'static [&'static str] = &[
-        "list-volumes --max-entries 100 --starting-token t1",
-        "list-volumes --all -o wide",
-    ];
-    const VIEW: View = View::new(&[
-        text("VOLUME ID", "volume.volume_id"),
-        size("CAPACITY", "volume.capacity_bytes"),
-        text("SOURCE", "volume.content_source"),
-        text("NODES", "status.published_node_ids"),
-        text("CONDITION", "status.volume_condition").format(Format::Condition),
-        text("TOPOLOGY", "volume.accessible_topology"),
-        text("CONTEXT", "volume.volume_context").wide(),
-    ])
-    .rows("entries")
-    .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::volumes);
-
-    fn follows_pages(&self) -> bool {
-        self.pages.all()
-    }
-
-    fn fill(
-        &self,
-        _: Option<&str>,
-        _: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        self.pages
-            .fill(&mut request.max_entries, &mut request.starting_token)?;
-        Ok(())
-    }
-}
-
-/// The flags of `controller get-volume`.
-#[derive(Args)]
-pub struct ControllerGetVolume {
-    #[command(flatten)]
-    ids: VolumeIds,
-}
-
-impl Declare for ControllerGetVolume {
-    type Request = v1::ControllerGetVolumeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Reads,
-        needs: &[Capability::Controller(C::GetVolume)],
-        required: &["volume_id"],
-        gives: &[],
-        section: "ControllerGetVolume",
-    };
-    const NAMES: &'static [&'static str] = &["get-volume"];
-    const EXAMPLES: &'static [&'static str] = &["get-volume vol-1"];
-    const VIEW: View = View::new(&[
-        text("VOLUME ID", "volume.volume_id"),
-        size("CAPACITY", "volume.capacity_bytes"),
-        text("SOURCE", "volume.content_source"),
-        text("NODES", "status.published_node_ids"),
-        text("CONDITION", "status.volume_condition").format(Format::Condition),
-        text("TOPOLOGY", "volume.accessible_topology"),
-        text("CONTEXT", "volume.volume_context").wide(),
-    ])
-    .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_volume);
-
-    fn subjects(&self) -> Option<Subjects<'_>> {
-        Some(self.ids.subjects())
-    }
-
-    fn fill(
-        &self,
-        subject: Option<&str>,
-        _: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        put(subject, &mut request.volume_id);
-        Ok(())
-    }
-}
-
-/// The flags of `controller modify-volume`.
-#[derive(Args)]
-pub struct ControllerModifyVolume {
-    #[command(flatten)]
-    ids: VolumeIds,
-    #[command(flatten)]
-    mutable_parameters: MutableParameters,
-}
-
-impl Declare for ControllerModifyVolume {
-    type Request = v1::ControllerModifyVolumeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Changes,
-        needs: &[Capability::Controller(C::ModifyVolume)],
-        required: &["volume_id", "mutable_parameters"],
-        gives: &[],
-        section: "ControllerModifyVolume",
-    };
-    const NAMES: &'static [&'static str] = &["modify-volume", "modify"];
-    const EXAMPLES: &'static [&'static str] = &["modify-volume vol-1 --mutable-params iops=500"];
-    const VIEW: View = View::done("modified");
-
-    fn subjects(&self) -> Option<Subjects<'_>> {
-        Some(self.ids.subjects())
-    }
-
-    fn fill(
-        &self,
-        subject: Option<&str>,
-        context: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        put(subject, &mut request.volume_id);
-        self.mutable_parameters
-            .fill(&mut request.mutable_parameters);
-        context.add_secrets(&mut request.secrets);
-        Ok(())
-    }
-}
-
-/// The flags of `controller expand-volume`.
-#[derive(Args)]
-pub struct ControllerExpandVolume {
-    #[command(flatten)]
-    ids: VolumeIds,
-    #[command(flatten)]
-    capacity: CapacityFlags,
-    #[command(flatten)]
-    capability: OptionalCapability,
-}
-
-impl Declare for ControllerExpandVolume {
-    type Request = v1::ControllerExpandVolumeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Changes,
-        needs: &[Capability::Controller(C::ExpandVolume)],
-        required: &["volume_id", "capacity_range"],
-        gives: &[],
-        section: "ControllerExpandVolume",
-    };
-    const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
-    const EXAMPLES: &'static [&'static str] =
-        &["expand-volume vol-1 --req-bytes 20Gi --lim-bytes 30Gi --cap 5,mount"];
-    const VIEW: View = View::new(&[
-        text("VOLUME ID", "?volume_id"),
-        size("CAPACITY", "capacity_bytes"),
-        text("NODE EXPANSION REQUIRED", "node_expansion_required"),
-    ])
-    .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::capacity);
-
-    fn subjects(&self) -> Option<Subjects<'_>> {
-        Some(self.ids.subjects())
-    }
-
-    fn fill(
-        &self,
-        subject: Option<&str>,
-        context: &Context,
-        request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        put(subject, &mut request.volume_id);
-        self.capacity.fill(&mut request.capacity_range);
-        self.capability.fill_one(&mut request.volume_capability);
         context.add_secrets(&mut request.secrets);
         Ok(())
     }
@@ -542,7 +267,11 @@ impl Declare for GetCapacity {
         size("MAXIMUM VOLUME", "maximum_volume_size"),
     ])
     .name("available_capacity");
-    const CSC: Option<csc::Writer> = Some(csc::available_capacity);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let capacity = v1::GetCapacityResponse::decode(reply.bytes)?;
+        let _ = writeln!(out, "{}", capacity.available_capacity);
+        Ok(())
+    });
 
     fn fill(
         &self,

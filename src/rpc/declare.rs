@@ -4,6 +4,7 @@
 
 use super::facts::Facts;
 use super::flags::{self, Context, RequestError};
+use super::validation::rpc_rules::RpcRules;
 use crate::output::csc;
 use crate::output::view::View;
 use clap::{ArgMatches, Args};
@@ -17,6 +18,8 @@ pub trait Declare: Args {
     type Request: csi_proto::Request;
     /// What a call does, needs, requires and gives.
     const FACTS: Facts;
+    /// What `--with-spec-validation` checks beyond the rules of all messages.
+    const RULES: RpcRules = RpcRules::NONE;
     /// The verb, then its aliases.
     const NAMES: &'static [&'static str];
     /// How replies look as a table.
@@ -58,6 +61,8 @@ pub struct Rpc {
     pub method: &'static Method,
     /// What a call does, needs, requires and gives.
     pub facts: &'static Facts,
+    /// What is checked beyond the rules of all messages.
+    pub rules: RpcRules,
     /// The verb, then its aliases.
     pub names: &'static [&'static str],
     /// How replies look as a table.
@@ -97,6 +102,7 @@ impl Rpc {
         Self {
             method: T::Request::METHOD,
             facts: &T::FACTS,
+            rules: T::RULES,
             names: T::NAMES,
             view: &T::VIEW,
             csc: T::CSC,
@@ -168,6 +174,8 @@ pub struct Group {
     pub name: &'static str,
     /// Other names of it.
     pub aliases: &'static [&'static str],
+    /// Whether the driver's node answers it, where node and controller are two processes.
+    pub at_node: bool,
     /// A line of help.
     pub about: &'static str,
     /// Its RPCs in the order of the help.

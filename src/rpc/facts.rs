@@ -9,7 +9,6 @@ pub use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupCa
 pub use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 pub use csi_proto::v1::plugin_capability::service::Type as PluginCapability;
 use std::fmt;
-use tonic::Code;
 
 /// What the specification says of one RPC.
 #[derive(Clone, Copy, Debug)]
@@ -140,21 +139,6 @@ impl Effect {
             _ => None,
         }
     }
-
-    /// Whether a call that ended with this code may have taken effect, or may still take it.
-    pub fn is_open_after(&self, code: Code) -> bool {
-        !self.is_reads()
-            && matches!(
-                code,
-                Code::DeadlineExceeded
-                    | Code::Unavailable
-                    | Code::Aborted
-                    | Code::Cancelled
-                    | Code::Unknown
-                    | Code::Internal
-                    | Code::DataLoss
-            )
-    }
 }
 
 impl Making {
@@ -184,6 +168,12 @@ impl Making {
                 && field.cardinality == Cardinality::Singular
                 && matches!(field.kind, Kind::String)
         })
+    }
+
+    /// The field of the undoing request that holds the thing's path on the node; `None` for what is no mount.
+    pub fn path_field(&self) -> Option<&'static Field> {
+        let mut fields = self.identity();
+        fields.find(|field| IdKind::of_field(field.name).is_none())
     }
 }
 

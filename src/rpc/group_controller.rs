@@ -5,6 +5,10 @@ use super::facts::{
     Capability, Effect, Facts, GroupCapability as G, Making, PluginCapability as P, Thing,
 };
 use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
+use super::validation::exchange::Agreement::Same;
+use super::validation::exchange::{self, Agreement};
+use super::validation::rpc_rules::{RpcRules, SUGGESTED_NAME};
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
@@ -14,6 +18,7 @@ use csi_proto::{help, tables, v1};
 pub const GROUP: Group = Group {
     name: "group-controller",
     aliases: &["g", "group"],
+    at_node: false,
     about: "Snapshots of several volumes at one point in time",
     rpcs: &[
         Rpc::of::<GroupControllerGetCapabilities>(),
@@ -70,6 +75,12 @@ impl Declare for CreateVolumeGroupSnapshot {
         required: &["name", "source_volume_ids"],
         gives: &[],
         section: "CreateVolumeGroupSnapshot",
+    };
+    const RULES: RpcRules = RpcRules {
+        request: &[SUGGESTED_NAME],
+        reply: &[Required("group_snapshot")],
+        exchange: &[Agreement::Check(exchange::group_is_complete)],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-volume-group-snapshot", "create", "new"];
     const EXAMPLES: &'static [&'static str] =
@@ -168,6 +179,14 @@ impl Declare for GetVolumeGroupSnapshot {
         required: &["group_snapshot_id", "snapshot_ids"],
         gives: &[],
         section: "GetVolumeGroupSnapshot",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("group_snapshot")],
+        exchange: &[Same {
+            asked: "group_snapshot_id",
+            got: "group_snapshot.group_snapshot_id",
+        }],
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-volume-group-snapshot", "get"];
     const EXAMPLES: &'static [&'static str] =

@@ -13,12 +13,13 @@ pub mod node;
 pub mod snapshot_metadata;
 pub mod snapshots;
 pub mod validation;
+pub mod volumes;
 
 pub use declare::{Calls, Group, Request, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
-use facts::{Facts, Making};
+use facts::{Facts, Given, IdKind, Making};
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -32,7 +33,7 @@ pub static GROUPS: &[Group] = &[
 /// The RPC of a method of the descriptors, with its group.
 pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
     GROUPS.iter().find_map(|group| {
-        let rpc = group.rpcs.iter().find(|rpc| rpc.method.name == method.name);
+        let rpc = group.rpcs.iter().find(|rpc| rpc.method.path == method.path);
         rpc.map(|rpc| (group, rpc))
     })
 }
@@ -42,11 +43,31 @@ pub fn all() -> impl Iterator<Item = &'static Rpc> {
     GROUPS.iter().flat_map(|group| group.rpcs)
 }
 
+/// The RPC of a method; `None` for one that is not in the specification.
+pub fn find(method: &Method) -> Option<&'static Rpc> {
+    of_method(method).map(|(_, rpc)| rpc)
+}
+
+/// Whether the driver's node answers a method, where node and controller are two processes. The controller answers what is
+/// not in the specification.
+pub fn is_at_node(method: &Method) -> bool {
+    let is_of = |group: &Group| {
+        group
+            .rpcs
+            .iter()
+            .any(|rpc| rpc.method.service == method.service)
+    };
+    GROUPS.iter().any(|group| group.at_node && is_of(group))
+}
+
+/// The RPC that lists the ids of a kind, and the path at which its reply has them.
+pub fn lister(kind: IdKind) -> Option<(&'static Method, &'static str)> {
+    all().find_map(|rpc| Some((rpc.method, rpc.facts.path_of(Given::Ids(kind))?)))
+}
+
 /// The facts of a method; `None` for one that is not in the specification.
 pub fn facts(method: &Method) -> Option<&'static Facts> {
-    let mut all = all();
-    let rpc = all.find(|rpc| rpc.method.path == method.path)?;
-    Some(rpc.facts)
+    find(method).map(|rpc| rpc.facts)
 }
 
 /// Whether an RPC is known to change nothing. One that is not in the specification may change something.

@@ -6,15 +6,22 @@ use super::flags::{
     CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
     StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
+use super::validation::exchange::Agreement::InCapacityRange;
+use super::validation::rpc_rules::RpcRules;
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
+use csi_proto::value::{Secrets, decode, enum_name};
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
+use std::fmt::Write as _;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
     name: "node",
     aliases: &["n"],
+    at_node: true,
     about: "Volumes on one node: stage, publish, statistics",
     rpcs: &[
         Rpc::of::<NodeStageVolume>(),
@@ -265,7 +272,21 @@ impl Declare for NodeGetVolumeStats {
     ])
     .rows("usage")
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::stats);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        // `id⇥path⇥` once, then a line a usage.
+        let request = v1::NodeGetVolumeStatsRequest::decode(reply.request)?;
+        let _ = write!(out, "{}\t{}\t", request.volume_id, request.volume_path);
+        let usages = v1::NodeGetVolumeStatsResponse::decode(reply.bytes)?.usage;
+        if usages.is_empty() {
+            out.push('\n');
+        }
+        for usage in usages {
+            let unit = enum_name(&tables::VOLUME_USAGE_UNIT, usage.unit);
+            let (available, total, used) = (usage.available, usage.total, usage.used);
+            let _ = writeln!(out, "{available}\t{total}\t{used}\t{unit}");
+        }
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         let all = self.ids_and_paths.iter().chain(&self.volume_id);
@@ -352,6 +373,10 @@ impl Declare for NodeExpandVolume {
         gives: &[],
         section: "NodeExpandVolume",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[InCapacityRange("capacity_bytes")],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["expand-volume", "expand", "exp"];
     const EXAMPLES: &'static [&'static str] = &[
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
@@ -361,7 +386,11 @@ impl Declare for NodeExpandVolume {
         size("CAPACITY", "capacity_bytes"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(csc::capacity);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        let expanded = v1::NodeExpandVolumeResponse::decode(reply.bytes)?;
+        let _ = writeln!(out, "{}", expanded.capacity_bytes);
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(Subjects {
@@ -428,6 +457,10 @@ impl Declare for NodeGetInfo {
         gives: &[(Given::Ids(IdKind::Node), "node_id")],
         section: "NodeGetInfo",
     };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("node_id")],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["get-info", "info"];
     const EXAMPLES: &'static [&'static str] = &["get-info"];
     const VIEW: View = View::new(&[
@@ -436,5 +469,12 @@ impl Declare for NodeGetInfo {
         text("TOPOLOGY", "accessible_topology"),
     ])
     .name("node_id");
-    const CSC: Option<csc::Writer> = Some(csc::node_info);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        let info = v1::NodeGetInfoResponse::decode(reply.bytes)?;
+        let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
+        let topology = value.get("accessible_topology").map(csc::proto_text);
+        let (id, most) = (info.node_id, info.max_volumes_per_node);
+        let _ = writeln!(out, "{id}\t{most}\t{}", topology.unwrap_or_default());
+        Ok(())
+    });
 }

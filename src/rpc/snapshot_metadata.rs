@@ -3,6 +3,8 @@
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Capability, Effect, Facts, PluginCapability as P};
 use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
+use super::validation::rpc_rules::{RANGES, RpcRules};
+use super::validation::rule::Rule::Required;
 use crate::output::view::{View, size, text};
 use clap::Args;
 use csi_proto::{help, v1};
@@ -11,6 +13,7 @@ use csi_proto::{help, v1};
 pub const GROUP: Group = Group {
     name: "snapshot-metadata",
     aliases: &["sm"],
+    at_node: false,
     about: "Blocks of snapshots: allocated, or changed between two",
     rpcs: &[
         Rpc::of::<GetMetadataAllocated>(),
@@ -51,6 +54,14 @@ impl Declare for GetMetadataAllocated {
         required: &["snapshot_id"],
         gives: &[],
         section: "GetMetadataAllocated",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[
+            Required("block_metadata_type"),
+            Required("volume_capacity_bytes"),
+        ],
+        exchange: RANGES,
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-metadata-allocated", "allocated"];
     const EXAMPLES: &'static [&'static str] =
@@ -118,6 +129,14 @@ impl Declare for GetMetadataDelta {
         required: &["base_snapshot_id", "target_snapshot_id"],
         gives: &[],
         section: "GetMetadataDelta",
+    };
+    const RULES: RpcRules = RpcRules {
+        reply: &[
+            Required("block_metadata_type"),
+            Required("volume_capacity_bytes"),
+        ],
+        exchange: RANGES,
+        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["get-metadata-delta", "delta"];
     const EXAMPLES: &'static [&'static str] = &[

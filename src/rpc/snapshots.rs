@@ -7,10 +7,14 @@ use super::facts::{
 use super::flags::{
     Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
 };
+use super::validation::exchange::Agreement::{EveryEntry, NewToken, Same};
+use super::validation::rpc_rules::{PAGE, RpcRules, SUGGESTED_NAME};
+use super::validation::rule::Rule::Required;
 use crate::output::csc;
 use crate::output::view::{Format, View, size, text};
 use clap::Args;
 use csi_proto::{help, tables, v1};
+use prost::Message as _;
 
 /// The flags of `controller create-snapshot`.
 #[derive(Args)]
@@ -36,6 +40,15 @@ impl Declare for CreateSnapshot {
         gives: &[],
         section: "CreateSnapshot",
     };
+    const RULES: RpcRules = RpcRules {
+        request: &[SUGGESTED_NAME],
+        reply: &[Required("snapshot")],
+        exchange: &[Same {
+            asked: "source_volume_id",
+            got: "snapshot.source_volume_id",
+        }],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
     const EXAMPLES: &'static [&'static str] =
         &["create-snapshot snap-1 --source-volume vol-1 --params a=b"];
@@ -49,7 +62,13 @@ impl Declare for CreateSnapshot {
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::snapshot(
+            v1::CreateSnapshotResponse::decode(reply.bytes)?.snapshot,
+            out,
+        );
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.names.subjects())
@@ -131,6 +150,21 @@ impl Declare for ListSnapshots {
         ],
         section: "ListSnapshots",
     };
+    const RULES: RpcRules = RpcRules {
+        exchange: &[
+            PAGE,
+            NewToken,
+            EveryEntry {
+                asked: "source_volume_id",
+                got: "snapshot.source_volume_id",
+            },
+            EveryEntry {
+                asked: "snapshot_id",
+                got: "snapshot.snapshot_id",
+            },
+        ],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["list-snapshots", "snap-list", "snapshots", "sl"];
     const EXAMPLES: &'static [&'static str] = &[
         "list-snapshots --source-volume-id vol-1 --snapshot-id snap-1 --max-entries 10 --starting-token t1",
@@ -147,7 +181,13 @@ impl Declare for ListSnapshots {
     ])
     .rows("entries")
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::snapshots);
+    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+        for row in layout.rows(reply.bytes)? {
+            let entry = v1::list_snapshots_response::Entry::decode(row)?;
+            csc::snapshot(entry.snapshot, out);
+        }
+        csc::token(layout, reply, out)
+    });
 
     fn follows_pages(&self) -> bool {
         self.pages.all()
@@ -187,6 +227,14 @@ impl Declare for GetSnapshot {
         gives: &[],
         section: "GetSnapshot",
     };
+    const RULES: RpcRules = RpcRules {
+        reply: &[Required("snapshot")],
+        exchange: &[Same {
+            asked: "snapshot_id",
+            got: "snapshot.snapshot_id",
+        }],
+        ..RpcRules::NONE
+    };
     const NAMES: &'static [&'static str] = &["get-snapshot"];
     const EXAMPLES: &'static [&'static str] = &["get-snapshot snap-1"];
     const VIEW: View = View::new(&[
@@ -199,7 +247,10 @@ impl Declare for GetSnapshot {
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(csc::created_snapshot);
+    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+        csc::snapshot(v1::GetSnapshotResponse::decode(reply.bytes)?.snapshot, out);
+        Ok(())
+    });
 
     fn subjects(&self) -> Option<Subjects<'_>> {
         Some(self.ids.subjects())

@@ -2,13 +2,13 @@
 //! demand secrets or contexts.
 //!
 //! Owns what is checked when, and the list of what is wrong. What holds for every message is in `walk`, the rules of
-//! single messages in `messages`, those of single RPCs in `methods`. Rules that depend on what a driver says it can do
+//! single messages in `messages`, those of a single RPC beside its block. Rules that depend on what a driver says it can do
 //! (its capabilities) are not checked: one message does not tell. Nothing is printed here.
 
-mod exchange;
+pub mod exchange;
 mod messages;
-mod methods;
-mod rule;
+pub mod rpc_rules;
+pub mod rule;
 mod syntax;
 mod view;
 mod violations;
@@ -16,8 +16,11 @@ mod walk;
 
 pub use violations::Violations;
 
+use super::facts::Given;
 use csi_proto::schema::Method;
 use exchange::{Exchange, Stream};
+use rpc_rules::RpcRules;
+use rule::Rule;
 use view::View;
 use violations::Broken;
 
@@ -34,6 +37,20 @@ pub struct Checks {
     pub publish_context: bool,
 }
 
+/// The rules of an RPC; none for one that is not in the specification.
+fn rules(method: &Method) -> RpcRules {
+    super::find(method).map_or(RpcRules::NONE, |rpc| rpc.rules)
+}
+
+/// What the request of an RPC must satisfy.
+fn request_rules(method: &Method) -> Vec<Rule> {
+    let required = super::facts(method).map_or(&[][..], |facts| facts.required);
+    let required = required.iter().copied().map(Rule::Required);
+    required
+        .chain(rules(method).request.iter().copied())
+        .collect()
+}
+
 /// Checks a request's `bytes`.
 ///
 /// # Errors
@@ -42,7 +59,7 @@ pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result
     let mut found = Broken::default();
     let message = method.request;
     if checks.spec {
-        walk::message(message, bytes, methods::of(method).request, &mut found);
+        walk::message(message, bytes, &request_rules(method), &mut found);
     }
     let view = View::new(message, bytes);
     let secrets = message.fields.iter().filter(|field| field.secret);
@@ -87,7 +104,7 @@ impl<'a> Replies<'a> {
     pub fn check(&mut self, bytes: &[u8]) -> Result<(), Violations> {
         let mut found = Broken::default();
         let message = self.method.response;
-        let rules = methods::of(self.method);
+        let rules = rules(self.method);
         let reply = View::new(message, bytes);
         if self.checks.spec {
             walk::message(message, bytes, rules.reply, &mut found);
@@ -100,9 +117,10 @@ impl<'a> Replies<'a> {
                 agreement.check(&mut exchange, &mut found);
             }
         }
+        let path_of = |given| super::facts(self.method)?.path_of(given);
         let contexts = [
-            (self.checks.volume_context, rules.gives_volume_context),
-            (self.checks.publish_context, rules.gives_publish_context),
+            (self.checks.volume_context, path_of(Given::VolumeContext)),
+            (self.checks.publish_context, path_of(Given::PublishContext)),
         ];
         for (check, path) in contexts {
             if let (true, Some(path)) = (check, path)

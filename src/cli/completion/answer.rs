@@ -4,12 +4,12 @@
 
 use super::script::VARIABLE;
 use crate::call::endpoint::Endpoint;
-use crate::call::live_ids;
 use crate::call::session::Session;
 use crate::cli::tree;
 use crate::invocation::completion::{Candidate, LIMIT, Tree, Wanted, parameters_of};
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
+use crate::invocation::live_ids;
 use crate::output;
 use crate::tools::shell::line::{Lexed, Piece, Token, Word, lex};
 use clap::FromArgMatches;

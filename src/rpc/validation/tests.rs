@@ -5,7 +5,7 @@
 mod every_field;
 mod examples;
 
-use super::rule::Rule;
+use super::exchange::Agreement;
 use super::*;
 
 fn reply(
@@ -122,8 +122,7 @@ fn each_broken_rule_is_named_with_its_field() {
 #[test]
 fn each_required_field_of_a_request_and_reply_is_missed() {
     for (method, example) in examples() {
-        let rules = methods::of(method);
-        for rule in rules.request {
+        for rule in request_rules(method) {
             if let Rule::Required(field) = rule {
                 let request = changed(&example.request, &format!("/{field}"), Json::Null);
                 let said = request_said(method, &request, &SPEC);
@@ -131,12 +130,60 @@ fn each_required_field_of_a_request_and_reply_is_missed() {
                 assert!(said.starts_with(&expected), "{}: {said}", method.name);
             }
         }
-        for rule in rules.reply {
+        for rule in rules(method).reply {
             if let Rule::Required(field) = rule {
                 let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
                 let said = reply_said(method, &example.request, &reply, &SPEC);
                 let expected = format!("{field}: required");
                 assert!(said.starts_with(&expected), "{}: {said}", method.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rules_of_rpcs_name_fields_that_exist() {
+    let exists = |message: &'static Message, path: &str| {
+        assert!(
+            csi_proto::path::Path::parse(message, path).is_ok(),
+            "{path}"
+        );
+    };
+    for method in METHODS {
+        let (request, reply) = (method.request, method.response);
+        let replies = rules(method).reply.iter().copied();
+        for (message, rule) in request_rules(method)
+            .into_iter()
+            .map(|rule| (request, rule))
+            .chain(replies.map(|rule| (reply, rule)))
+        {
+            if let Rule::Required(field) | Rule::Text(field, ..) = rule {
+                exists(message, field);
+            }
+        }
+        for agreement in rules(method).exchange {
+            match agreement {
+                Agreement::AtMost { list, limit } => {
+                    exists(reply, list);
+                    exists(request, limit);
+                }
+                Agreement::Same { asked, got } => {
+                    exists(request, asked);
+                    exists(reply, got);
+                }
+                Agreement::EveryEntry { asked, .. } => {
+                    exists(request, asked);
+                    exists(reply, "entries");
+                }
+                Agreement::InCapacityRange(path) => {
+                    exists(request, "capacity_range.limit_bytes");
+                    exists(reply, path);
+                }
+                Agreement::NewToken => {
+                    exists(request, "starting_token");
+                    exists(reply, "next_token");
+                }
+                Agreement::Check(_) => {}
             }
         }
     }

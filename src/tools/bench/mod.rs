@@ -162,7 +162,10 @@ impl Prepared {
     /// Whether mounts may be made in this process.
     fn publishes(&self, bench: &Bench) -> bool {
         match (self, &bench.load) {
-            (Self::Rpc(command, _), _) => command.rpc.method.name.starts_with("NodePublish"),
+            (Self::Rpc(command, _), _) => {
+                let making = command.rpc.facts.effect.making();
+                making.is_some_and(|making| making.thing.is_mount())
+            }
             (_, Load::Cycle(cycle, _)) => matches!(
                 cycle,
                 scenario::Cycle::PublishUnpublish | scenario::Cycle::Lifecycle

@@ -8,6 +8,8 @@ use super::made::{MAKERS, contents, maker};
 use super::template::{Learnt, Template, TemplateError};
 use crate::error::Error;
 use crate::invocation::rpc_command;
+use crate::rpc;
+use crate::rpc::facts::{IdKind, Making};
 use crate::rpc::flags::Context;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -155,21 +157,20 @@ impl Step {
     /// Refuses what could hurt things that are not this run's.
     fn guard(&self, flags: &BenchFlags) -> Result<(), Error> {
         let advice = "or --keep, and nothing is taken back";
-        let problem = match self.method.name {
-            "NodePublishVolume" | "NodeStageVolume" if !flags.keep => {
-                let (field, flag) = match self.method.name {
-                    "NodePublishVolume" => ("target_path", "--target-path"),
-                    _ => ("staging_target_path", "--staging-target-path"),
-                };
-                if self.all(field, Template::is_own) {
+        let making = rpc::making(self.method);
+        let held = making.filter(|making| making.thing.holds_volume() && !flags.keep);
+        let problem = match held.map(Making::path_field) {
+            Some(Some(path)) => {
+                if self.all(path.name, Template::is_own) {
                     return Ok(());
                 }
+                let flag = path.name.replace('_', "-");
                 format!(
                     "what is made here is taken back at the end, and may be somebody's: the path is the same for every run. \
-                     Put {{run}} or {{i}} into {flag}, {advice}"
+                     Put {{run}} or {{i}} into --{flag}, {advice}"
                 )
             }
-            "ControllerPublishVolume" if !flags.keep => {
+            Some(None) => {
                 if self.all("volume_id", Template::holds_learnt) {
                     return Ok(());
                 }
@@ -178,14 +179,10 @@ impl Step {
                      is a volume of this run, {advice}"
                 )
             }
-            _ if self.makes.is_some() || !self.changes() || flags.yes => return Ok(()),
-            _ if ["volume_id", "snapshot_id", "group_snapshot_id"]
-                .iter()
-                .any(|field| self.all(field, Template::holds_learnt)) =>
-            {
-                return Ok(());
-            }
-            name => {
+            None if making.is_some() || rpc::only_reads(self.method) || flags.yes => return Ok(()),
+            None if self.is_about_own() => return Ok(()),
+            None => {
+                let name = self.method.name;
                 let problem = format!(
                     "{name} changes or deletes what this run did not make: say --yes to allow that"
                 );
@@ -197,15 +194,12 @@ impl Step {
         Err(Error::usage(problem))
     }
 
-    /// Whether the RPC changes anything.
-    fn changes(&self) -> bool {
-        let name = self.method.name;
-        let reads = ["Get", "List", "Probe", "Validate"];
-        let own = name
-            .trim_start_matches("Group")
-            .trim_start_matches("Controller")
-            .trim_start_matches("Node");
-        !reads.iter().any(|read| own.starts_with(read))
+    /// Whether every request names a volume or snapshot of this run.
+    fn is_about_own(&self) -> bool {
+        let fields = self.method.request.fields.iter();
+        let mut ids = fields
+            .filter(|field| IdKind::of_field(field.name).is_some_and(|kind| kind != IdKind::Node));
+        ids.any(|id| self.all(id.name, Template::holds_learnt))
     }
 }
 

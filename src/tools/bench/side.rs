@@ -11,9 +11,9 @@ use super::scenario::{Scenario, Step};
 use super::tally::Tally;
 use super::template::{Filling, Knowledge};
 use crate::error::Error;
+use crate::rpc::{self, facts::Thing};
 use bytes::Bytes;
 use csi_proto::schema::Method;
-use csi_proto::tables;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -75,9 +75,9 @@ impl Side {
 
     /// Which client serves an RPC.
     pub fn client(&self, method: &Method) -> &Client {
-        match method.service {
-            "Identity" | "Node" => &self.node,
-            _ => &self.controller,
+        match rpc::is_at_node(method) {
+            true => &self.node,
+            false => &self.controller,
         }
     }
 
@@ -258,7 +258,7 @@ impl Side {
 }
 
 fn staging_folder(method: &'static Method, request: &Bytes) -> Option<PathBuf> {
-    if method.path != tables::NODE_NODE_STAGE_VOLUME.path {
+    if rpc::making(method)?.thing != Thing::StagedVolume {
         return None;
     }
     let path = contents(method.request, request, "staging_target_path");

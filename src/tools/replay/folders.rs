@@ -1,7 +1,8 @@
 //! The folders in which an orchestrator makes a driver mount: made before a call, removed at the end.
 
-use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
-use prost::Message;
+use crate::rpc::{self, facts::Thing};
+use csi_proto::path::contents;
+use csi_proto::schema::Method;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -15,21 +16,22 @@ pub struct Folders {
 impl Folders {
     /// Makes what the specification has the caller of the RPC make: the staging path, and the parent of a target path.
     /// What cannot be made is left to the driver to complain about.
-    pub fn prepare(&mut self, rpc: &str, request: &[u8]) {
-        match rpc {
-            "NodeStageVolume" => {
-                if let Ok(request) = NodeStageVolumeRequest::decode(request) {
-                    self.make(Path::new(&request.staging_target_path));
-                }
-            }
-            "NodePublishVolume" => {
-                if let Ok(request) = NodePublishVolumeRequest::decode(request)
-                    && let Some(parent) = Path::new(&request.target_path).parent()
-                {
-                    self.make(parent);
-                }
-            }
-            _ => {}
+    pub fn prepare(&mut self, method: &Method, request: &[u8]) {
+        let Some(making) = rpc::making(method) else {
+            return;
+        };
+        let field = making.path_field();
+        let path = field.and_then(|field| contents(method.request, request, field.name).pop());
+        let Some(path) = path.and_then(|path| std::str::from_utf8(path).ok()) else {
+            return;
+        };
+        let path = Path::new(path);
+        match making.thing {
+            Thing::StagedVolume => self.make(path),
+            _ => path
+                .parent()
+                .into_iter()
+                .for_each(|parent| self.make(parent)),
         }
     }
 
@@ -57,6 +59,9 @@ impl Drop for Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::tables::{NODE_NODE_PUBLISH_VOLUME, NODE_NODE_STAGE_VOLUME};
+    use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
+    use prost::Message;
 
     #[test]
     fn what_was_made_is_removed_and_what_is_in_use_stays() {
@@ -67,12 +72,12 @@ mod tests {
             target_path: below("a/b/target").display().to_string(),
             ..Default::default()
         };
-        folders.prepare("NodePublishVolume", &request.encode_to_vec());
+        folders.prepare(&NODE_NODE_PUBLISH_VOLUME, &request.encode_to_vec());
         let request = NodeStageVolumeRequest {
             staging_target_path: below("c/staging").display().to_string(),
             ..Default::default()
         };
-        folders.prepare("NodeStageVolume", &request.encode_to_vec());
+        folders.prepare(&NODE_NODE_STAGE_VOLUME, &request.encode_to_vec());
         assert!(
             below("a/b").is_dir() && !below("a/b/target").exists() && below("c/staging").is_dir()
         );

@@ -205,7 +205,7 @@ impl<'a, W: Write> Replay<'a, W> {
         let (request, _): (Vec<u8>, Missing) =
             encode(method.request, recorded, &self.sources()).map_err(|error| error.to_string())?;
         if let Some(folders) = &mut self.folders {
-            folders.prepare(method.name, &request);
+            folders.prepare(method, &request);
         }
         Ok((method, request.into()))
     }

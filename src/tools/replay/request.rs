@@ -2,6 +2,7 @@
 
 use super::names::{Names, Place};
 use crate::recording::is_secret_key;
+use crate::rpc::facts::IdKind;
 use csi_proto::json::{self, JsonError};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::MASK;
@@ -133,7 +134,7 @@ pub fn place_of(field: &Field) -> Place<'static> {
     match field.name {
         "starting_token" | "next_token" => Place::Token,
         "target_path" | "staging_target_path" | "volume_path" => Place::Path,
-        name if name.ends_with("_id") || name.ends_with("_ids") => Place::Id,
+        name if IdKind::of_field(name).is_some() => Place::Id,
         _ => Place::Other,
     }
 }

@@ -3,6 +3,7 @@
 //! A driver that answers nonsense here is taken to advertise nothing more: the cases about these RPCs tell what is wrong.
 
 use super::need::Need;
+use crate::rpc::facts::{Capability, PluginCapability};
 use csi_proto::v1;
 use csi_proto::v1::plugin_capability::{self, volume_expansion};
 
@@ -40,16 +41,22 @@ impl Advertised {
     /// Whether what a case needs is advertised; `None` for what has nothing to do with the driver's word.
     pub(super) fn has(&self, need: Need) -> Option<bool> {
         Some(match need {
-            Need::Controller(one) => self.controller.contains(&i32::from(one)),
-            Need::Node(one) => self.node.contains(&i32::from(one)),
-            Need::Group(one) => self.group.contains(&i32::from(one)),
-            Need::Plugin(plugin_capability::service::Type::ControllerService) => {
-                self.controller_service
-            }
-            Need::Plugin(one) => self.plugin.contains(&i32::from(one)),
+            Need::Advertised(capability) => self.advertises(capability),
+            Need::OneOf(all) => all.iter().any(|one| self.advertises(*one)),
             Need::NodeService => self.node_service,
             _ => return None,
         })
+    }
+
+    /// Whether a capability is advertised.
+    pub(super) fn advertises(&self, capability: Capability) -> bool {
+        match capability {
+            Capability::Controller(one) => self.controller.contains(&i32::from(one)),
+            Capability::Node(one) => self.node.contains(&i32::from(one)),
+            Capability::Group(one) => self.group.contains(&i32::from(one)),
+            Capability::Plugin(PluginCapability::ControllerService) => self.controller_service,
+            Capability::Plugin(one) => self.plugin.contains(&i32::from(one)),
+        }
     }
 
     /// Whether published volumes can be expanded.

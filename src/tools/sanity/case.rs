@@ -38,7 +38,14 @@ pub enum Kind {
 }
 
 /// What a case does.
-pub type Body = fn(&Arc<Context>) -> Verdict;
+#[derive(Clone, Copy)]
+pub struct Body(pub &'static (dyn Fn(&Arc<Context>) -> Verdict + Sync));
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Body")
+    }
+}
 
 /// Declares a case: `case!(Kind, name, sentence, section, [needs], |c| { … })`. The body runs in a
 /// thread of its own and may use `?` on a [`Verdict`]; it passes when it comes to its end.
@@ -53,10 +60,10 @@ macro_rules! case {
             section: $section,
             kind: $crate::tools::sanity::case::Kind::$kind,
             needs: $needs,
-            body: |$c| {
+            body: $crate::tools::sanity::case::Body(&|$c| {
                 $body
                 Ok(())
-            },
+            }),
         }
     };
 }

@@ -181,6 +181,7 @@ impl Context {
         method: &'static Method,
         request: Bytes,
     ) -> Result<Result<Bytes, Status>, Stop> {
+        self.allowed(method)?;
         let answer = self.wait(call(session, method, request))?;
         Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
     }
@@ -269,9 +270,9 @@ impl Context {
 
     /// The end of the driver that serves a method.
     pub(super) fn peer(&self, method: &Method) -> &Peer {
-        match method.service {
-            "Identity" | "Node" => &self.run.node,
-            _ => &self.run.controller,
+        match rpc::is_at_node(method) {
+            true => &self.run.node,
+            false => &self.run.controller,
         }
     }
 
@@ -296,11 +297,7 @@ impl Context {
         request: Bytes,
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
-        if self.run.settings.read_only && !rpc::only_reads(method) {
-            return Err(Stop::Skipped(
-                "it may change something: --read-only".to_owned(),
-            ));
-        }
+        self.allowed(method)?;
         let peer = self.peer(method);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
         let entry = locked(&self.ledger).before(&self.run.journal, method, &request)?;
@@ -337,6 +334,16 @@ impl Context {
             }
         }
         Ok(answer)
+    }
+
+    /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
+    fn allowed(&self, method: &Method) -> Verdict {
+        match self.run.settings.read_only && !rpc::only_reads(method) {
+            true => Err(Stop::Skipped(
+                "it may change something: --read-only".to_owned(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The deadline, where it is not that of every call.

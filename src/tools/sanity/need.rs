@@ -1,21 +1,14 @@
 //! What a case needs: a capability of the driver, a setting, or something of the place where it runs.
 
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
-use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupType;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
-use csi_proto::v1::plugin_capability::service::Type as ServiceType;
+use crate::rpc::facts::Capability;
 
 /// What a case cannot do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A capability of ControllerGetCapabilities.
-    Controller(ControllerType),
-    /// A capability of NodeGetCapabilities.
-    Node(NodeType),
-    /// A capability of GroupControllerGetCapabilities.
-    Group(GroupType),
-    /// A service or constraint of GetPluginCapabilities.
-    Plugin(ServiceType),
+    /// A capability that the driver advertises.
+    Advertised(Capability),
+    /// One of several capabilities.
+    OneOf(&'static [Capability]),
     /// The Node service at the endpoint.
     NodeService,
     /// Any way to have a volume: one that can be created, or one that the settings name.
@@ -39,31 +32,41 @@ pub enum Need {
 /// Needs by the names of the specification, for the tables of cases.
 #[allow(missing_docs)]
 pub mod needs {
-    use super::{ControllerType as C, GroupType as G, Need, NodeType as N, ServiceType as S};
+    use super::Need;
+    use crate::rpc::facts::Capability::{Controller, Group, Node, Plugin};
+    use crate::rpc::facts::{
+        ControllerCapability as C, GroupCapability as G, NodeCapability as N, PluginCapability as S,
+    };
 
-    pub const CREATE_DELETE_VOLUME: Need = Need::Controller(C::CreateDeleteVolume);
-    pub const PUBLISH_UNPUBLISH_VOLUME: Need = Need::Controller(C::PublishUnpublishVolume);
-    pub const LIST_VOLUMES: Need = Need::Controller(C::ListVolumes);
-    pub const LIST_VOLUMES_PUBLISHED_NODES: Need = Need::Controller(C::ListVolumesPublishedNodes);
-    pub const GET_CAPACITY: Need = Need::Controller(C::GetCapacity);
-    pub const CREATE_DELETE_SNAPSHOT: Need = Need::Controller(C::CreateDeleteSnapshot);
-    pub const LIST_SNAPSHOTS: Need = Need::Controller(C::ListSnapshots);
-    pub const GET_SNAPSHOT: Need = Need::Controller(C::GetSnapshot);
-    pub const CLONE_VOLUME: Need = Need::Controller(C::CloneVolume);
-    pub const PUBLISH_READONLY: Need = Need::Controller(C::PublishReadonly);
-    pub const EXPAND_VOLUME: Need = Need::Controller(C::ExpandVolume);
-    pub const VOLUME_CONDITION: Need = Need::Controller(C::VolumeCondition);
-    pub const GET_VOLUME: Need = Need::Controller(C::GetVolume);
-    pub const MODIFY_VOLUME: Need = Need::Controller(C::ModifyVolume);
-    pub const STAGE_UNSTAGE_VOLUME: Need = Need::Node(N::StageUnstageVolume);
-    pub const GET_VOLUME_STATS: Need = Need::Node(N::GetVolumeStats);
-    pub const NODE_EXPAND_VOLUME: Need = Need::Node(N::ExpandVolume);
-    pub const NODE_VOLUME_CONDITION: Need = Need::Node(N::VolumeCondition);
-    pub const GROUP_SNAPSHOTS: Need = Need::Group(G::CreateDeleteGetVolumeGroupSnapshot);
-    pub const CONTROLLER_SERVICE: Need = Need::Plugin(S::ControllerService);
-    pub const GROUP_CONTROLLER_SERVICE: Need = Need::Plugin(S::GroupControllerService);
-    pub const SNAPSHOT_METADATA_SERVICE: Need = Need::Plugin(S::SnapshotMetadataService);
-    pub const TOPOLOGY: Need = Need::Plugin(S::VolumeAccessibilityConstraints);
+    pub const CREATE_DELETE_VOLUME: Need = Need::Advertised(Controller(C::CreateDeleteVolume));
+    pub const PUBLISH_UNPUBLISH_VOLUME: Need =
+        Need::Advertised(Controller(C::PublishUnpublishVolume));
+    pub const LIST_VOLUMES: Need = Need::Advertised(Controller(C::ListVolumes));
+    pub const LIST_VOLUMES_PUBLISHED_NODES: Need =
+        Need::Advertised(Controller(C::ListVolumesPublishedNodes));
+    pub const GET_CAPACITY: Need = Need::Advertised(Controller(C::GetCapacity));
+    pub const CREATE_DELETE_SNAPSHOT: Need = Need::Advertised(Controller(C::CreateDeleteSnapshot));
+    pub const LIST_SNAPSHOTS: Need = Need::Advertised(Controller(C::ListSnapshots));
+    pub const GET_SNAPSHOT: Need = Need::Advertised(Controller(C::GetSnapshot));
+    pub const CLONE_VOLUME: Need = Need::Advertised(Controller(C::CloneVolume));
+    pub const PUBLISH_READONLY: Need = Need::Advertised(Controller(C::PublishReadonly));
+    pub const EXPAND_VOLUME: Need = Need::Advertised(Controller(C::ExpandVolume));
+    pub const VOLUME_CONDITION: Need = Need::Advertised(Controller(C::VolumeCondition));
+    pub const GET_VOLUME: Need = Need::Advertised(Controller(C::GetVolume));
+    pub const MODIFY_VOLUME: Need = Need::Advertised(Controller(C::ModifyVolume));
+    pub const STAGE_UNSTAGE_VOLUME: Need = Need::Advertised(Node(N::StageUnstageVolume));
+    pub const GET_VOLUME_STATS: Need = Need::Advertised(Node(N::GetVolumeStats));
+    pub const NODE_EXPAND_VOLUME: Need = Need::Advertised(Node(N::ExpandVolume));
+    pub const NODE_VOLUME_CONDITION: Need = Need::Advertised(Node(N::VolumeCondition));
+    pub const NODE_SINGLE_NODE_MULTI_WRITER: Need =
+        Need::Advertised(Node(N::SingleNodeMultiWriter));
+    pub const GROUP_SNAPSHOTS: Need =
+        Need::Advertised(Group(G::CreateDeleteGetVolumeGroupSnapshot));
+    pub const CONTROLLER_SERVICE: Need = Need::Advertised(Plugin(S::ControllerService));
+    pub const GROUP_CONTROLLER_SERVICE: Need = Need::Advertised(Plugin(S::GroupControllerService));
+    pub const SNAPSHOT_METADATA_SERVICE: Need =
+        Need::Advertised(Plugin(S::SnapshotMetadataService));
+    pub const TOPOLOGY: Need = Need::Advertised(Plugin(S::VolumeAccessibilityConstraints));
     pub const NODE_SERVICE: Need = Need::NodeService;
     pub const ANY_VOLUME: Need = Need::AnyVolume;
     pub const BLOCK: Need = Need::Block;
@@ -82,10 +85,8 @@ impl Need {
     /// What it is, in the words of the specification where it has some.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Controller(one) => one.as_str_name(),
-            Self::Node(one) => one.as_str_name(),
-            Self::Group(one) => one.as_str_name(),
-            Self::Plugin(one) => one.as_str_name(),
+            Self::Advertised(capability) => capability.name(),
+            Self::OneOf(capabilities) => capabilities.first().map_or("", |one| one.name()),
             Self::NodeService => "Node",
             Self::AnyVolume => "a volume",
             Self::Block => "block",
@@ -104,9 +105,22 @@ impl std::fmt::Display for Need {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name();
         match self {
-            Self::Controller(_) | Self::Plugin(_) => write!(f, "{NOT_ADVERTISED}{name}"),
-            Self::Node(_) => write!(f, "{NOT_ADVERTISED}Node {name}"),
-            Self::Group(_) => write!(f, "{NOT_ADVERTISED}GroupController {name}"),
+            Self::Advertised(Capability::Controller(_) | Capability::Plugin(_)) => {
+                write!(f, "{NOT_ADVERTISED}{name}")
+            }
+            Self::Advertised(Capability::Node(_)) => write!(f, "{NOT_ADVERTISED}Node {name}"),
+            Self::Advertised(Capability::Group(_)) => {
+                write!(f, "{NOT_ADVERTISED}GroupController {name}")
+            }
+            Self::OneOf(capabilities) => {
+                for (index, capability) in capabilities.iter().enumerate() {
+                    match index {
+                        0 => Self::Advertised(*capability).fmt(f)?,
+                        _ => write!(f, " or {capability}")?,
+                    }
+                }
+                Ok(())
+            }
             Self::NodeService => f.write_str("the endpoint serves no Node service"),
             Self::AnyVolume => f.write_str("no volume to ask about: name one with --volume-id"),
             Self::Block | Self::Mount => write!(f, "the driver has no {name} volumes"),

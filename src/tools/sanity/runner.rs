@@ -252,7 +252,7 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
     let started = Instant::now();
     let limit = run.settings.case_limit;
     let in_thread = Arc::clone(&context);
-    let mut body = tokio::task::spawn_blocking(move || (one.case.body)(&in_thread));
+    let mut body = tokio::task::spawn_blocking(move || (one.case.body.0)(&in_thread));
     let mut over = false;
     let ended = tokio::select! {
         ended = &mut body => {

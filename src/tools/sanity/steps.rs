@@ -8,6 +8,7 @@ use super::run::{Peer, Run};
 use crate::error::code_name;
 use crate::output::json;
 use crate::output::shell_word::word;
+use crate::rpc;
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
@@ -141,12 +142,11 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn call(&mut self, call: &Call, beside: bool) {
-        let controller = !matches!(call.method.service, "Identity" | "Node");
-        let peer = match controller {
-            true => &self.run.controller,
-            false => &self.run.node,
+        let peer = match rpc::is_at_node(call.method) {
+            true => &self.run.node,
+            false => &self.run.controller,
         };
-        let Some((group, rpc)) = crate::rpc::of_method(call.method) else {
+        let Some((group, rpc)) = rpc::of_method(call.method) else {
             let line = format!("# a call of {}, which no command makes", call.method.path);
             return self.lines.push(line);
         };
@@ -220,12 +220,7 @@ impl Writer<'_> {
 
     /// The id that a create answered with, when it is new and plain enough to stand for itself in JSON and in the shell.
     fn new_id(&self, call: &Call) -> Option<String> {
-        let path = match call.method.name {
-            "CreateVolume" => "volume.volume_id",
-            "CreateSnapshot" => "snapshot.snapshot_id",
-            "CreateVolumeGroupSnapshot" => "group_snapshot.group_snapshot_id",
-            _ => return None,
-        };
+        let (_, path) = rpc::making(call.method)?.own_id()?;
         let Some((_, Answer::Reply(bytes))) = &call.ended else {
             return None;
         };

@@ -9,14 +9,14 @@ use super::line::{Piece, Statement, Word, statements};
 use super::pipeline::Pipeline;
 use super::settings::Settings;
 use super::values::{LAST, Values, Variable};
-use crate::call::live_ids::IdKind;
 use crate::error::{Error, Kind, Style};
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
-use crate::invocation::{connect, request};
+use crate::invocation::{connect, live_ids, request};
 use crate::output::{self, Reply, terminal};
+use crate::rpc::facts::{IdKind, Making};
 use crate::rpc::{self, Called};
 use clap::FromArgMatches;
 use csi_proto::schema::Message;
@@ -296,16 +296,11 @@ impl Shell {
         self.status.note(
             !matches!(&sent, Err(error) if error.kind() == Kind::Rpc(tonic::Code::Unavailable)),
         );
-        if !is_reading(called.rpc.method.name) {
+        if !called.rpc.facts.effect.is_reads() {
             self.ids.expire();
         }
-        let deleted = match called.rpc.method.name {
-            "DeleteVolume" => Some(IdKind::Volume),
-            "DeleteSnapshot" => Some(IdKind::Snapshot),
-            "DeleteVolumeGroupSnapshot" => Some(IdKind::GroupSnapshot),
-            _ => None,
-        };
-        if let (Some(kind), true) = (deleted, sent.is_ok()) {
+        let undone = rpc::maker_of(called.rpc.method).map(|(_, making)| making);
+        if let (Some((kind, _)), true) = (undone.and_then(Making::own_id), sent.is_ok()) {
             for request in &command.calls.requests {
                 self.ids.forget(&driver, kind, &request.subject);
             }
@@ -330,7 +325,7 @@ impl Shell {
                     connect::with_deadline_and_metadata(connected.ok()?.ok()?.session, globals)
                         .ok()?;
                 let left = end.saturating_duration_since(tokio::time::Instant::now());
-                Some(crate::call::live_ids::fetch(&session, kind, left).await)
+                Some(live_ids::fetch(&session, kind, left).await)
             });
             // A driver that cannot list is not asked at every key either.
             self.ids.list(&driver, kind, listed.unwrap_or_default());
@@ -386,14 +381,6 @@ fn block_on<T>(
             _ = interrupts.recv() => Err(Error::interrupted()),
         }
     })
-}
-
-/// Whether a method changes nothing of what drivers list.
-fn is_reading(method: &str) -> bool {
-    let reads = ["Get", "List", "Probe", "Validate"];
-    let method = method.strip_prefix("Controller").unwrap_or(method);
-    let method = method.strip_prefix("Node").unwrap_or(method);
-    reads.iter().any(|start| method.starts_with(start))
 }
 
 /// Keeps what a command's replies hold.

@@ -1,6 +1,7 @@
 //! The ids that a session can offer: those it has seen in replies, and those the driver listed a moment ago.
 
-use crate::call::live_ids::{self, IdKind};
+use crate::invocation::live_ids;
+use crate::rpc::facts::IdKind;
 use csi_proto::schema::Message;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};

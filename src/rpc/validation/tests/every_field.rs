@@ -3,7 +3,7 @@
 use super::super::rule::Rule;
 use super::super::violations::{Broken, inside};
 use super::super::walk;
-use super::super::{messages, methods};
+use super::super::{messages, request_rules, rules};
 use super::bytes;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
@@ -37,13 +37,11 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
             fields(message, "", &|json| json, &mut |field, at, wrap| {
                 let violations = |value: Json| {
                     let mut found = Broken::default();
-                    let rules = methods::of(method);
-                    let rules = if is_request {
-                        rules.request
-                    } else {
-                        rules.reply
+                    let rules = match is_request {
+                        true => request_rules(method),
+                        false => rules(method).reply.to_vec(),
                     };
-                    walk::message(message, &bytes(message, &wrap(value)), rules, &mut found);
+                    walk::message(message, &bytes(message, &wrap(value)), &rules, &mut found);
                     let lines = found.shown.into_iter();
                     lines.map(|(at, rule)| format!("{at}: {rule}")).collect()
                 };
@@ -168,16 +166,15 @@ fn the_fields_whose_documentation_says_so_are_required() {
     for message in csi_proto::tables::MESSAGES {
         let name = message.short_name();
         let owner = METHODS.iter().find_map(|method| {
-            let rules = methods::of(method);
             if method.request.name == message.name {
-                Some(rules.request)
+                Some(request_rules(method))
             } else if method.response.name == message.name {
-                Some(rules.reply)
+                Some(rules(method).reply.to_vec())
             } else {
                 None
             }
         });
-        let rules = owner.unwrap_or_else(|| messages::of(message));
+        let rules = owner.unwrap_or_else(|| messages::of(message).to_vec());
         for field in message.fields {
             // "Required with capability X" depends on the driver; false is a value like any other.
             let says = field.doc.split(['.', ';', '\n']).map(str::trim);

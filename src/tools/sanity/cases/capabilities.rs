@@ -1,14 +1,14 @@
 //! What is advertised: ControllerGetCapabilities, NodeGetCapabilities, and that it is true.
 
+use crate::rpc;
+use crate::rpc::facts::Capability;
 use crate::tools::sanity::answers::told_of;
-use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
+use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{
-    CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EXPAND_VOLUME,
-    GET_CAPACITY, GET_SNAPSHOT, GET_VOLUME, GET_VOLUME_STATS, GROUP_CONTROLLER_SERVICE,
-    GROUP_SNAPSHOTS, LIST_SNAPSHOTS, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, MODIFY_VOLUME,
-    NODE_EXPAND_VOLUME, NODE_SERVICE, PUBLISH_READONLY, PUBLISH_UNPUBLISH_VOLUME,
-    SNAPSHOT_METADATA_SERVICE, STAGE_UNSTAGE_VOLUME, VOLUME_CONDITION,
+    CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, GET_VOLUME, GROUP_CONTROLLER_SERVICE,
+    LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE, PUBLISH_READONLY,
+    PUBLISH_UNPUBLISH_VOLUME, SNAPSHOT_METADATA_SERVICE, VOLUME_CONDITION,
 };
 use crate::tools::sanity::verdict::told;
 use csi_proto::Request;
@@ -165,49 +165,17 @@ pub fn are_constant<Q: Request + Clone, T: Debug>(
 /// Sends every RPC that has a capability of its own a request without its required fields: those whose capability is
 /// advertised, or the others.
 fn each_rpc(c: &Context, advertised: bool) -> Verdict {
-    let volumes = [CREATE_DELETE_VOLUME];
-    let publishes = [PUBLISH_UNPUBLISH_VOLUME];
-    let snapshots = [CREATE_DELETE_SNAPSHOT];
-    let tries = [
-        (v1::CreateVolumeRequest::METHOD, &volumes[..]),
-        (v1::DeleteVolumeRequest::METHOD, &volumes),
-        (v1::ControllerPublishVolumeRequest::METHOD, &publishes),
-        (v1::ControllerUnpublishVolumeRequest::METHOD, &publishes),
-        (v1::ListVolumesRequest::METHOD, &[LIST_VOLUMES]),
-        (v1::GetCapacityRequest::METHOD, &[GET_CAPACITY]),
-        (v1::CreateSnapshotRequest::METHOD, &snapshots),
-        (v1::DeleteSnapshotRequest::METHOD, &snapshots),
-        (v1::ListSnapshotsRequest::METHOD, &[LIST_SNAPSHOTS]),
-        (v1::GetSnapshotRequest::METHOD, &[GET_SNAPSHOT]),
-        (v1::ControllerExpandVolumeRequest::METHOD, &[EXPAND_VOLUME]),
-        (v1::ControllerGetVolumeRequest::METHOD, &[GET_VOLUME]),
-        (v1::ControllerModifyVolumeRequest::METHOD, &[MODIFY_VOLUME]),
-        (
-            v1::CreateVolumeGroupSnapshotRequest::METHOD,
-            &[GROUP_SNAPSHOTS],
-        ),
-        (
-            v1::DeleteVolumeGroupSnapshotRequest::METHOD,
-            &[GROUP_SNAPSHOTS],
-        ),
-        (
-            v1::GetVolumeGroupSnapshotRequest::METHOD,
-            &[GROUP_SNAPSHOTS],
-        ),
-        (v1::NodeStageVolumeRequest::METHOD, &[STAGE_UNSTAGE_VOLUME]),
-        (
-            v1::NodeUnstageVolumeRequest::METHOD,
-            &[STAGE_UNSTAGE_VOLUME],
-        ),
-        (v1::NodeGetVolumeStatsRequest::METHOD, &[GET_VOLUME_STATS]),
-        (v1::NodeExpandVolumeRequest::METHOD, &[NODE_EXPAND_VOLUME]),
-    ];
     let mut tried = 0;
-    for (method, needs) in tries {
-        if method.service == "Node" && !c.has(NODE_SERVICE) {
+    for rpc in rpc::all() {
+        let method = rpc.method;
+        let own = rpc.facts.needs.iter().copied();
+        let mut own = own
+            .filter(|one| !matches!(one, Capability::Plugin(_)))
+            .peekable();
+        if own.peek().is_none() || (method.service == "Node" && !c.has(NODE_SERVICE)) {
             continue;
         }
-        if needs.iter().any(|need: &Need| c.has(*need)) != advertised {
+        if own.any(|capability| c.advertised().advertises(capability)) != advertised {
             continue;
         }
         tried += 1;

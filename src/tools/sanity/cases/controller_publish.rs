@@ -21,42 +21,6 @@ const READONLY: &[Need] = &[
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/publish/without-volume-id",
-        "ControllerPublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "ControllerPublishVolume",
-        PUBLISH,
-        |c| {
-            let (_, mut request) = c.volume_to_attach()?;
-            request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/publish/without-node-id",
-        "ControllerPublishVolume without a node_id answers INVALID_ARGUMENT",
-        "ControllerPublishVolume",
-        PUBLISH,
-        |c| {
-            let (_, mut request) = c.volume_to_attach()?;
-            request.node_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/publish/without-capability",
-        "ControllerPublishVolume without a volume_capability answers INVALID_ARGUMENT",
-        "ControllerPublishVolume",
-        PUBLISH,
-        |c| {
-            let (_, mut request) = c.volume_to_attach()?;
-            request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/publish/of-a-deleted-volume",
         "ControllerPublishVolume of a volume that does not exist answers NOT_FOUND",
         "ControllerPublishVolume Errors",
@@ -184,21 +148,6 @@ pub const CASES: &[Case] = &[
                 let expected = format!("the publish_context {:?}", last.publish_context);
                 ensure(reply == last, &expected, told)?;
             }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/unpublish/without-volume-id",
-        "ControllerUnpublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "ControllerUnpublishVolume",
-        [PUBLISH_UNPUBLISH_VOLUME],
-        |c| {
-            let request = v1::ControllerUnpublishVolumeRequest {
-                node_id: c.advertised().node_info.node_id.clone(),
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(

@@ -14,30 +14,6 @@ use tonic::Code;
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/create-volume/without-name",
-        "CreateVolume without a name answers INVALID_ARGUMENT",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.name.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/without-capabilities",
-        "CreateVolume without volume_capabilities answers INVALID_ARGUMENT",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.volume_capabilities.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/create-volume/without-access-type",
         "CreateVolume with a capability that has no access type answers INVALID_ARGUMENT",
         "CreateVolume",

@@ -8,16 +8,6 @@ use tonic::Code;
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/delete-volume/without-id",
-        "DeleteVolume without a volume_id answers INVALID_ARGUMENT",
-        "DeleteVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            c.refused(c.delete_request(""), &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/delete-volume/of-an-unknown-id",
         "DeleteVolume of a volume that never existed answers OK",
         "DeleteVolume",

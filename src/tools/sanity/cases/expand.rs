@@ -13,34 +13,6 @@ use tonic::Code;
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/expand/without-id",
-        "ControllerExpandVolume without a volume_id answers INVALID_ARGUMENT",
-        "ControllerExpandVolume",
-        [EXPAND_VOLUME],
-        |c| {
-            let request = v1::ControllerExpandVolumeRequest {
-                capacity_range: Some(range(c.settings().volume_size, 0)),
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/expand/without-capacity",
-        "ControllerExpandVolume without a capacity_range answers INVALID_ARGUMENT",
-        "ControllerExpandVolume",
-        [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let mut request = expand(c, &volume, 0);
-            request.capacity_range = None;
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/expand/of-a-deleted-volume",
         "ControllerExpandVolume of a volume that does not exist answers NOT_FOUND",
         "ControllerExpandVolume Errors",
@@ -213,34 +185,6 @@ pub const CASES: &[Case] = &[
             if reply.node_expansion_required && c.has(NODE_EXPAND_VOLUME) {
                 c.ok(node_expand(c, &placed, size))?;
             }
-        }
-    ),
-    case!(
-        Changes,
-        "node/expand/without-id",
-        "NodeExpandVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodeExpandVolume",
-        [NODE_EXPAND_VOLUME],
-        |c| {
-            let request = v1::NodeExpandVolumeRequest {
-                volume_path: c.target()?,
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/expand/without-path",
-        "NodeExpandVolume without a volume_path answers INVALID_ARGUMENT",
-        "NodeExpandVolume",
-        [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
-        |c| {
-            let placed = c.published()?;
-            let mut request = node_expand(c, &placed, c.settings().volume_size);
-            request.volume_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(

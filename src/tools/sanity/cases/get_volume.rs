@@ -11,16 +11,6 @@ use tonic::Code;
 pub const CASES: &[Case] = &[
     case!(
         Reads,
-        "controller/get-volume/without-id",
-        "ControllerGetVolume without a volume_id answers INVALID_ARGUMENT",
-        "ControllerGetVolume",
-        [GET_VOLUME],
-        |c| {
-            c.refused(get(""), &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Reads,
         "controller/get-volume/of-an-unknown-id",
         "ControllerGetVolume of a volume that does not exist answers NOT_FOUND",
         "ControllerGetVolume Errors",

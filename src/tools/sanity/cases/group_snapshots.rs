@@ -90,30 +90,6 @@ pub const CASES: &[Case] = &[
     ),
     case!(
         Changes,
-        "group-controller/create-volume-group-snapshot/without-name",
-        "CreateVolumeGroupSnapshot without a name answers INVALID_ARGUMENT",
-        "CreateVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let mut request = c.group_request(&[&volume]);
-            request.name.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/create-volume-group-snapshot/without-volumes",
-        "CreateVolumeGroupSnapshot without source volumes answers INVALID_ARGUMENT",
-        "CreateVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS],
-        |c| {
-            let request = c.group_request(&[]);
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "group-controller/create-volume-group-snapshot/with-unknown-volume",
         "CreateVolumeGroupSnapshot with a volume that does not exist is refused and leaves no snapshot of the others",
         "CreateVolumeGroupSnapshot",

@@ -53,19 +53,6 @@ pub const CASES: &[Case] = &[
     ),
     case!(
         Changes,
-        "group-controller/delete-volume-group-snapshot/without-id",
-        "DeleteVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
-        "DeleteVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(c)?;
-            let mut request = delete(c, &group);
-            request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "group-controller/delete-volume-group-snapshot/is-idempotent",
         "DeleteVolumeGroupSnapshot of a group that is gone answers OK",
         "DeleteVolumeGroupSnapshot",
@@ -210,19 +197,6 @@ pub const CASES: &[Case] = &[
                 c.cancelled(delete(c, &group), after)?;
                 c.ok_in_the_end(delete(c, &group))?;
             }
-        }
-    ),
-    case!(
-        Changes,
-        "group-controller/get-volume-group-snapshot/without-id",
-        "GetVolumeGroupSnapshot without an id answers INVALID_ARGUMENT",
-        "GetVolumeGroupSnapshot",
-        [GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME],
-        |c| {
-            let group = new_group(c)?;
-            let mut request = get(c, &group);
-            request.group_snapshot_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(

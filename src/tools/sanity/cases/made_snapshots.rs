@@ -30,17 +30,6 @@ pub fn strange_ids() -> Vec<String> {
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/delete-snapshot/without-id",
-        "DeleteSnapshot without an id answers INVALID_ARGUMENT",
-        "DeleteSnapshot",
-        [CREATE_DELETE_SNAPSHOT],
-        |c| {
-            let request = c.delete_snapshot("");
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/delete-snapshot/is-idempotent",
         "DeleteSnapshot of a snapshot that is gone answers OK",
         "DeleteSnapshot",
@@ -177,16 +166,6 @@ pub const CASES: &[Case] = &[
                     told(&status),
                 )?,
             }
-        }
-    ),
-    case!(
-        Reads,
-        "controller/get-snapshot/without-id",
-        "GetSnapshot without an id answers INVALID_ARGUMENT",
-        "GetSnapshot",
-        [GET_SNAPSHOT],
-        |c| {
-            c.refused(c.get_snapshot(""), &[Code::InvalidArgument])?;
         }
     ),
     case!(

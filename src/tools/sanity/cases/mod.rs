@@ -16,6 +16,7 @@ mod list_volumes;
 mod listed_snapshots;
 mod made_groups;
 mod made_snapshots;
+mod missing_fields;
 mod modify;
 mod node_info;
 mod node_publish;
@@ -65,7 +66,8 @@ const TABLES: &[&[Case]] = &[
 
 /// Every case, in the order in which they are listed and run.
 pub fn all() -> impl Iterator<Item = &'static Case> {
-    TABLES.iter().copied().flatten()
+    let tables = TABLES.iter().copied();
+    tables.flatten().chain(missing_fields::cases())
 }
 
 #[cfg(test)]

@@ -11,29 +11,6 @@ use tonic::Code;
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/modify/without-id",
-        "ControllerModifyVolume without a volume_id answers INVALID_ARGUMENT",
-        "ControllerModifyVolume",
-        [MODIFY_VOLUME],
-        |c| {
-            let request = modify(c, "", mutable(c));
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/modify/without-parameters",
-        "ControllerModifyVolume without mutable_parameters, which are required, answers INVALID_ARGUMENT, or OK as to no change",
-        "ControllerModifyVolume",
-        [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let request = modify(c, &volume.id(), BTreeMap::new());
-            c.ok_or(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/modify/of-a-deleted-volume",
         "ControllerModifyVolume of a volume that does not exist answers NOT_FOUND",
         "ControllerModifyVolume Errors",
@@ -124,7 +101,8 @@ pub fn modify(
     }
 }
 
-fn mutable(c: &Context) -> BTreeMap<String, String> {
+/// The mutable parameters of the settings, or one that no driver knows.
+pub fn mutable(c: &Context) -> BTreeMap<String, String> {
     let given = c.settings().mutable_parameters.clone();
     match given.is_empty() {
         false => given,

@@ -5,13 +5,13 @@ use crate::tools::sanity::answers::told_of;
 use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
 use crate::tools::sanity::data::{is_device, is_mount};
 use crate::tools::sanity::need::needs::{
-    BLOCK, CREATE_DELETE_VOLUME, EACH_ACCESS, MOUNT, NODE_SERVICE, PATHS, STAGE_UNSTAGE_VOLUME,
+    BLOCK, CREATE_DELETE_VOLUME, EACH_ACCESS, MOUNT, NODE_SERVICE, NODE_SINGLE_NODE_MULTI_WRITER,
+    PATHS, STAGE_UNSTAGE_VOLUME,
 };
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::SOON;
 use crate::tools::sanity::verdict::told;
 use csi_proto::v1;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
@@ -21,42 +21,6 @@ pub const EACH: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS];
 pub const SEEN: &[Need] = &[NODE_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS, PATHS];
 
 pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "node/publish/without-id",
-        "NodePublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/publish/without-path",
-        "NodePublishVolume without a target_path answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/publish/without-capability",
-        "NodePublishVolume without a volume_capability answers INVALID_ARGUMENT",
-        "NodePublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.staged()?.publish();
-            request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
     case!(
         Changes,
         "node/publish/without-staging-path",
@@ -291,7 +255,7 @@ pub const CASES: &[Case] = &[
         [
             NODE_SERVICE,
             CREATE_DELETE_VOLUME,
-            Need::Node(NodeType::SingleNodeMultiWriter)
+            NODE_SINGLE_NODE_MULTI_WRITER
         ],
         |c| {
             let mut request = c.create_request()?;

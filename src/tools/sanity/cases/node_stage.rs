@@ -16,42 +16,6 @@ const EACH: &[Need] = &[STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS]
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "node/stage/without-id",
-        "NodeStageVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodeStageVolume",
-        STAGE,
-        |c| {
-            let mut request = c.placed()?.stage();
-            request.volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/stage/without-path",
-        "NodeStageVolume without a staging_target_path answers INVALID_ARGUMENT",
-        "NodeStageVolume",
-        STAGE,
-        |c| {
-            let mut request = c.placed()?.stage();
-            request.staging_target_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/stage/without-capability",
-        "NodeStageVolume without a volume_capability answers INVALID_ARGUMENT",
-        "NodeStageVolume",
-        STAGE,
-        |c| {
-            let mut request = c.placed()?.stage();
-            request.volume_capability = None;
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "node/stage/of-a-deleted-volume",
         "NodeStageVolume of a volume that does not exist answers NOT_FOUND",
         "NodeStageVolume Errors",
@@ -103,32 +67,6 @@ pub const CASES: &[Case] = &[
             let placed = c.placed()?;
             c.equal_calls(&placed.stage(), 6)?;
             c.ok_in_the_end(placed.stage())?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unstage/without-id",
-        "NodeUnstageVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodeUnstageVolume",
-        [STAGE_UNSTAGE_VOLUME],
-        |c| {
-            let request = v1::NodeUnstageVolumeRequest {
-                staging_target_path: c.staging()?,
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unstage/without-path",
-        "NodeUnstageVolume without a staging_target_path answers INVALID_ARGUMENT",
-        "NodeUnstageVolume",
-        STAGE,
-        |c| {
-            let mut request = c.placed()?.unstage();
-            request.staging_target_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
         }
     ),
     case!(

@@ -5,39 +5,12 @@ use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, GET_VOLUME_STATS, NODE_VOLUME_CONDITION,
 };
 use crate::tools::sanity::settings::Access;
-use csi_proto::v1;
 use csi_proto::v1::volume_usage::Unit;
 use tonic::Code;
 
 const STATS: &[Need] = &[GET_VOLUME_STATS, CREATE_DELETE_VOLUME];
 
 pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "node/stats/without-id",
-        "NodeGetVolumeStats without a volume_id answers INVALID_ARGUMENT",
-        "NodeGetVolumeStats",
-        [GET_VOLUME_STATS],
-        |c| {
-            let request = v1::NodeGetVolumeStatsRequest {
-                volume_path: c.target()?,
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/stats/without-path",
-        "NodeGetVolumeStats without a volume_path answers INVALID_ARGUMENT",
-        "NodeGetVolumeStats",
-        STATS,
-        |c| {
-            let mut request = c.published()?.stats();
-            request.volume_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
     case!(
         Changes,
         "node/stats/of-a-deleted-volume",

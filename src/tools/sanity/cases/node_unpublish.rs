@@ -3,37 +3,9 @@
 use super::node_publish::{EACH, PUBLISH, SEEN};
 use crate::tools::sanity::answers::ok_or_aborted;
 use crate::tools::sanity::case::{Case, case};
-use crate::tools::sanity::need::needs::NODE_SERVICE;
-use csi_proto::v1;
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "node/unpublish/without-id",
-        "NodeUnpublishVolume without a volume_id answers INVALID_ARGUMENT",
-        "NodeUnpublishVolume",
-        [NODE_SERVICE],
-        |c| {
-            let request = v1::NodeUnpublishVolumeRequest {
-                target_path: c.target()?,
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "node/unpublish/without-path",
-        "NodeUnpublishVolume without a target_path answers INVALID_ARGUMENT",
-        "NodeUnpublishVolume",
-        PUBLISH,
-        |c| {
-            let mut request = c.published()?.unpublish();
-            request.target_path.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
     case!(
         Changes,
         "node/unpublish/removes-the-target",

@@ -20,32 +20,6 @@ pub fn id_of(reply: &v1::CreateSnapshotResponse) -> String {
 pub const CASES: &[Case] = &[
     case!(
         Changes,
-        "controller/create-snapshot/without-name",
-        "CreateSnapshot without a name answers INVALID_ARGUMENT",
-        "CreateSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let mut request = c.snapshot_request(&volume);
-            request.name.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-snapshot/without-source",
-        "CreateSnapshot without a source volume answers INVALID_ARGUMENT",
-        "CreateSnapshot",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let mut request = c.snapshot_request(&volume);
-            request.source_volume_id.clear();
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
         "controller/create-snapshot/of-unknown-volume",
         "CreateSnapshot of a volume that does not exist is refused, best with NOT_FOUND",
         "CreateSnapshot Errors",

@@ -1,43 +1,11 @@
 //! ValidateVolumeCapabilities.
 
 use crate::tools::sanity::case::{Case, case, ensure};
-use crate::tools::sanity::need::needs::{
-    ANY_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS,
-};
+use crate::tools::sanity::need::needs::{CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, EACH_ACCESS};
 use csi_proto::v1;
 use tonic::Code;
 
 pub const CASES: &[Case] = &[
-    case!(
-        Reads,
-        "controller/validate/without-id",
-        "ValidateVolumeCapabilities without a volume_id answers INVALID_ARGUMENT",
-        "ValidateVolumeCapabilities",
-        [CONTROLLER_SERVICE],
-        |c| {
-            let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_capabilities: vec![c.capability()?],
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Reads,
-        "controller/validate/without-capabilities",
-        "ValidateVolumeCapabilities without volume_capabilities answers INVALID_ARGUMENT",
-        "ValidateVolumeCapabilities",
-        [CONTROLLER_SERVICE, ANY_VOLUME],
-        |c| {
-            let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: c.any_volume()?.volume_id,
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
     case!(
         Reads,
         "controller/validate/of-an-unknown-id",

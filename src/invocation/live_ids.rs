@@ -1,54 +1,16 @@
 //! Ids that a completion can offer: those that a reply holds, and those that the driver lists when it is asked.
 //!
-//! Owns which field or flag holds an id of what. Errors are silence here: a completion that fails must not disturb the
-//! line that is being typed.
+//! Errors are silence here: a completion that fails must not disturb the line that is being typed.
 
 use crate::call::session::Session;
+use crate::rpc::{self, facts::IdKind};
 use bytes::Bytes;
-use csi_proto::schema::{Kind, Message, Method};
+use csi_proto::path::contents;
+use csi_proto::schema::{Kind, Message};
+use csi_proto::v1;
 use csi_proto::wire::{self, Raw};
-use csi_proto::{tables, v1};
-use prost::Message as _;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-
-/// What an id names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IdKind {
-    /// A volume.
-    Volume,
-    /// A snapshot.
-    Snapshot,
-    /// A group snapshot.
-    GroupSnapshot,
-    /// A node.
-    Node,
-}
-
-impl IdKind {
-    /// What the field of that name holds ids of, in snake case as in `csi.proto`.
-    pub fn of_field(name: &str) -> Option<Self> {
-        match name {
-            "volume_id" | "source_volume_id" | "source_volume_ids" | "source_volume" => {
-                Some(Self::Volume)
-            }
-            "snapshot_id" | "snapshot_ids" | "base_snapshot_id" | "target_snapshot_id"
-            | "source_snapshot" => Some(Self::Snapshot),
-            "group_snapshot_id" => Some(Self::GroupSnapshot),
-            "node_id" | "published_node_ids" => Some(Self::Node),
-            _ => None,
-        }
-    }
-
-    /// The call whose reply lists such ids.
-    fn lister(self) -> &'static Method {
-        match self {
-            Self::Volume => &tables::CONTROLLER_LIST_VOLUMES,
-            Self::Snapshot | Self::GroupSnapshot => &tables::CONTROLLER_LIST_SNAPSHOTS,
-            Self::Node => &tables::NODE_NODE_GET_INFO,
-        }
-    }
-}
 
 /// Hands every id in the bytes of a `message` to `found`. Broken bytes hold none.
 pub fn collect(message: &'static Message, bytes: &[u8], found: &mut impl FnMut(IdKind, &str)) {
@@ -74,36 +36,28 @@ pub fn collect(message: &'static Message, bytes: &[u8], found: &mut impl FnMut(I
 
 /// The ids of a kind that the driver lists within `limit`, page by page; those that came in time, in the driver's order.
 pub async fn fetch(session: &Session, kind: IdKind, limit: Duration) -> Vec<String> {
+    let mut ids = Vec::new();
+    let Some((method, path)) = rpc::lister(kind) else {
+        return ids;
+    };
     let end = Instant::now() + limit;
     let session = session.clone().with_timeout(Some(limit));
-    let mut ids = Vec::new();
-    let mut token = String::new();
+    let mut token = Vec::new();
     loop {
-        let request = match kind {
-            IdKind::Volume => v1::ListVolumesRequest {
-                starting_token: token.clone(),
-                ..v1::ListVolumesRequest::default()
-            }
-            .encode_to_vec(),
-            IdKind::Snapshot | IdKind::GroupSnapshot => v1::ListSnapshotsRequest {
-                starting_token: token.clone(),
-                ..v1::ListSnapshotsRequest::default()
-            }
-            .encode_to_vec(),
-            IdKind::Node => Vec::new(),
-        };
-        let method = kind.lister();
+        let mut request = Vec::new();
+        if let (Some(field), false) = (method.request.field("starting_token"), token.is_empty()) {
+            wire::put_bytes(&mut request, field.number, &token);
+        }
         let call = session.call(method, Bytes::from(request));
         let Ok(Ok(answer)) = timeout_at(end, call).await else {
             return ids;
         };
         let bytes = answer.into_inner();
-        collect(method.response, &bytes, &mut |of, id| {
-            if of == kind {
-                ids.push(id.to_owned());
-            }
-        });
-        let next = next_token(method.response, &bytes);
+        let listed = contents(method.response, &bytes, path).into_iter();
+        let listed = listed.filter_map(|id| std::str::from_utf8(id).ok());
+        ids.extend(listed.filter(|id| !id.is_empty()).map(str::to_owned));
+        let next = contents(method.response, &bytes, "next_token").pop();
+        let next = next.unwrap_or_default().to_vec();
         if next.is_empty() || next == token {
             return ids;
         }
@@ -118,21 +72,11 @@ pub async fn driver_name(session: &Session, limit: Duration) -> Option<String> {
     Some(info.ok()?.name)
 }
 
-fn next_token(message: &'static Message, bytes: &[u8]) -> String {
-    let Some(field) = message.field("next_token") else {
-        return String::new();
-    };
-    let parts = wire::fields(bytes).map_while(Result::ok);
-    let token = parts.filter_map(|(number, raw)| match raw {
-        Raw::Bytes(bytes) if number == field.number => Some(bytes),
-        _ => None,
-    });
-    String::from_utf8(token.last().unwrap_or_default().to_vec()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::tables;
+    use prost::Message as _;
 
     #[test]
     fn every_id_of_a_reply_is_found_with_what_it_names() {
@@ -169,7 +113,6 @@ mod tests {
             (IdKind::Node, "m"),
         ];
         assert_eq!(found, expected.map(|(kind, id)| (kind, id.to_owned())));
-        assert_eq!(next_token(message, &bytes), "t");
         collect(message, &[0xff, 0xff], &mut |_, _| panic!("an id"));
     }
 }

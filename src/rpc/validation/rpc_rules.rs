@@ -1,0 +1,54 @@
+//! The shape of the rules that stand beside an RPC's block, and the rules that several RPCs have.
+
+use super::exchange::{self, Agreement};
+use super::rule::Rule;
+use super::syntax;
+
+/// What holds for an RPC beyond the rules of all messages and the required fields of its request.
+#[derive(Clone, Copy)]
+pub struct RpcRules {
+    /// What its request must satisfy.
+    pub request: &'static [Rule],
+    /// What its reply must satisfy.
+    pub reply: &'static [Rule],
+    /// What must agree between the two.
+    pub exchange: &'static [Agreement],
+}
+
+impl RpcRules {
+    /// No rules.
+    pub const NONE: Self = Self {
+        request: &[],
+        reply: &[],
+        exchange: &[],
+    };
+}
+
+/// A name that the caller chooses and the driver may use.
+pub const SUGGESTED_NAME: Rule = Rule::Text(
+    "name",
+    syntax::is_suggested_name,
+    "has a control character that is not a tab, line feed or carriage return",
+);
+
+/// The name of a driver.
+pub const PLUGIN_NAME: Rule = Rule::Text(
+    "name",
+    syntax::is_plugin_name,
+    "is not a domain name of at most 63 letters, digits, '-' and '.'",
+);
+
+/// A page has no more entries than were asked for.
+pub const PAGE: Agreement = Agreement::AtMost {
+    list: "entries",
+    limit: "max_entries",
+};
+
+/// What holds for the ranges of a stream of snapshot metadata.
+pub const RANGES: &[Agreement] = &[
+    Agreement::AtMost {
+        list: "block_metadata",
+        limit: "max_results",
+    },
+    Agreement::Check(exchange::block_metadata),
+];
