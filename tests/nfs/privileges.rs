@@ -44,10 +44,9 @@ fn two_processes_do_all_with_little() {
         assert_eq!(set(own, "CapEff"), 0);
         assert_eq!(set(own, "CapBnd"), SYS_CHROOT | SYS_ADMIN);
 
-        let params = node.share.params();
-        let params = params.replace(
-            "mountOptions",
-            "uid=1000,gid=1001,mountPermissions=2770,mountOptions",
+        let params = format!(
+            "uid=1000,gid=1001,mountPermissions=2770,{}",
+            node.share.params()
         );
         let create = |name: &str, more: &[&str]| {
             let mut args = vec!["controller", "create-volume", name, "--cap", "5,mount"];
