@@ -2,6 +2,7 @@
 //!
 //! Owns how it looks. What it says is measured elsewhere.
 
+use super::columns::{Columns, aligned};
 use super::terminal::columns_of;
 use super::{OutputError, figure, json};
 use csi_proto::text::escaped;
@@ -98,6 +99,9 @@ const LATENCIES: [(&str, &str); 7] = [
     ("MAX", "max"),
 ];
 
+/// Spaces between two columns.
+const GAP: u16 = 2;
+
 /// The width of the whole where nobody says another.
 const WIDTH: usize = 80;
 
@@ -174,13 +178,11 @@ pub fn tables(
 }
 
 fn rates(side: &Side, text: &mut String) {
-    let mut lines = vec![
-        ["RPC", "CALLS", "FAILED", "PER SECOND", "IN"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let mut cells = ["RPC", "CALLS", "FAILED", "PER SECOND", "IN"]
+        .map(str::to_owned)
+        .to_vec();
     for row in &side.rows {
-        lines.push(vec![
+        cells.extend([
             row.name.clone(),
             count(row.calls),
             count(row.failed),
@@ -188,34 +190,32 @@ fn rates(side: &Side, text: &mut String) {
             time(side.elapsed),
         ]);
     }
-    aligned(&lines, text);
+    text.push_str(&aligned(Columns::new(5, GAP).to_the_right(1), &cells));
 }
 
 fn latencies(side: &Side, text: &mut String) {
-    let mut head = vec!["LATENCY".to_owned()];
-    head.extend(LATENCIES.iter().map(|(head, _)| (*head).to_owned()));
-    let mut lines = vec![head];
+    let mut cells = vec!["LATENCY".to_owned()];
+    cells.extend(LATENCIES.iter().map(|(head, _)| (*head).to_owned()));
+    let columns = Columns::new(cells.len(), GAP).to_the_right(1);
     for row in &side.rows {
-        let mut line = vec![row.name.clone()];
+        cells.push(row.name.clone());
         match &row.latency {
-            Some(all) => line.extend(all.iter().map(|latency| time(*latency))),
-            None => line.extend(LATENCIES.iter().map(|_| "-".to_owned())),
+            Some(all) => cells.extend(all.iter().map(|latency| time(*latency))),
+            None => cells.extend(LATENCIES.iter().map(|_| "-".to_owned())),
         }
-        lines.push(line);
     }
-    aligned(&lines, text);
+    text.push_str(&aligned(columns, &cells));
 }
 
 /// Bars in eighths of a letter.
 fn histogram(row: &Row, columns: usize, text: &mut String) {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let largest = row.bars.iter().map(|(_, calls)| *calls).max().unwrap_or(0);
-    let mut lines = vec![vec![format!("{} UP TO", row.name), "CALLS".to_owned()]];
+    let mut cells = vec![format!("{} UP TO", row.name), "CALLS".to_owned()];
     for (to, calls) in &row.bars {
-        lines.push(vec![time(*to), count(*calls)]);
+        cells.extend([time(*to), count(*calls)]);
     }
-    let mut table = String::new();
-    self::columns(&lines, &mut table, |_| true);
+    let table = aligned(Columns::new(2, GAP).to_the_right(0), &cells);
     let used = table.lines().map(columns_of).max().unwrap_or(0) + 2;
     let room = columns.saturating_sub(used).clamp(8, 100);
     for (index, line) in table.lines().enumerate() {
@@ -236,30 +236,28 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
 }
 
 fn errors(errors: &[Failure], text: &mut String) {
-    let mut lines = vec![
-        ["ERROR", "CALLS", "RPC", "EXAMPLE"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let mut cells = ["ERROR", "CALLS", "RPC", "EXAMPLE"]
+        .map(str::to_owned)
+        .to_vec();
     for failure in errors {
-        lines.push(vec![
+        cells.extend([
             failure.code.to_owned(),
             count(failure.calls),
             failure.rpc.to_owned(),
             escaped(&failure.example).into_owned(),
         ]);
     }
-    left_aligned(&lines, text);
+    text.push_str(&aligned(Columns::new(4, GAP), &cells));
 }
 
 fn compared(ratios: &[Ratio], text: &mut String) {
     let head = [
         "B TO A", "MEASURE", "RATIO", "LOWEST", "HIGHEST", "PAIRS", "B IS",
     ];
-    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    let mut cells = head.map(str::to_owned).to_vec();
     for ratio in ratios {
         let times = |ratio: f64| format!("{ratio:.2}×");
-        lines.push(vec![
+        cells.extend([
             ratio.name.clone(),
             ratio.measure.to_owned(),
             times(ratio.median),
@@ -269,42 +267,7 @@ fn compared(ratios: &[Ratio], text: &mut String) {
             ratio.verdict().to_owned(),
         ]);
     }
-    left_aligned(&lines, text);
-}
-
-/// Columns: the first to the left, numbers to the right.
-fn aligned(lines: &[Vec<String>], text: &mut String) {
-    columns(lines, text, |column| column > 0);
-}
-
-fn left_aligned(lines: &[Vec<String>], text: &mut String) {
-    columns(lines, text, |_| false);
-}
-
-fn columns(lines: &[Vec<String>], text: &mut String, to_the_right: impl Fn(usize) -> bool) {
-    let count = lines.first().map_or(0, Vec::len);
-    let widest = |column: usize| lines.iter().map(|line| columns_of(&line[column])).max();
-    let widths: Vec<usize> = (0..count)
-        .map(|column| widest(column).unwrap_or(0))
-        .collect();
-    for line in lines {
-        let mut out = String::new();
-        for (column, cell) in line.iter().enumerate() {
-            let padding = widths[column].saturating_sub(columns_of(cell));
-            if column > 0 {
-                out.push_str("  ");
-            }
-            if to_the_right(column) {
-                out.extend(std::iter::repeat_n(' ', padding));
-                out.push_str(cell);
-            } else {
-                out.push_str(cell);
-                out.extend(std::iter::repeat_n(' ', padding));
-            }
-        }
-        text.push_str(out.trim_end());
-        text.push('\n');
-    }
+    text.push_str(&aligned(Columns::new(head.len(), GAP), &cells));
 }
 
 /// A time in three digits with its unit, such as `1.23ms`.

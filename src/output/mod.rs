@@ -5,6 +5,7 @@
 
 pub mod cell;
 pub mod colour;
+pub mod columns;
 pub mod csc;
 pub mod figure;
 pub mod json;

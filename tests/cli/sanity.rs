@@ -289,7 +289,7 @@ fn settings_come_from_a_file_and_flags_count_more() {
     let wrong = csi
         .run(&format!("sanity --config {}", wrong.display()))
         .exits(2);
-    wrong.says("wrong.toml:1: param: no such key; the keys are endpoint, ");
+    wrong.says("wrong.toml:1: no such key `param`; the keys are `endpoint`, ");
 }
 
 #[test]

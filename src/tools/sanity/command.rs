@@ -1,6 +1,5 @@
 //! `csi sanity` as a command: settings from flags and file, a run that signals stop, its output and its end.
 
-use super::flags::SanityFlags;
 use super::report::instance_name;
 use super::settings::Access;
 use super::{Case, Report, Settings, config, junit, run_watched};
@@ -11,11 +10,28 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output::shell_word::word;
-use crate::output::{Format, stdout, terminal};
+use crate::output::{Format, Options, stdout, terminal};
 use crate::tools::sanity::shown::{Progress, Shown, list};
-use clap::{ArgMatches, Command};
-use std::io::Write as _;
+use clap::{ArgMatches, Args, Command};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+const REPORT: &str = "Report";
+
+/// The flags that are no settings of a run.
+#[derive(Args, Debug)]
+struct SanityFlags {
+    /// Take all of this from a TOML file, whose keys are the names of the flags; flags count more
+    #[arg(long, value_name = "FILE", display_order = 0, help_heading = super::settings::DRIVER)]
+    config: Option<PathBuf>,
+    /// List the cases instead of running them
+    #[arg(long, help_heading = REPORT)]
+    list: bool,
+    /// Write the results to a file as JUnit XML
+    #[arg(long, value_name = "FILE", help_heading = REPORT)]
+    junit: Option<PathBuf>,
+}
 
 /// The command.
 pub fn command() -> Command {
@@ -26,7 +42,7 @@ pub fn command() -> Command {
              csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n\n\
              Exit codes: 0 every case passed, 3 some failed, others: it could not be run.",
         )
-        .defer(with_flags::<SanityFlags>)
+        .defer(|command| with_flags::<SanityFlags>(with_flags::<Settings>(command)))
 }
 
 /// Runs it.
@@ -34,8 +50,49 @@ pub fn command() -> Command {
 /// # Errors
 /// When the run could not be made, or the driver failed.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
-    let flags = &parse::flags::<SanityFlags>(matches)?;
+    let flags = parse::flags::<SanityFlags>(matches)?;
     let output = globals.output(false);
+    let settings = settings(&flags, matches, globals)?;
+    match decide(settings, flags.list, &output)? {
+        Task::List(cases) => crate::output::print(list(&cases, output.format).as_bytes()),
+        Task::Run(settings, shown) => {
+            let report = execute(*settings, shown, flags.junit.as_deref(), globals, defaults)?;
+            judged(&report)
+        }
+    }
+}
+
+/// What a command line and the file that it names say. Flags count more.
+fn settings(
+    flags: &SanityFlags,
+    matches: &ArgMatches,
+    globals: &Globals,
+) -> Result<Settings, Error> {
+    let mut settings = match &flags.config {
+        Some(path) => {
+            config::read(path).map_err(|error| Error::usage(format!("--config: {error}")))?
+        }
+        None => Settings::default(),
+    };
+    let taken = settings.take(matches);
+    taken.map_err(|error| Error::usage(error.to_string()))?;
+    if let Some(endpoint) = &globals.endpoint {
+        settings.endpoint.clone_from(endpoint);
+    }
+    Ok(settings)
+}
+
+/// What is to be done.
+#[derive(Debug)]
+enum Task {
+    /// Print these cases.
+    List(Vec<&'static Case>),
+    /// Run the cases that the settings select.
+    Run(Box<Settings>, Shown),
+}
+
+/// Decides what is to be done, and refuses what has no meaning or contradicts itself.
+fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Error> {
     for (given, flag) in [
         (!output.columns.is_empty(), "--columns"),
         (output.sort_by.is_some(), "--sort-by"),
@@ -45,23 +102,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             return Err(Error::usage(problem).hint("-o json prints all of them with every detail"));
         }
     }
-    let shown = match output.format {
-        Format::Json => Shown::Json,
-        Format::Jsonl => Shown::Jsonl,
-        _ => Shown::Text,
-    };
-    // What holds where neither flags nor file say anything.
-    let mut settings = Settings::of("");
-    if let Some(path) = &flags.config {
-        let read = config::read(path, &mut settings);
-        read.map_err(|error| Error::usage(format!("--config: {error}")))?;
-    }
-    flags.fill(&mut settings);
-    if settings
-        .filter
-        .iter()
-        .any(|pattern| pattern.trim_matches('!').is_empty())
-    {
+    let is_empty = |pattern: &String| pattern.trim_matches('!').is_empty();
+    if settings.filter.iter().any(is_empty) {
         return Err(Error::usage(
             "--filter: an empty pattern would select every case: leave it out",
         ));
@@ -73,35 +115,43 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .hint("without --read-only the cases create and delete volumes of their own"));
     }
     let cases = selected(&settings)?;
-    if flags.list {
-        return crate::output::print(list(&cases, output.format).as_bytes());
+    if lists {
+        return Ok(Task::List(cases));
     }
+    check(&settings)?;
+    let shown = match output.format {
+        Format::Json => Shown::Json,
+        Format::Jsonl => Shown::Jsonl,
+        _ => Shown::Text,
+    };
+    Ok(Task::Run(Box::new(settings), shown))
+}
+
+/// Connects, runs the cases, and writes what came of them.
+fn execute(
+    mut settings: Settings,
+    shown: Shown,
+    junit: Option<&Path>,
+    globals: &Globals,
+    defaults: &Defaults,
+) -> Result<Report, Error> {
     let mut globals = globals.clone();
-    if globals.endpoint.is_none() && !settings.endpoint.is_empty() {
-        globals.endpoint = Some(settings.endpoint.clone());
-    }
-    let globals = &globals;
-    let endpoint = connect::endpoint(globals)?;
+    globals.endpoint = Some(settings.endpoint).filter(|endpoint| !endpoint.is_empty());
+    let endpoint = connect::endpoint(&globals)?;
     settings.endpoint = endpoint.to_string();
     settings.timeout = globals.timeout().unwrap_or(NO_LIMIT);
     settings.metadata = globals.metadata();
     settings.connect = globals.connect_options();
     settings.connection_flags = globals.connection_flags();
-    let file = settings
+    settings.secrets_file = settings
         .secrets_file
-        .clone()
         .or_else(|| defaults.secrets_file.clone());
-    settings.secrets = request::secrets(file.as_deref(), &[])?.reveal().clone();
-    settings.secrets_file = file;
-    check(&settings)?;
-    if let Some(path) = &flags.junit {
+    let secrets = request::secrets(settings.secrets_file.as_deref(), &[])?;
+    settings.secrets = secrets.reveal().clone();
+    if let Some(path) = junit {
         // Now, and not when all cases have run.
-        std::fs::File::create(path).map_err(|error| {
-            Error::usage(format!(
-                "--junit: {} cannot be written: {error}",
-                path.display()
-            ))
-        })?;
+        std::fs::File::create(path)
+            .map_err(|error| Error::usage(format!("{}: {error}", unwritable(path))))?;
     }
     if !defaults.in_shell {
         connect::private_mounts(&endpoint)?;
@@ -111,44 +161,55 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
-        let (asks, asked) = tokio::sync::watch::channel(0);
-        let wait = globals.wait;
-        if wait.is_some() {
+        if globals.wait.is_some() {
             tokio::select! {
-                ready = connect::session(&endpoint, globals) => drop(ready?),
+                ready = connect::session(&endpoint, &globals) => drop(ready?),
                 () = signals.next() => return Err(Error::interrupted()),
             }
         }
-        let report = {
-            let mut running = std::pin::pin!(run_watched(settings, &mut progress, asked));
-            let mut begun = 0;
-            loop {
-                tokio::select! {
-                    report = &mut running => break report.map_err(super::CannotRun::into_error)?,
-                    () = signals.next() => {
-                        begun += 1;
-                        if asks.send(begun).is_err() || begun > 2 {
-                            return Err(Error::interrupted());
-                        }
-                        if begun == 1 {
-                            // Over the line about what runs, where there is one.
-                            let clear = if live { "\r\x1b[K" } else { "" };
-                            let _ = writeln!(std::io::stderr(), "{clear}note: taking down what the cases made; Ctrl-C again stops that too");
-                        }
-                    }
-                }
-            }
-        };
-        if let Some(path) = &flags.junit {
-            std::fs::write(path, junit::document(&report)).map_err(|error| {
-                Error::because(format!("--junit: {} cannot be written", path.display()), &error)
-            })?;
+        let report = followed(settings, &mut progress, &mut signals, live).await?;
+        if let Some(path) = junit {
+            std::fs::write(path, junit::document(&report))
+                .map_err(|error| Error::because(unwritable(path), &error))?;
         }
-        progress.finish(&report).map_err(|error| Error::because("stdout cannot be written", &error))?;
+        progress
+            .finish(&report)
+            .map_err(|error| Error::because("stdout cannot be written", &error))?;
         Ok(report)
     });
     runtime.shutdown_background();
-    judged(&ran?)
+    ran
+}
+
+fn unwritable(path: &Path) -> String {
+    format!("--junit: {} cannot be written", path.display())
+}
+
+/// Runs the cases. The first signal stops them, the second the taking down of what they made, the third everything.
+async fn followed<W: Write>(
+    settings: Settings,
+    progress: &mut Progress<W>,
+    signals: &mut Signals,
+    live: bool,
+) -> Result<Report, Error> {
+    let (asks, asked) = tokio::sync::watch::channel(0);
+    let mut running = std::pin::pin!(run_watched(settings, progress, asked));
+    let mut heard = 0;
+    loop {
+        tokio::select! {
+            report = &mut running => return report.map_err(super::CannotRun::into_error),
+            () = signals.next() => heard += 1,
+        }
+        if asks.send(heard).is_err() || heard > 2 {
+            return Err(Error::interrupted());
+        }
+        if heard == 1 {
+            // Over the line about what runs, where there is one.
+            let clear = if live { "\r\x1b[K" } else { "" };
+            let note = "note: taking down what the cases made; Ctrl-C again stops that too";
+            let _ = writeln!(io::stderr(), "{clear}{note}");
+        }
+    }
 }
 
 /// A day: calls without a limit must still end some time.
@@ -225,5 +286,119 @@ fn judged(report: &Report) -> Result<(), Error> {
             ))
             .reported())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Style;
+
+    /// What a command line comes to: `runs ENDPOINT`, how many cases are listed, or the first line of the error.
+    fn outcome(line: &str, file: &str) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sanity.toml");
+        std::fs::write(&path, file).expect("a file");
+        let line = line.replace("FILE", &path.display().to_string());
+        let root = Globals::augment_args(Command::new("csi")).subcommand(command());
+        let words = ["csi", "sanity"].into_iter().chain(line.split_whitespace());
+        let matches = root.try_get_matches_from(words).expect("a command line");
+        let globals = <Globals as clap::FromArgMatches>::from_arg_matches(&matches);
+        let globals = globals.expect("global flags");
+        let (_, matches) = matches.subcommand().expect("a command");
+        let flags = parse::flags::<SanityFlags>(matches).expect("flags");
+        let task = settings(&flags, matches, &globals)
+            .and_then(|settings| decide(settings, flags.list, &globals.output(false)));
+        match task {
+            Ok(Task::Run(settings, shown)) => format!("runs {} {shown:?}", settings.endpoint),
+            Ok(Task::List(cases)) => format!("lists {}", cases.len()),
+            Err(error) => {
+                let text = error.render(Style::Text);
+                text.lines().next().unwrap_or_default().to_owned()
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_line_and_a_file_come_to_one_task() {
+        let mut wrong = Vec::new();
+        for (line, file, expected) in [
+            ("", "", "runs  Text"),
+            ("-e /a -o json", "", "runs /a Json"),
+            ("--config FILE -o jsonl", "endpoint = '/b'", "runs /b Jsonl"),
+            ("--config FILE -e /a", "endpoint = '/b'", "runs /a Text"),
+            (
+                "--list --filter identity/plugin-info/is-constant",
+                "",
+                "lists 1",
+            ),
+            // It cannot run, but it can be shown.
+            (
+                "--list --jobs 0 --filter identity/plugin-info/is-constant",
+                "",
+                "lists 1",
+            ),
+            ("--columns a", "", "error: --columns has no meaning here"),
+            ("--sort-by a", "", "error: --sort-by has no meaning here"),
+            ("--filter !", "", "error: --filter: an empty pattern would"),
+            (
+                "--filter nothing",
+                "",
+                "error: --filter: no case matches nothing",
+            ),
+            ("--volume-id v", "", "error: --volume-id names a volume"),
+            ("--volume-id v --read-only", "", "runs  Text"),
+            (
+                "--config FILE --volume-id v",
+                "read-only = true",
+                "runs  Text",
+            ),
+            (
+                "--config FILE --read-only=false",
+                "read-only = true\nvolume-id = 'v'",
+                "error: --volume-id names",
+            ),
+            (
+                "--cap 1,mount --cap 5,mount",
+                "",
+                "error: --cap is given twice with the access type mount",
+            ),
+            ("--cap 1,mount --cap 5,block", "", "runs  Text"),
+            ("--volume-size 0", "", "error: --volume-size must be"),
+            ("--jobs 0", "", "error: --jobs must be at least 1"),
+            (
+                "--config FILE",
+                "jobs = 0",
+                "error: --jobs must be at least 1",
+            ),
+            ("--config FILE --jobs 2", "jobs = 0", "runs  Text"),
+            (
+                "--case-limit 0s",
+                "",
+                "error: --case-limit must be longer than 0",
+            ),
+            (
+                "--restart-between-steps",
+                "",
+                "error: --restart-between-steps needs",
+            ),
+            (
+                "--restart-between-steps=3 --restart-command r",
+                "",
+                "runs  Text",
+            ),
+            (
+                "--restart-between-steps --restart-command r --read-only",
+                "",
+                "error: --restart-between-steps restarts",
+            ),
+            ("--config FILE", "job = 2", "error: --config: "),
+        ] {
+            let outcome = outcome(line, file);
+            if !outcome.starts_with(expected) {
+                wrong.push(format!("{line} with {file:?}: {outcome}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! Settings from a file in TOML. Its keys are the names of the flags; maps are tables, lists are lists.
+//! A file of settings in TOML. Its keys are the names of the flags; maps are tables, lists are lists.
 //!
 //! ```toml
 //! endpoint = "unix:///csi/csi.sock"
@@ -9,14 +9,10 @@
 //! ```
 
 use super::Settings;
-use crate::arguments::{capability, size};
-use csi_proto::duration;
-use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 use thiserror::Error;
-use toml::Spanned;
-use toml::de::{DeString, DeTable, DeValue};
 
 /// A file that does not make settings.
 #[derive(Debug, Error)]
@@ -27,234 +23,83 @@ pub enum ConfigError {
         /// The file.
         file: String,
         /// The system's word.
-        source: std::io::Error,
+        source: io::Error,
     },
-    /// It is not TOML.
+    /// It is not TOML, or has keys or values that mean nothing.
     #[error("{file}:{line}: {problem}")]
-    Syntax {
+    Content {
         /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
-        problem: String,
-    },
-    /// A key or value that means nothing.
-    #[error("{file}:{line}: {key}: {problem}")]
-    Value {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// The key.
-        key: String,
-        /// What is wrong with it.
+        /// What is wrong there, and under which key.
         problem: String,
     },
 }
 
-/// The keys that can stand in a file.
-const KEYS: &[&str] = &[
-    "endpoint",
-    "controller-endpoint",
-    "params",
-    "mutable-params",
-    "snapshot-params",
-    "group-snapshot-params",
-    "secrets-file",
-    "cap",
-    "volume-size",
-    "volume-id",
-    "mount-parent",
-    "staging-parent",
-    "paths",
-    "node-id",
-    "other-node-id",
-    "restart-command",
-    "restart-between-steps",
-    "read-only",
-    "filter",
-    "jobs",
-    "seed",
-    "shuffle",
-    "fail-fast",
-    "strict",
-    "case-limit",
+/// What the library says that it expects, and how TOML's users know it.
+const PLAIN_WORDS: &[(&str, &str)] = &[
+    ("expected a string", "expected text in quotes"),
+    ("expected path string", "expected text in quotes"),
+    ("expected a boolean", "expected true or false"),
+    (
+        "expected a map",
+        "expected a table, such as { server = \"10.0.0.4\" }",
+    ),
+    ("expected usize", "expected a whole number from 0"),
+    ("expected u64", "expected a whole number from 0"),
+    ("unknown field", "no such key"),
+    (", expected one of", "; the keys are"),
 ];
 
-/// Puts what a file says over the settings that are there.
+/// The settings that a file makes.
 ///
 /// # Errors
 /// When the file cannot be read, is not TOML, or has keys or values that mean nothing.
-pub fn read(path: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
+pub fn read(path: &Path) -> Result<Settings, ConfigError> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|source| ConfigError::Io {
-        file: file.clone(),
-        source,
-    })?;
-    let table = DeTable::parse(&text).map_err(|error| ConfigError::Syntax {
-        file: file.clone(),
-        line: line_at(&text, error.span().map_or(0, |span| span.start)),
-        problem: error.message().replace('\n', ", "),
-    })?;
-    for (key, value) in table.get_ref() {
-        apply(key, value, settings).map_err(|wrong| ConfigError::Value {
-            file: file.clone(),
-            line: line_at(&text, wrong.at),
-            key: key.get_ref().to_string(),
-            problem: wrong.problem,
-        })?;
-    }
-    Ok(())
-}
-
-/// The line, from 1, in which a byte of the text stands.
-fn line_at(text: &str, at: usize) -> usize {
-    let before = &text.as_bytes()[..at.min(text.len())];
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
-}
-
-/// A value with its place in the file.
-type Value<'a> = Spanned<DeValue<'a>>;
-
-/// What is wrong, and at which byte of the file.
-struct Wrong {
-    at: usize,
-    problem: String,
-}
-
-impl Wrong {
-    fn new<T>(what: &Spanned<T>, problem: impl ToString) -> Self {
-        Self {
-            at: what.span().start,
-            problem: problem.to_string(),
-        }
-    }
-}
-
-fn apply(
-    key: &Spanned<DeString<'_>>,
-    value: &Value<'_>,
-    settings: &mut Settings,
-) -> Result<(), Wrong> {
-    match key.get_ref().as_ref() {
-        "endpoint" => settings.endpoint = text(value)?,
-        "controller-endpoint" => settings.controller_endpoint = Some(text(value)?),
-        "case-limit" => settings.case_limit = parsed(value, duration::parse)?,
-        "params" => settings.parameters = map(value)?,
-        "mutable-params" => settings.mutable_parameters = map(value)?,
-        "snapshot-params" => settings.snapshot_parameters = map(value)?,
-        "group-snapshot-params" => settings.group_snapshot_parameters = map(value)?,
-        "secrets-file" => settings.secrets_file = Some(text(value)?),
-        "cap" => settings.capabilities = list(value, |one| parsed(one, capability::parse))?,
-        "volume-size" => {
-            settings.volume_size = match value.get_ref() {
-                DeValue::Integer(_) => number(value)?,
-                _ => parsed(value, size::parse)?,
-            }
-        }
-        "volume-id" => settings.volume_id = Some(text(value)?),
-        "mount-parent" => settings.mount_parent = Some(text(value)?.into()),
-        "staging-parent" => settings.staging_parent = Some(text(value)?.into()),
-        "paths" => settings.paths = Some(truth(value)?),
-        "node-id" => settings.node_id = Some(text(value)?),
-        "other-node-id" => settings.other_node_id = Some(text(value)?),
-        "restart-command" => settings.restart_command = Some(text(value)?),
-        "restart-between-steps" => {
-            settings.restart_between_steps = match value.get_ref() {
-                DeValue::Boolean(every) => u64::from(*every),
-                _ => number(value)?,
-            }
-        }
-        "read-only" => settings.read_only = truth(value)?,
-        "filter" => settings.filter = list(value, text)?,
-        "jobs" => settings.jobs = number(value)?,
-        "seed" => settings.seed = Some(number(value)?),
-        "shuffle" => settings.shuffle = truth(value)?,
-        "fail-fast" => settings.fail_fast = truth(value)?,
-        "strict" => settings.strict = truth(value)?,
-        _ => {
-            let problem = format!("no such key; the keys are {}", KEYS.join(", "));
-            return Err(Wrong::new(key, problem));
-        }
-    }
-    Ok(())
-}
-
-fn text(value: &Value<'_>) -> Result<String, Wrong> {
-    match value.get_ref() {
-        DeValue::String(text) => Ok(text.to_string()),
-        _ => Err(Wrong::new(value, "must be text in quotes")),
-    }
-}
-
-/// What the value of a flag means, written as text.
-fn parsed<T, E: ToString>(
-    value: &Value<'_>,
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, Wrong> {
-    parse(&text(value)?).map_err(|error| Wrong::new(value, error))
-}
-
-fn truth(value: &Value<'_>) -> Result<bool, Wrong> {
-    match value.get_ref() {
-        DeValue::Boolean(truth) => Ok(*truth),
-        _ => Err(Wrong::new(value, "must be true or false")),
-    }
-}
-
-fn number<N: TryFrom<i128>>(value: &Value<'_>) -> Result<N, Wrong> {
-    let DeValue::Integer(number) = value.get_ref() else {
-        return Err(Wrong::new(value, "must be a whole number"));
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(source) => return Err(ConfigError::Io { file, source }),
     };
-    let parsed = i128::from_str_radix(number.as_str(), number.radix());
-    let fits = parsed.ok().and_then(|number| N::try_from(number).ok());
-    fits.ok_or_else(|| Wrong::new(value, format!("{} is out of range", number.as_str())))
-}
-
-/// A list, or the only entry of one.
-fn list<T>(
-    value: &Value<'_>,
-    entry: impl Fn(&Value<'_>) -> Result<T, Wrong>,
-) -> Result<Vec<T>, Wrong> {
-    match value.get_ref() {
-        DeValue::Array(values) => values.iter().map(entry).collect(),
-        DeValue::String(_) => Ok(vec![entry(value)?]),
-        _ => Err(Wrong::new(value, "must be a list of texts in quotes")),
-    }
-}
-
-fn map(value: &Value<'_>) -> Result<BTreeMap<String, String>, Wrong> {
-    let DeValue::Table(table) = value.get_ref() else {
-        let problem = "must be a table, such as { server = \"10.0.0.4\" }";
-        return Err(Wrong::new(value, problem));
-    };
-    let pairs = table.iter().map(|(key, value)| {
-        let value = text(value).map_err(|wrong| Wrong {
-            problem: format!("{}: {}", key.get_ref(), wrong.problem),
-            ..wrong
-        })?;
-        Ok((key.get_ref().to_string(), value))
-    });
-    pairs.collect()
+    toml::from_str(&text).map_err(|mut error| {
+        let at = error.span().map_or(0, |span| span.start).min(text.len());
+        let before = &text.as_bytes()[..at];
+        // Given the text, the library would draw the line; without it, it names the key after the problem.
+        error.set_input(None);
+        let shown = error.to_string();
+        let key = shown.trim_end().rsplit_once("\nin `");
+        let key = key.and_then(|(_, key)| key.strip_suffix('`'));
+        let mut problem = error.message().replace('\n', ", ");
+        for (words, plain) in PLAIN_WORDS {
+            problem = problem.replace(words, plain);
+        }
+        if let Some(key) = key {
+            problem = format!("{key}: {problem}");
+        }
+        ConfigError::Content {
+            file,
+            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+            problem,
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Arg, Args as _, Command};
 
     fn settings(text: &str) -> Result<Settings, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sanity.toml");
         fs::write(&path, text).unwrap();
-        let mut settings = Settings::of("");
         let shown = |error: ConfigError| {
             error
                 .to_string()
                 .replace(&format!("{}", path.display()), "F")
         };
-        read(&path, &mut settings).map_err(shown)?;
-        Ok(settings)
+        read(&path).map_err(shown)
     }
 
     #[test]
@@ -266,8 +111,9 @@ mod tests {
             mount-parent = '/m'\nstaging-parent = '/s'\npaths = false\nnode-id = 'n'\nother-node-id = 'o'
             restart-command = 'r'\nrestart-between-steps = 3\nread-only = true\nfilter = ['a', '!b']\njobs = 3\nseed = 0x10\nshuffle = true
             fail-fast = true\nstrict = true\n";
-        for key in KEYS {
-            assert!(text.contains(&format!("{key} =")), "{key} is not tried");
+        let flags = Settings::augment_args(Command::new("sanity"));
+        for flag in flags.get_arguments().filter_map(Arg::get_long) {
+            assert!(text.contains(&format!("{flag} =")), "{flag} is not tried");
         }
         let read = settings(text).unwrap();
         assert_eq!(read.endpoint, "/csi.sock");
@@ -282,24 +128,86 @@ mod tests {
     }
 
     #[test]
+    fn values_have_the_forms_of_their_flags_too() {
+        let read = settings(
+            "cap = '5,mount'\nfilter = 'a'\nvolume-size = 4096\nrestart-between-steps = true\nseed = 18446744073709551615",
+        )
+        .unwrap();
+        assert_eq!(read.capabilities.len(), 1);
+        assert_eq!(read.filter, ["a"]);
+        assert_eq!(read.volume_size, 4096);
+        assert_eq!(read.restart_between_steps, 1);
+        assert_eq!(read.seed, Some(u64::MAX));
+        let none = settings("restart-between-steps = false").unwrap();
+        assert_eq!(none.restart_between_steps, 0);
+        assert_eq!((none.jobs, none.volume_size), (8, 1 << 30));
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
+        let mut wrong = Vec::new();
         for (text, expected) in [
             (
                 "jobs = 1\nparam = {}",
-                "F:2: param: no such key; the keys are endpoint, ",
+                "F:2: no such key `param`; the keys are `endpoint`, ",
             ),
-            ("jobs = -1", "F:1: jobs: -1 is out of range"),
-            ("jobs = 'x'", "F:1: jobs: must be a whole number"),
-            ("params = 'x'", "F:1: params: must be a table"),
+            (
+                "jobs = -1",
+                "F:1: jobs: invalid value: integer `-1`, expected a whole number from 0",
+            ),
+            (
+                "jobs = 'x'",
+                "F:1: jobs: invalid type: string \"x\", expected a whole number from 0",
+            ),
+            (
+                "params = 'x'",
+                "F:1: params: invalid type: string \"x\", expected a table, such as { ",
+            ),
             (
                 "[params]\nport = 1",
-                "F:2: params: port: must be text in quotes",
+                "F:2: params.port: invalid type: integer `1`, expected text in quotes",
             ),
             (
                 "cap = [\n  '1,mount',\n  '9']",
                 "F:3: cap: the capability has no access type",
             ),
-            ("case-limit = 'soon'", "F:1: case-limit: "),
+            (
+                "cap = 5",
+                "F:1: cap: invalid type: integer `5`, expected a list of texts in quotes",
+            ),
+            (
+                "filter = [\n'a',\n1]",
+                "F:3: filter: invalid type: integer `1`, expected text in quotes",
+            ),
+            (
+                "case-limit = 'soon'",
+                "F:1: case-limit: \"soon\" is not a duration",
+            ),
+            (
+                "case-limit = 3",
+                "F:1: case-limit: invalid type: integer `3`, expected text in quotes",
+            ),
+            (
+                "volume-size = '1Q'",
+                "F:1: volume-size: unit \"Q\" is unknown: use Ki",
+            ),
+            (
+                "volume-size = true",
+                "F:1: volume-size: must be a size such as \"10Gi\", or a number of bytes",
+            ),
+            (
+                "restart-between-steps = -1",
+                "F:1: restart-between-steps: must be a whole number from 0, or true or false",
+            ),
+            (
+                "read-only = 1",
+                "F:1: read-only: invalid type: integer `1`, expected true or false",
+            ),
+            (
+                "mount-parent = 1",
+                "F:1: mount-parent: invalid type: integer `1`, expected text in quotes",
+            ),
+            ("seed = 18446744073709551616", "F:1: seed: "),
             ("\na = \nb = 1\n", "F:2: string values must be quoted"),
             ("\njobs 1\n", "F:2: key with no value, expected `=`"),
             (
@@ -313,8 +221,10 @@ mod tests {
             ),
         ] {
             let error = settings(text).unwrap_err();
-            assert!(error.starts_with(expected), "{error}");
-            assert!(!error.contains('\n'), "{error}");
+            if !error.starts_with(expected) || error.contains('\n') {
+                wrong.push(format!("{error}\n  instead of {expected}"));
+            }
         }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

@@ -1,98 +1,161 @@
 //! What a run is told: which driver, what to send it, which cases, how strict.
 //!
-//! Plain data. Flags are turned into it in `flags.rs`, a file in `config.rs`.
+//! One declaration a setting: its flag, its help, its key in a file of settings. Values that TOML does not have stand in
+//! `file_values.rs`, what a file may hold wrong in `config.rs`.
 
+use super::file_values;
+use crate::arguments::map::{self, MapError};
+use crate::arguments::{capability, size};
 use crate::call::endpoint::ConnectOptions;
+use clap::{ArgAction, ArgMatches, Args, FromArgMatches as _};
+use csi_proto::duration;
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The heading of these flags.
+pub(super) const DRIVER: &str = "What the driver is sent";
+const RUN: &str = "What is run";
+
+/// Keys with values, such as parameters.
+type Map = BTreeMap<String, String>;
+
 /// Everything that shapes a run. [`Settings::of`] has sensible values for all but the driver.
-#[derive(Clone)]
+// No flag has a default of clap's and none is required: the flags that are given change what a file said, and no other.
+#[derive(Args, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Settings {
     /// The driver: of its node, and of its controller where that is not another one.
+    #[arg(skip)]
     pub endpoint: String,
-    /// The driver's controller, where that is another endpoint.
+    /// The driver's controller, where that is another endpoint than the node's
+    #[arg(long, value_name = "ENDPOINT", help_heading = DRIVER)]
     pub controller_endpoint: Option<String>,
-    /// How long one call may take.
-    pub timeout: Duration,
-    /// How long one case may take, without restarts of the driver, and without taking down what it made.
-    pub case_limit: Duration,
-    /// gRPC metadata of every call.
-    pub metadata: Vec<(String, String)>,
-    /// Parameters of CreateVolume.
-    pub parameters: BTreeMap<String, String>,
-    /// Mutable parameters, for ControllerModifyVolume.
-    pub mutable_parameters: BTreeMap<String, String>,
-    /// Parameters of CreateSnapshot.
-    pub snapshot_parameters: BTreeMap<String, String>,
-    /// Parameters of CreateVolumeGroupSnapshot.
-    pub group_snapshot_parameters: BTreeMap<String, String>,
-    /// Secrets of every request that has such a field. They appear in no report.
-    pub secrets: BTreeMap<String, String>,
-    /// The file with the secrets, to be named in commands that reproduce a failure.
+    /// Parameters of CreateVolume
+    #[arg(long = "params", id = "params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
+    #[serde(rename = "params")]
+    pub parameters: Map,
+    /// Mutable parameters, for ControllerModifyVolume
+    #[arg(long = "mutable-params", id = "mutable_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
+    #[serde(rename = "mutable-params")]
+    pub mutable_parameters: Map,
+    /// Parameters of CreateSnapshot
+    #[arg(long = "snapshot-params", id = "snapshot_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
+    #[serde(rename = "snapshot-params")]
+    pub snapshot_parameters: Map,
+    /// Parameters of CreateVolumeGroupSnapshot
+    #[arg(long = "group-snapshot-params", id = "group_snapshot_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
+    #[serde(rename = "group-snapshot-params")]
+    pub group_snapshot_parameters: Map,
+    /// Secrets from a file, sent with every call that has such a field: a JSON object, or lines of K=V
+    #[arg(long, value_name = "FILE", help_heading = DRIVER)]
     pub secrets_file: Option<String>,
-    /// The capabilities to use, at most one of each access type. Without any: SINGLE_NODE_WRITER with mount, and with
-    /// block where the driver has such volumes.
+    /// Capability of volumes, at most one of each type; without it SINGLE_NODE_WRITER with mount, and with block where the
+    /// driver has such volumes
+    #[arg(long = "cap", id = "cap", value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, help_heading = DRIVER)]
+    #[serde(rename = "cap", deserialize_with = "file_values::capabilities")]
     pub capabilities: Vec<VolumeCapability>,
-    /// The size of volumes in bytes; they are expanded to its double.
+    /// Size of volumes, which are expanded to its double [default: 1Gi]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, required = false, help_heading = DRIVER)]
+    #[serde(deserialize_with = "file_values::size")]
     pub volume_size: i64,
-    /// An existing volume for cases that only read, where none can be created. It is never changed.
+    /// An existing volume to ask about, for --read-only; it is never changed
+    #[arg(long, value_name = "ID", help_heading = DRIVER)]
     pub volume_id: Option<String>,
-    /// The folder in which target paths are made; without it that for temporary files.
+    /// Folder in which target paths are made; the driver must see it under the same path
+    /// [default: the folder for temporary files]
+    #[arg(long, value_name = "FOLDER", help_heading = DRIVER)]
     pub mount_parent: Option<PathBuf>,
-    /// The folder in which staging paths are made; without it the one for target paths.
+    /// Folder in which staging paths are made [default: that of target paths]
+    #[arg(long, value_name = "FOLDER", help_heading = DRIVER)]
     pub staging_parent: Option<PathBuf>,
-    /// Whether the node's paths are visible here; without it, whether the endpoint is one of this machine.
+    /// Whether the node's paths are visible here [default: when the endpoint is a socket of this machine]
+    #[arg(long, value_name = "BOOL", help_heading = DRIVER)]
     pub paths: Option<bool>,
-    /// The node id that NodeGetInfo must answer.
+    /// The node id that NodeGetInfo must answer
+    #[arg(long, value_name = "ID", help_heading = DRIVER)]
     pub node_id: Option<String>,
-    /// The id of another node that volumes can be published to, for ControllerPublishVolume.
+    /// The id of another node, for ControllerPublishVolume to two nodes
+    #[arg(long, value_name = "ID", help_heading = DRIVER)]
     pub other_node_id: Option<String>,
-    /// A shell command that restarts the driver and returns.
+    /// A shell command that restarts the driver, and returns; run by the cases that are about restarts
+    #[arg(long, value_name = "COMMAND", help_heading = DRIVER)]
     pub restart_command: Option<String>,
-    /// Restart the driver before every step of that number of every case, 1 for each; 0 for no such restarts. The cases
-    /// then run one at a time.
+    /// Restart the driver between any two steps of every case; with N before every Nth step, from where the seed says, and
+    /// of lifecycles before each. The cases run one at a time
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", required = false,
+        conflicts_with = "jobs", help_heading = RUN)]
+    #[serde(deserialize_with = "file_values::every")]
     pub restart_between_steps: u64,
-    /// Run only what changes nothing.
+    /// Run only what changes nothing: for drivers in production
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
+        action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub read_only: bool,
-    /// Names of cases to run, or parts of them, with `*` for anything; all where there is none. With `!` before it: not to run.
+    /// Run the cases whose names contain this; * stands for anything, ! before it leaves them out
+    #[arg(long, value_name = "PATTERN", help_heading = RUN)]
+    #[serde(deserialize_with = "file_values::texts")]
     pub filter: Vec<String>,
-    /// How many cases run at a time.
+    /// How many cases run at a time [default: 8]
+    #[arg(long, value_name = "N", required = false, help_heading = RUN)]
     pub jobs: usize,
-    /// The seed of the order and of all that is chosen at random; a new one where there is none.
+    /// The seed of the order and of what is chosen at random [default: a new one]
+    #[arg(long, value_name = "N", help_heading = RUN)]
     pub seed: Option<u64>,
-    /// Run the cases in an order that the seed tells.
+    /// Run the cases in an order that the seed tells
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
+        action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub shuffle: bool,
-    /// Start no more cases after the first failure.
+    /// Start no more cases after the first failure
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
+        action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub fail_fast: bool,
-    /// Count what the specification only recommends as a failure.
+    /// Count what the specification only recommends as a failure
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
+        action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub strict: bool,
+    /// How long one case may take, longer than 0, without restarts of the driver, and without taking down what it made
+    /// [default: 2m]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, required = false, help_heading = RUN)]
+    #[serde(deserialize_with = "file_values::duration")]
+    pub case_limit: Duration,
+    /// How long one call may take.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub timeout: Duration,
+    /// gRPC metadata of every call.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub metadata: Vec<(String, String)>,
+    /// Secrets of every request that has such a field. They appear in no report.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub secrets: Map,
     /// How to connect.
+    #[arg(skip)]
+    #[serde(skip)]
     pub(crate) connect: ConnectOptions,
     /// Flags of connections, to be repeated in commands that reproduce a failure.
+    #[arg(skip)]
+    #[serde(skip)]
     pub(crate) connection_flags: Vec<String>,
 }
 
-impl Settings {
-    /// Those for the driver at an endpoint, in any form that `csi --endpoint` takes.
-    pub fn of(endpoint: impl Into<String>) -> Self {
+/// What holds where nothing else is said.
+impl Default for Settings {
+    fn default() -> Self {
         Self {
-            endpoint: endpoint.into(),
+            endpoint: String::new(),
             controller_endpoint: None,
-            timeout: Duration::from_secs(60),
-            case_limit: Duration::from_secs(120),
-            metadata: Vec::new(),
-            parameters: BTreeMap::new(),
-            mutable_parameters: BTreeMap::new(),
-            snapshot_parameters: BTreeMap::new(),
-            group_snapshot_parameters: BTreeMap::new(),
-            secrets: BTreeMap::new(),
+            parameters: Map::new(),
+            mutable_parameters: Map::new(),
+            snapshot_parameters: Map::new(),
+            group_snapshot_parameters: Map::new(),
             secrets_file: None,
             capabilities: Vec::new(),
             volume_size: 1 << 30,
@@ -111,9 +174,44 @@ impl Settings {
             shuffle: false,
             fail_fast: false,
             strict: false,
+            case_limit: Duration::from_secs(120),
+            timeout: Duration::from_secs(60),
+            metadata: Vec::new(),
+            secrets: Map::new(),
             connect: ConnectOptions::default(),
             connection_flags: Vec::new(),
         }
+    }
+}
+
+fn parameters(text: &str) -> Result<Map, MapError> {
+    Ok(map::parse(text)?.into_iter().collect())
+}
+
+impl Settings {
+    /// Those for the driver at an endpoint, in any form that `csi --endpoint` takes.
+    pub fn of(endpoint: impl Into<String>) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Changes what the flags of a command line say.
+    pub(super) fn take(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.update_from_arg_matches(matches)?;
+        // Each of these may be given many times, of which the derived code takes the first.
+        for (flag, map) in [
+            ("params", &mut self.parameters),
+            ("mutable_params", &mut self.mutable_parameters),
+            ("snapshot_params", &mut self.snapshot_parameters),
+            ("group_snapshot_params", &mut self.group_snapshot_parameters),
+        ] {
+            if let Some(given) = matches.get_many::<Map>(flag) {
+                *map = given.cloned().flatten().collect();
+            }
+        }
+        Ok(())
     }
 
     /// How many cases run at a time: one, where others would be met by its restarts.
@@ -255,5 +353,48 @@ mod tests {
         );
         assert_eq!(selected(&["!node/*"]), ["identity/probe"]);
         assert_eq!(selected(&["twice*node"]), [""; 0]);
+    }
+
+    #[test]
+    fn flags_that_are_given_change_what_was_said_before_and_no_others_do() {
+        let mut settings = Settings::of("/csi.sock");
+        settings.parameters = [("old".to_owned(), "1".to_owned())].into();
+        settings.snapshot_parameters = settings.parameters.clone();
+        settings.filter = vec!["old".to_owned()];
+        settings.shuffle = true;
+        settings.strict = true;
+        settings.seed = Some(1);
+        let line = "sanity --params a=1,b=2 --params b=3 --filter x --filter y --strict=false --fail-fast \
+                    --restart-between-steps --case-limit 3s --cap 5,mount";
+        let command = Settings::augment_args(clap::Command::new("sanity"));
+        let matches = command.try_get_matches_from(line.split_whitespace());
+        settings.take(&matches.unwrap()).unwrap();
+        let parameters: Vec<_> = settings.parameters.into_iter().collect();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(parameters, [pair("a", "1"), pair("b", "3")]);
+        assert_eq!(settings.snapshot_parameters["old"], "1");
+        assert_eq!(settings.filter, ["x", "y"]);
+        assert_eq!(settings.case_limit, Duration::from_secs(3));
+        assert_eq!(settings.capabilities.len(), 1);
+        assert_eq!(settings.restart_between_steps, 1);
+        assert!(settings.fail_fast && settings.shuffle && !settings.strict);
+        assert_eq!((settings.seed, settings.jobs), (Some(1), 8));
+    }
+
+    #[test]
+    fn the_help_tells_the_defaults() {
+        let mut command = Settings::augment_args(clap::Command::new("sanity"));
+        let help = command.render_long_help().to_string();
+        let settings = Settings::default();
+        for default in [
+            settings.jobs.to_string(),
+            size::human(settings.volume_size),
+            duration::human(settings.case_limit),
+        ] {
+            assert!(
+                help.contains(&format!("[default: {default}]")),
+                "{default}: {help}"
+            );
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::case::{Case, Kind};
 use super::observer::{Observer, Plan};
 use super::report::{CaseResult, Outcome, Report};
 use super::verdict::Failure;
+use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, figure, terminal};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
@@ -307,9 +308,11 @@ pub fn list(cases: &[&Case], format: Format) -> String {
             let _ = writeln!(out, "{}", case.name);
         }),
         _ => {
-            for case in cases {
-                let _ = writeln!(out, "{:NAME_WIDTH$} {}", case.name, case.sentence);
-            }
+            let cells: Vec<&str> = cases
+                .iter()
+                .flat_map(|case| [case.name, case.sentence])
+                .collect();
+            out.push_str(&aligned(Columns::new(2, 2), &cells));
             let _ = writeln!(out, "{}", counted(cases.len(), "case"));
         }
     }

@@ -1,25 +1,25 @@
 //! `vars`: the variables, one a line.
 
 use super::values::{Values, Variable};
+use crate::output::columns::{Columns, aligned};
 use csi_proto::text::escaped;
-use std::fmt::Write as _;
 
 /// Every variable with what it holds.
 pub fn variables(values: &Values) -> String {
-    let mut text = String::new();
-    for (name, value) in values.iter() {
-        let _ = match value {
-            Variable::Reply { message, bytes } => writeln!(
-                text,
-                "${name:15} {}, {} bytes",
-                message.short_name(),
-                bytes.len()
-            ),
-            Variable::Text(value) => writeln!(text, "${name:15} {}", escaped(value)),
-        };
+    let cells: Vec<String> = values
+        .iter()
+        .flat_map(|(name, value)| {
+            let value = match value {
+                Variable::Reply { message, bytes } => {
+                    format!("{}, {} bytes", message.short_name(), bytes.len())
+                }
+                Variable::Text(value) => escaped(value).into_owned(),
+            };
+            [format!("${name}"), value]
+        })
+        .collect();
+    if cells.is_empty() {
+        return "there are no variables: `name = COMMAND` makes one\n".to_owned();
     }
-    if text.is_empty() {
-        text.push_str("there are no variables: `name = COMMAND` makes one\n");
-    }
-    text
+    aligned(Columns::new(2, 2), &cells)
 }

@@ -4,11 +4,12 @@ use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
 use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
+use crate::output::columns::{Columns, aligned};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use csi_proto::duration;
+use csi_proto::text::escaped;
 use csi_proto::v1::VolumeCapability;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
@@ -191,10 +192,9 @@ impl Settings {
             },
             self.secrets_file.clone().unwrap_or_else(|| "<none>".into()),
         ];
-        let mut text = String::new();
-        for ((name, _), value) in NAMES.iter().zip(values) {
-            let _ = writeln!(text, "{name:14}{value}");
-        }
-        text
+        let values = values.map(|value| escaped(&value).into_owned());
+        let names = NAMES.iter().map(|(name, _)| (*name).to_owned());
+        let cells: Vec<String> = names.zip(values).flat_map(<[String; 2]>::from).collect();
+        aligned(Columns::new(2, 2), &cells)
     }
 }
