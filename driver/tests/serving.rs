@@ -358,7 +358,14 @@ fn bad_flags_are_explained() {
             vec!["--endpoint", "/tmp/x", "--share", "x"],
             "NAME=SERVER:/PATH",
         ),
-        (vec!["--endpoint", "/tmp/x", "--mount-timeout", "5"], "30s"),
+        (
+            vec!["--endpoint", "/tmp/x", "--mount-timeout", "5"],
+            "write 5s for seconds",
+        ),
+        (
+            vec!["--endpoint", "/tmp/x", "--mount-timeout", "0s"],
+            "more than 0 and at most a year",
+        ),
         (vec!["--endpoint", "unix://run/x.sock"], "no endpoint"),
         (
             vec!["--endpoint", "/tmp/x", "--socket-mode", "+7"],
