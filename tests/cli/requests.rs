@@ -126,7 +126,7 @@ fn a_request_that_is_shown_says_when_secrets_are_left_out() {
             false,
         ),
     ] {
-        let file = csi.file("request.json", &request.to_string());
+        let file = csi.file("request.json", request.to_string());
         let file = file.display();
         let output = csi
             .run(&format!("node publish --request {file} --dry-run"))
