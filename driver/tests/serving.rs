@@ -127,12 +127,9 @@ async fn a_loopback_port_is_served() {
 
 /// Makes publishes wait, as another process with the same work folder would.
 fn hold_the_records(rig: &Rig) -> std::fs::File {
-    let file = std::fs::File::options()
-        .write(true)
-        .open(rig.path("work/publishes/.lock"))
-        .unwrap();
-    file.lock().unwrap();
-    file
+    let folder = std::fs::File::open(rig.path("work/publishes")).unwrap();
+    folder.lock().unwrap();
+    folder
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
