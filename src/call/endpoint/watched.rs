@@ -253,7 +253,8 @@ mod tests {
         let last_error = LastError::default();
         let origin = Origin {
             endpoint: endpoint.to_owned(),
-            tls_address: (!endpoint.starts_with('/')).then(|| endpoint.to_owned()),
+            tls_address: (!endpoint.starts_with('/'))
+                .then(|| endpoint.trim_start_matches("dns:///").to_owned()),
             last_error: last_error.clone(),
         };
         let (near, mut far) = UnixStream::pair().expect("a pair");
