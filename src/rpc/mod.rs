@@ -19,7 +19,7 @@ pub use declare::{Calls, Group, Request, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
-use facts::{Facts, Given, IdKind, Making};
+use facts::{Facts, Given, IdKind, Making, Thing};
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -83,6 +83,13 @@ pub fn making(method: &Method) -> Option<&'static Making> {
 /// Each RPC that makes something, with how that is taken back.
 pub fn makers() -> impl Iterator<Item = (&'static Method, &'static Making)> {
     all().filter_map(|rpc| Some((rpc.method, rpc.facts.effect.making()?)))
+}
+
+/// The RPC that makes such things, with its group.
+pub fn maker(thing: Thing) -> Option<(&'static Group, &'static Rpc)> {
+    let mut makers = makers();
+    let (method, _) = makers.find(|(_, making)| making.thing == thing)?;
+    of_method(method)
 }
 
 /// The RPC whose thing a method takes back; `None` where it takes nothing back.

@@ -5,6 +5,8 @@ use super::scenario::{CYCLES, Cycle};
 use crate::rpc::{self, GROUPS, Group, Rpc};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use csi_proto::schema;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// What is to be done, how often and how fast.
 pub struct Bench {
@@ -89,20 +91,33 @@ pub fn command() -> Command {
                 });
                 let command = command.subcommand(inner);
                 group.rpcs.iter().fold(command, |command, rpc| {
-                    let short = of_rpc(Command::new(rpc.method.kebab_name).hide(true), rpc);
-                    command.subcommand(match short_name(rpc) {
-                        None => short,
-                        Some(name) => short.alias(name),
-                    })
+                    let long = of_rpc(Command::new(rpc.method.kebab_name).hide(true), rpc);
+                    command.subcommand(long.aliases(joined_names(rpc)))
                 })
             })
         })
 }
 
-/// `node-publish` for NodePublishVolume, and so on where the name's beginning tells the group.
-fn short_name(rpc: &Rpc) -> Option<&'static str> {
-    let name = rpc.method.kebab_name.strip_suffix("-volume")?;
-    (name.starts_with("node-") || name.starts_with("controller-")).then_some(name)
+/// `node-publish` for NodePublishVolume, and so on: the group and each name of the RPC in one word, by its path. Made once:
+/// clap borrows names.
+static JOINED_NAMES: LazyLock<HashMap<&str, Vec<String>>> = LazyLock::new(|| {
+    let joined = |group: &Group, rpc: &Rpc| {
+        let names = rpc.names.iter();
+        let names = names.map(|name| format!("{}-{name}", group.name));
+        names
+            .filter(|name| *name != rpc.method.kebab_name)
+            .collect()
+    };
+    let all = GROUPS
+        .iter()
+        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
+    all.map(|(group, rpc)| (rpc.method.path, joined(group, rpc)))
+        .collect()
+});
+
+fn joined_names(rpc: &Rpc) -> impl Iterator<Item = &'static str> {
+    let names = JOINED_NAMES.get(rpc.method.path);
+    names.into_iter().flatten().map(String::as_str)
 }
 
 fn of_rpc(command: Command, rpc: &'static Rpc) -> Command {
@@ -167,8 +182,10 @@ mod tests {
                     .map(|name| format!("{} {name}", group.name));
                 let full = rpc.method.kebab_name;
                 let others = [full.to_owned(), format!("{} {full}", group.aliases[0])];
-                let short = short_name(rpc).map(str::to_owned);
-                for name in long.chain(others).chain(short) {
+                for name in long
+                    .chain(others)
+                    .chain(joined_names(rpc).map(str::to_owned))
+                {
                     let bench = bench(&format!(
                         "csi bench --rate 5 {name} --request {{}} --count 3"
                     ));

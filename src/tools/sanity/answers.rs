@@ -1,7 +1,7 @@
 //! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
 
 use super::context::{Context, decoded, encoded, must_be_refused, streamed};
-use super::verdict::{Stop, any_of, told};
+use super::verdict::{Stop, answers_ok, any_of, told};
 use csi_proto::Request;
 use tonic::{Code, Status};
 
@@ -35,7 +35,7 @@ impl Context {
     /// When it is not, or as [`Context::stream`].
     pub fn stream_in_the_end<Q: Request>(&self, request: Q) -> Result<Vec<Q::Reply>, Stop> {
         let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
-        let expected = format!("{} answers OK", Q::METHOD.name);
+        let expected = answers_ok(Q::METHOD);
         streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, told(&status)))
     }
 

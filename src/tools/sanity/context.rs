@@ -10,7 +10,7 @@ use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
-use super::verdict::{Failure, Stop, Verdict, any_of, told};
+use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, told};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
 use crate::rpc::validation::{Checks, Replies};
@@ -381,7 +381,7 @@ pub(super) fn streamed<Q: Request>(
 /// The reply of an answer that must be OK.
 fn must_be_ok<Q: Request>(answer: Exchanged) -> Result<Q::Reply, Stop> {
     decoded(Q::METHOD, answer)?.map_err(|status| {
-        let expected = format!("{} answers OK", Q::METHOD.name);
+        let expected = answers_ok(Q::METHOD);
         Stop::failed(expected, told(&status))
     })
 }

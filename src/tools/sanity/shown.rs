@@ -5,9 +5,10 @@
 use super::case::{Case, Kind};
 use super::observer::{Observer, Plan};
 use super::report::{CaseResult, Outcome, Report};
-use super::verdict::Failure;
+use super::verdict::{Failure, answers_ok};
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, figure, terminal};
+use crate::rpc::{self, facts::Thing};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
 use std::fmt::{self, Write as _};
@@ -212,7 +213,8 @@ pub fn summary(report: &Report) -> String {
             escaped(&failure.expected),
             escaped(&failure.actual)
         );
-        if failure.expected == "CreateVolume answers OK" {
+        let creates = rpc::maker(Thing::Volume).map(|(_, rpc)| answers_ok(rpc.method));
+        if creates.is_some_and(|text| text == failure.expected) {
             out.push_str("hint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
         }
     }

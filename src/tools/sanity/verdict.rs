@@ -2,6 +2,7 @@
 
 use crate::call::session::Lost;
 use crate::error::code_name;
+use csi_proto::schema::Method;
 use tonic::{Code, Status};
 
 /// Why a case ended before its end.
@@ -56,6 +57,11 @@ pub fn same_id(what: &str, wanted: &str, found: &str) -> Verdict {
         &format!("the {what} {wanted} again"),
         format!("the {what} {found}"),
     )
+}
+
+/// What is expected of a call that must succeed, as the first half of a failure.
+pub fn answers_ok(method: &Method) -> String {
+    format!("{} answers OK", method.name)
 }
 
 /// Codes as the first half of a failure names them.

@@ -202,10 +202,11 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
         .iter()
         .flat_map(|group| group.rpcs)
         .find(|rpc| rpc.verb() == command.get_name() && words_name(words, rpc));
+    let required = method.map_or(&[][..], |rpc| rpc.facts.required);
     for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {
         let is_plain = matches!(field.kind, Kind::String | Kind::Int64)
             && field.cardinality == Cardinality::Singular;
-        if !is_plain || !field.doc.contains("Required.") {
+        if !is_plain || !required.contains(&field.name) {
             continue;
         }
         let long = field.name.replace('_', "-");

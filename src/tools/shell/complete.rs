@@ -10,6 +10,7 @@ use crate::invocation::completion::{Candidate, Tree, Wanted, parameters_of};
 use crate::invocation::globals::Globals;
 use crate::output::terminal;
 use crate::output::terminal::columns_of;
+use crate::rpc::{self, facts::Thing};
 use clap::FromArgMatches;
 use csi_proto::text::escaped;
 use rustyline::completion::{Completer, Pair};
@@ -92,9 +93,12 @@ impl Assistant {
     fn setting(&self, name: &str, current: &str) -> Vec<Candidate> {
         let words = match name {
             "endpoint" | "output" => vec![format!("--{name}"), current.to_owned()],
-            "cap" => ["controller", "create-volume", "--cap", current]
-                .map(str::to_owned)
-                .into(),
+            "cap" => match rpc::maker(Thing::Volume) {
+                Some((group, rpc)) => [group.name, rpc.verb(), "--cap", current]
+                    .map(str::to_owned)
+                    .into(),
+                None => return Vec::new(),
+            },
             "secrets-file" => ["source", current].map(str::to_owned).into(),
             _ => return Vec::new(),
         };

@@ -13,14 +13,32 @@ const BLOCKS: &str = "src/rpc";
 /// The files whose subject RPCs are, by the reason.
 const SUBJECTS: &[Subject] = &[
     Subject {
-        why: "the group of a service whose snapshots have a file of their own",
+        why: "the group of a service whose volumes and snapshots have files of their own",
         places: &[(
             "src/rpc/controller.rs",
             &[
+                "CreateVolume",
+                "DeleteVolume",
+                "ListVolumes",
+                "ControllerGetVolume",
+                "ControllerModifyVolume",
+                "ControllerExpandVolume",
                 "CreateSnapshot",
                 "DeleteSnapshot",
                 "ListSnapshots",
                 "GetSnapshot",
+            ],
+        )],
+    },
+    Subject {
+        why: "a rule of a message that stands in a request or reply",
+        places: &[(
+            "src/rpc/validation/messages.rs",
+            &[
+                "ListVolumes",
+                "ListSnapshots",
+                "ControllerGetVolume",
+                "ValidateVolumeCapabilities",
             ],
         )],
     },
@@ -97,22 +115,13 @@ const SUBJECTS: &[Subject] = &[
                     "NodeGetInfo",
                 ],
             ),
+            ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
         ],
     },
     Subject {
-        why: "the csc face",
-        places: &[("src/output/csc.rs", &[])],
-    },
-    Subject {
         why: "folders and figures of a recording that replay makes or leaves out",
-        places: &[
-            ("src/tools/replay/compare.rs", &["GetCapacity"]),
-            (
-                "src/tools/replay/folders.rs",
-                &["NodeStageVolume", "NodePublishVolume"],
-            ),
-        ],
+        places: &[("src/tools/replay/compare.rs", &["GetCapacity"])],
     },
     Subject {
         why: "a page of help, or a message with an example",
@@ -180,40 +189,10 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         why: "still to be taken from the RPC's block; this list may only get shorter",
         places: &[
-            (
-                "src/call/live_ids.rs",
-                &[
-                    "GetPluginInfo",
-                    "ListVolumes",
-                    "ListSnapshots",
-                    "NodeGetInfo",
-                ],
-            ),
-            ("src/rpc/validation", &[]),
             ("src/tools/bench/made.rs", &[]),
-            ("src/tools/bench/side.rs", &["NodeStageVolume"]),
             ("src/tools/lifecycle/undo.rs", &[]),
             ("src/tools/sanity/ledger.rs", &[]),
-            ("src/tools/sanity/shown.rs", &["CreateVolume"]),
-            (
-                "src/tools/sanity/steps.rs",
-                &[
-                    "CreateVolume",
-                    "CreateSnapshot",
-                    "CreateVolumeGroupSnapshot",
-                ],
-            ),
             ("src/tools/sanity/wrecker.rs", &[]),
-            ("src/tools/shell/complete.rs", &["CreateVolume"]),
-            (
-                "src/tools/shell/execute.rs",
-                &[
-                    "Probe",
-                    "DeleteVolume",
-                    "DeleteSnapshot",
-                    "DeleteVolumeGroupSnapshot",
-                ],
-            ),
         ],
     },
 ];
