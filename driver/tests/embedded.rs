@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "driver/rig/mod.rs"]
 mod rig;
 
 use csi_nfs::embedded::Embedded;

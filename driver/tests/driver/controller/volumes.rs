@@ -1,6 +1,6 @@
 //! What volumes go through, and what their folders are like.
 
-use crate::calls::*;
+use super::calls::*;
 use std::collections::BTreeSet;
 use tonic::Code;
 

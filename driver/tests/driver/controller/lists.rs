@@ -1,6 +1,6 @@
 //! Lists of volumes: order, pages, and several shares.
 
-use crate::calls::*;
+use super::calls::*;
 use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;

@@ -1,7 +1,7 @@
 //! Texts without end, and with anything in them, in every field of every request.
 
+use super::*;
 use crate::rig::{Client, Rig, publish_request};
-use crate::*;
 /// Every place of every request that takes a text, with `text` in it.
 fn everywhere(text: &str, target: &Path) -> Vec<Case> {
     let id = || text.to_owned();

@@ -1,6 +1,6 @@
 //! Snapshots, restores, clones, changes and adoption through the calls.
 
-use crate::calls::*;
+use super::calls::*;
 use csi_nfs::controller::Controller;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};

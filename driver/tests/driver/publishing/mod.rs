@@ -1,16 +1,12 @@
 //! NodePublishVolume, NodeUnpublishVolume and NodeGetVolumeStats on a local share, in a mount namespace of the test's own.
-#![allow(clippy::unwrap_used)]
-
 mod access;
 mod full;
 mod inline;
 mod kept;
-#[path = "../rig/mod.rs"]
-mod rig;
 mod targets;
 
+use crate::rig::{Client, Rig};
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
-use rig::{Client, Rig};
 use tonic::{Code, Status};
 
 fn code(result: Result<(), Status>) -> Code {

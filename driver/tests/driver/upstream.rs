@@ -1,13 +1,8 @@
 //! Our driver in the place of kubernetes-csi's: it mounts that driver's volumes, gives them owner and mode, deletes them.
 
-#![allow(clippy::unwrap_used)]
-#![cfg(feature = "upstream")]
-
-mod rig;
-
+use crate::rig::{Client, Rig, publish_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::*;
-use rig::{Client, Rig, publish_request};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use tonic::Code;
 

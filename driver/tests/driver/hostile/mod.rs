@@ -1,21 +1,17 @@
 //! Callers and tenants that mean harm, against the driver as a process. What they have in common is here: requests as bytes,
 //! so that any of them can be sent by one function.
 
-#![allow(clippy::unwrap_used)]
-
 mod mounts;
-#[path = "../rig/mod.rs"]
-mod rig;
 mod secrets;
 mod texts;
 
+use crate::rig::Client;
 use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 use prost::Message;
-use rig::Client;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

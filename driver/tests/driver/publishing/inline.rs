@@ -1,7 +1,7 @@
 //! Inline volumes: existing folders, from lists of what is allowed.
 
+use super::{code, flags_of};
 use crate::rig::{Client, Rig, publish_request};
-use crate::{code, flags_of};
 use csi_proto::v1::NodePublishVolumeRequest;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;

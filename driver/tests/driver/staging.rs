@@ -1,16 +1,12 @@
 //! NodeStageVolume and NodeUnstageVolume, and publishes from what they staged, on a local share.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::{Client, Driver, Rig, publish_request, stage_request};
 use csi_proto::v1::node_service_capability::{Type, rpc::Type as Capability};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     NodeGetCapabilitiesRequest, NodeGetVolumeStatsRequest, NodePublishVolumeRequest,
     NodeStageVolumeRequest,
 };
-use rig::{Client, Rig, publish_request, stage_request};
 use std::path::Path;
 use tonic::{Code, Status};
 
@@ -202,7 +198,7 @@ async fn what_does_not_fit_is_refused() {
 async fn a_driver_may_be_killed_at_any_step() {
     let rig = Rig::new();
     make_volume(&rig, "a");
-    let restart = |driver: rig::Driver| {
+    let restart = |driver: Driver| {
         driver.kill();
         rig.driver_with(&["--stage"])
     };

@@ -1,6 +1,6 @@
 //! What requests are refused for, and what is answered without touching a volume.
 
-use crate::calls::*;
+use super::calls::*;
 use csi_nfs::controller::{Controller, NamedShare};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};

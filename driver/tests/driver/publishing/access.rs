@@ -1,7 +1,7 @@
 //! Who may have a volume at the same time, and how.
 
+use super::{code, make_volume};
 use crate::rig::{Client, Rig, publish_request};
-use crate::{code, make_volume};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 

@@ -1,11 +1,11 @@
 //! Copies of volumes and snapshots that kubernetes-csi's driver has made: clones, snapshots and restores, through the calls.
 
-use crate::calls::*;
-use crate::snapshots::{
+use super::calls::*;
+use super::snapshots::{
     delete_snapshot, from_snapshot, from_volume, get_snapshot, listed, ready, snapshot,
     snapshot_request,
 };
-use crate::upstream::{UPSTREAM, archived, made, names, no_leftovers, successor};
+use super::upstream::{UPSTREAM, archived, made, names, no_leftovers, successor};
 use csi_nfs::config::Upstream;
 use csi_nfs::controller::Controller;
 use csi_nfs::export::Export;

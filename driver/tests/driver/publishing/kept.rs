@@ -1,7 +1,7 @@
 //! What is remembered and what is not: records on the share, the work folder, and what others have mounted.
 
+use super::{code, stats};
 use crate::rig::{Client, Rig, publish_request, run, stage_request};
-use crate::{code, stats};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest};
 use tonic::{Code, Status};

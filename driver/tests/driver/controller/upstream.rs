@@ -1,8 +1,8 @@
 //! Volumes and snapshots of kubernetes-csi's driver through the calls: how they are known, and what is
 //! deleted. Copies of them are in `upstream_copies`.
 
-use crate::calls::*;
-use crate::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
+use super::calls::*;
+use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
 use csi_nfs::config::Upstream;
 use csi_nfs::controller::Controller;
 use csi_nfs::export::Export;

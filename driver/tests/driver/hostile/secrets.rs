@@ -1,7 +1,7 @@
 //! Secrets and tokens, which no log and no message tells.
 
+use super::*;
 use crate::rig::{Client, Rig, publish_request};
-use crate::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn secrets_and_tokens_are_told_nowhere() {

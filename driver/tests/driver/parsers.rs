@@ -1,9 +1,7 @@
 //! Every parser of text that comes from outside, with a corpus of seeds and of what was found, and with random changes of it.
 //! A parser answers any text, in bounded time and with a bounded message, and what it accepts is safe.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test parsers` looks longer.
-
-#![allow(clippy::unwrap_used)]
+//! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test driver parsers` looks longer.
 
 use csi_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
 use csi_nfs::export::Export;
@@ -27,23 +25,23 @@ fn corpus(text: &str) -> Vec<String> {
 }
 
 fn ids() -> Vec<String> {
-    corpus(include_str!("corpus/ids.jsonl"))
+    corpus(include_str!("../corpus/ids.jsonl"))
 }
 
 fn sub_paths() -> Vec<String> {
-    corpus(include_str!("corpus/sub-paths.jsonl"))
+    corpus(include_str!("../corpus/sub-paths.jsonl"))
 }
 
 fn options() -> Vec<String> {
-    corpus(include_str!("corpus/options.jsonl"))
+    corpus(include_str!("../corpus/options.jsonl"))
 }
 
 fn addresses() -> Vec<String> {
-    corpus(include_str!("corpus/addresses.jsonl"))
+    corpus(include_str!("../corpus/addresses.jsonl"))
 }
 
 fn parameters() -> Vec<String> {
-    corpus(include_str!("corpus/parameters.jsonl"))
+    corpus(include_str!("../corpus/parameters.jsonl"))
 }
 
 /// Two strings of a corpus, cut and joined, with something else between them or in the place of a letter.

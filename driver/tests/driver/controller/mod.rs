@@ -1,6 +1,4 @@
 //! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
-#![allow(clippy::unwrap_used)]
-
 mod calls;
 mod hazards;
 mod lists;

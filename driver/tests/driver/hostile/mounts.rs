@@ -1,7 +1,7 @@
 //! Mounts that a tenant plants in a volume while the driver copies or deletes it.
 
+use super::*;
 use crate::rig::{Client, Rig};
-use crate::*;
 async fn create(client: &Client, name: &str) -> Volume {
     let request = CreateVolumeRequest {
         name: name.to_owned(),

@@ -1,7 +1,7 @@
 //! Shares that lose their records, are slow, or were damaged.
 
-use crate::calls::*;
-use crate::snapshots::from_volume;
+use super::calls::*;
+use super::snapshots::from_volume;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;

@@ -1,12 +1,8 @@
 //! Snapshots and clones by a driver process: on a share that is full, and when the process is killed.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::{self, Client, Rig, publish_request};
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
-use rig::{Client, Rig, publish_request};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};

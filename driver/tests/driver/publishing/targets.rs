@@ -1,7 +1,7 @@
 //! What is at a target after each call, and what its mount allows.
 
+use super::{code, flags_of, make_volume, stats};
 use crate::rig::{Client, Rig, publish_request, run, stage_request};
-use crate::{code, flags_of, make_volume, stats};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
 

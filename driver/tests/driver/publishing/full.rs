@@ -1,8 +1,8 @@
 //! What frees something needs no free space: a node evicts pods because its disk is full, and volumes are deleted because
 //! their share is.
 
+use super::{code, make_volume};
 use crate::rig::{Client, Driver, Rig, publish_request, run, stage_request};
-use crate::{code, make_volume};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::*;
 use std::path::Path;

@@ -1,11 +1,7 @@
 //! Which capabilities a running driver has, and what it says and does where some are missing.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::{Client, Driver, Rig, publish_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use rig::{Client, Driver, Rig, publish_request};
 use std::os::unix::fs::chown;
 use std::process::{Command, Stdio};
 use tonic::Code;

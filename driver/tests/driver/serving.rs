@@ -1,14 +1,10 @@
 //! The driver as a process: its socket, its signals and its log.
 
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
+use crate::rig::{self, Client, Driver, Rig, publish_request, run};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest, ProbeRequest,
 };
-use rig::{Client, Driver, Rig, publish_request, run};
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;

@@ -1,0 +1,18 @@
+//! The driver from outside: its services in this process, and the real `csi-nfs` as a process. One program, because each
+//! test program links the whole driver.
+//!
+//! The tests of a program share a process: none changes its own folder, environment, user, limits or namespaces. What must,
+//! happens in a process that the test starts (see [`rig`]), or in the test program `embedded`.
+#![allow(clippy::unwrap_used)]
+
+mod controller;
+mod copying;
+mod hostile;
+mod parsers;
+mod privileges;
+mod publishing;
+mod rig;
+mod serving;
+mod staging;
+#[cfg(feature = "upstream")]
+mod upstream;
