@@ -1,5 +1,6 @@
 //! One instance of the driver: its parts put together from a configuration, as services that can be served anywhere.
 
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::controller::{Controller, ControllerConfig, NamedShare};
 use crate::identity::IdentityService;
@@ -54,11 +55,21 @@ impl Driver {
         let helpers = Helpers::new(log);
         let volumes =
             Volumes::open(Arc::clone(&config), helpers.clone(), log).map_err(work_dir_error)?;
-        let control = ControlMounts::new(Arc::clone(&config), helpers.clone(), log, scratch);
-        let controller = config
-            .mode
-            .controller()
-            .then(|| Controller::new(controller_config(&config, &control, log)));
+        let admission = Admission::default();
+        let control = ControlMounts::new(
+            Arc::clone(&config),
+            helpers.clone(),
+            admission.clone(),
+            log,
+            scratch,
+        );
+        let controller = config.mode.controller().then(|| {
+            let told = ControllerConfig {
+                admission,
+                ..controller_config(&config, &control, log)
+            };
+            Controller::new(told)
+        });
         Ok(Self {
             config,
             helpers,

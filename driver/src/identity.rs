@@ -14,56 +14,73 @@ use csi_proto::v1::{
 use rustix::fs::{Access, access};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tonic::{Request, Response, Status};
 
 /// How long asking the kernel may take; loading the module of its NFS client is part of it.
 const KERNEL_BOUND: Duration = Duration::from_secs(10);
+
+/// How long looking at the work folder and those of local shares may take.
+const FOLDERS_BOUND: Duration = Duration::from_secs(5);
 
 /// The Identity service of one instance.
 #[derive(Debug)]
 pub struct IdentityService {
     config: Arc<Config>,
     helpers: Helpers,
+    /// Held by the one Probe that looks at folders.
+    looking: Arc<Mutex<()>>,
+    /// Whether a Probe has found that this process may mount NFS.
+    may_mount: AtomicBool,
 }
 
 impl IdentityService {
     /// The service of the instance that `config` describes.
     pub fn new(config: Arc<Config>, helpers: Helpers) -> Self {
-        Self { config, helpers }
+        Self {
+            config,
+            helpers,
+            looking: Arc::default(),
+            may_mount: AtomicBool::new(false),
+        }
     }
 
-    /// Why this instance cannot work; nothing here asks an NFS server, whose end must not end its drivers.
+    /// Why this instance cannot work; nothing here asks an NFS server, whose end must not end its drivers, and nothing waits
+    /// for work on shares.
     async fn obstacle(&self) -> Option<String> {
-        let work_dir = self.config.work_dir.clone();
-        let written = tokio::task::spawn_blocking(move || {
-            // A name of its own for each probe: several may run at once.
-            tempfile_in(&work_dir)
+        let config = Arc::clone(&self.config);
+        let looking = Arc::clone(&self.looking);
+        let looked = tokio::time::timeout(FOLDERS_BOUND, async move {
+            // A look that hangs keeps its thread, and later ones take no other.
+            let alone = looking.lock_owned().await;
+            let look = move || {
+                let found = obstacle_in_folders(&config);
+                drop(alone);
+                found
+            };
+            tokio::task::spawn_blocking(look).await
         });
-        match written.await {
-            Ok(Ok(())) => {}
-            // To restart does not help, and would interrupt what frees a full disk: unpublishing.
-            Ok(Err(error)) if is_full(&error) => {}
-            Ok(Err(error)) => {
-                let folder = self.config.work_dir.display();
+        match looked.await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(obstacle)) => return obstacle,
+            Ok(Err(error)) => return Some(error.to_string()),
+            Err(_) => {
                 return Some(format!(
-                    "the work folder {folder} cannot be written: {error}"
+                    "the work folder, or the folder of a local share, does not answer for {FOLDERS_BOUND:?}: is its disk there?"
                 ));
             }
-            Err(error) => return Some(error.to_string()),
         }
-        let config = Arc::clone(&self.config);
-        let looked = tokio::task::spawn_blocking(move || local_obstacle(&config));
-        match looked.await {
-            Ok(None) => {}
-            Ok(obstacle) => return obstacle,
-            Err(error) => return Some(error.to_string()),
-        }
-        if self.config.symlink_fallback {
+        // What this process may do, and the kernel has, it keeps.
+        if self.config.symlink_fallback || self.may_mount.load(Ordering::Relaxed) {
             return None;
         }
         match self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await {
-            Ok(_) => None,
+            Ok(_) => {
+                self.may_mount.store(true, Ordering::Relaxed);
+                None
+            }
             // Local shares need neither client nor, for the controller, a mount.
             Err(error) if error.kind() == Some(FailureKind::NoNfsClient) => self
                 .config
@@ -79,8 +96,20 @@ impl IdentityService {
     }
 }
 
-/// Why a local share cannot be used.
-fn local_obstacle(config: &Config) -> Option<String> {
+/// Why the work folder or a local share cannot be used.
+fn obstacle_in_folders(config: &Config) -> Option<String> {
+    // A name of its own for each probe: several drivers may have one work folder by mistake.
+    match tempfile_in(&config.work_dir) {
+        Ok(()) => {}
+        // To restart does not help, and would interrupt what frees a full disk: unpublishing.
+        Err(error) if is_full(&error) => {}
+        Err(error) => {
+            let folder = config.work_dir.display();
+            return Some(format!(
+                "the work folder {folder} cannot be written: {error}"
+            ));
+        }
+    }
     for share in &config.local_shares {
         let (folder, export) = (share.path.display(), &share.export);
         if !share.path.is_dir() {

@@ -1,5 +1,6 @@
 //! The CSI driver for NFS, as a library: the binary and the embedded endpoint of `csi` serve it.
 
+pub mod admission;
 pub mod call_log;
 pub mod capability;
 pub mod config;

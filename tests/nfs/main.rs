@@ -12,6 +12,7 @@ mod away;
 #[cfg(feature = "embedded")]
 mod control_mounts;
 mod controllers;
+mod dead_servers;
 mod failures;
 mod hostile;
 mod leaks;

@@ -2,13 +2,15 @@
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
 use super::copies::Purpose;
+use super::error::ControllerError;
 use super::shares::{Shares, lock};
+use crate::admission::Work;
 use crate::export::Export;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::token::NameKey;
-use crate::share::trash::{self, DRAFT_LIFE};
+use crate::share::trash::{self, DRAFT_LIFE, Purged};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,8 +33,6 @@ pub(super) struct Background {
     /// How many wait for the background now: nothing there waits for better times then.
     hurry: watch::Sender<usize>,
     stopping: AtomicBool,
-    /// What the purges of all shares have in common.
-    helpers: Arc<trash::Helpers>,
 }
 
 impl Default for Background {
@@ -41,7 +41,6 @@ impl Default for Background {
             tasks: Mutex::default(),
             hurry: watch::Sender::new(0),
             stopping: AtomicBool::new(false),
-            helpers: Arc::default(),
         }
     }
 }
@@ -106,7 +105,7 @@ impl Shares {
         let address = export.clone();
         let expect = self.expect_or(&export, Expect::Initialised);
         let recovered = self
-            .with_root(&export, &[], move |root| {
+            .with_root_for(Work::Upkeep, &export, &[], move |root| {
                 let share = match Share::open(root, expect) {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
@@ -154,11 +153,11 @@ impl Shares {
                 _ = hurry.wait_for(|count| *count > 0) => return,
             }
             let expect = shares.expect_or(&export, Expect::Initialised);
-            let swept =
-                shares.with_root(&export, &[], move |root| match Share::open(root, expect) {
-                    Err(ShareError::NotInitialised) => Ok(()),
-                    share => trash::sweep_drafts(&share?),
-                });
+            let sweep = move |root| match Share::open(root, expect) {
+                Err(ShareError::NotInitialised) => Ok(()),
+                share => trash::sweep_drafts(&share?),
+            };
+            let swept = shares.with_root_for(Work::Upkeep, &export, &[], sweep);
             match swept.await {
                 Ok(()) => shares.purge_soon(&export),
                 Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
@@ -238,15 +237,7 @@ impl Shares {
                 if let Some(share) = lock(&shares.known).get_mut(&export) {
                     share.purge_asked = false;
                 }
-                let expect = shares.expect_or(&export, Expect::Initialised);
-                let helpers = Arc::clone(&shares.background.helpers);
-                let purged = shares
-                    .with_root(&export, &[], move |root| match Share::open(root, expect) {
-                        Err(ShareError::NotInitialised) => Ok(0),
-                        share => trash::purge(&share?, &helpers),
-                    })
-                    .await;
-                match (purged, wait) {
+                match (shares.purge(&export).await, wait) {
                     (Ok(0), _) => return,
                     (_, Some(wait)) => tokio::select! {
                         () = tokio::time::sleep(wait) => {}
@@ -261,6 +252,25 @@ impl Shares {
                 }
             }
         });
+    }
+}
+
+impl Shares {
+    /// Purges the share's trash, in as many turns as it takes. Returns how many entries stay.
+    async fn purge(&self, export: &Export) -> Result<usize, ControllerError> {
+        loop {
+            let expect = self.expect_or(export, Expect::Initialised);
+            let admission = &self.config.admission;
+            let threads = admission.extra_threads(export.server(), Work::Upkeep);
+            let purge = move |root| match Share::open(root, expect) {
+                Err(ShareError::NotInitialised) => Ok(Purged::ButFor(0)),
+                share => trash::purge(&share?, &threads),
+            };
+            let purged = self.with_root_for(Work::Upkeep, export, &[], purge);
+            if let Purged::ButFor(left) = purged.await? {
+                return Ok(left);
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a controller is told when it is made.
 
+use crate::admission::Admission;
 use crate::config::Upstream;
 use crate::export::Export;
 use crate::share::roots::ShareRoots;
@@ -34,6 +35,8 @@ pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct ControllerConfig {
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
+    /// Where work on them waits for its turn.
+    pub admission: Admission,
     /// Shares with a name.
     pub named_shares: Vec<NamedShare>,
     /// Other shares to list and recover from the start, such as those of `--local-share`.
@@ -61,6 +64,7 @@ impl ControllerConfig {
     pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
         Self {
             roots,
+            admission: Admission::default(),
             named_shares: Vec::new(),
             other_exports: Vec::new(),
             inline_shares: Vec::new(),

@@ -2,7 +2,8 @@
 //! that nobody was there to hear. Must not know what is copied.
 
 use super::error::ControllerError;
-use super::shares::{Permits, Shares, VolumeKey};
+use super::shares::{Shares, VolumeKey};
+use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::share::copying::Progress;
@@ -12,11 +13,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Copies at a time, on all shares together, beside one on each share: so a share whose server does not answer keeps no other
-/// one from being copied on. Each has its own threads; the others wait.
-const BESIDE: usize = 3;
 /// How often the progress of a copy is told.
 const TELL: Duration = Duration::from_secs(10);
 /// How often it is looked whether another controller has ended its copy.
@@ -42,10 +39,8 @@ struct Failure {
 }
 
 /// The copies of this process.
+#[derive(Default)]
 pub(super) struct Copies {
-    /// One for each share.
-    own: Permits,
-    beside: Arc<Semaphore>,
     running: Mutex<HashMap<Key, Arc<Progress>>>,
     /// Whether the process ends.
     ending: AtomicBool,
@@ -56,34 +51,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for Copies {
-    fn default() -> Self {
-        Self {
-            own: Permits::of_each(1),
-            beside: Arc::new(Semaphore::new(BESIDE)),
-            running: Mutex::default(),
-            ending: AtomicBool::new(false),
-            failures: Mutex::default(),
-        }
-    }
-}
-
 impl Copies {
-    /// Whether a copy that begins on `export` now has to wait for its turn.
-    pub(super) fn are_at_the_limit(&self, export: &Export) -> bool {
-        self.beside.available_permits() == 0 && self.own.of(export).available_permits() == 0
-    }
-
-    /// Waits until one more may copy on `export`.
-    async fn turn(&self, export: &Export) -> Result<OwnedSemaphorePermit, AcquireError> {
-        let (own, beside) = (self.own.of(export), Arc::clone(&self.beside));
-        tokio::select! {
-            biased;
-            own = own.acquire_owned() => own,
-            beside = beside.acquire_owned() => beside,
-        }
-    }
-
     /// Ends all copies soon, and those that come.
     pub(super) fn stop_all(&self) {
         let running = lock(&self.running);
@@ -127,7 +95,13 @@ impl Copies {
 }
 
 impl Shares {
-    /// Does `work`, which copies, when it is its turn, and again while another controller does the same. Its progress is
+    /// Whether a copy that begins on `export` now has to wait for its turn.
+    pub(super) fn copies_wait(&self, export: &Export) -> bool {
+        (self.config.admission).would_wait(export.server(), Work::Copy)
+    }
+
+    /// Does `work`, which copies, when it is its turn, and again while another controller does the same: then it has no turn
+    /// in between, so that others need not wait for that one. Its progress is
     /// told as notices about `what`.
     pub(super) async fn copy<T: Send + 'static>(
         self: &Arc<Self>,
@@ -137,22 +111,18 @@ impl Shares {
         what: String,
         work: impl Fn(&Share, &Progress) -> Result<T, ShareError> + Send + Sync + 'static,
     ) -> Result<T, ControllerError> {
-        let progress = Arc::new(Progress::default());
+        let threads = (self.config.admission).extra_threads(key.0.server(), Work::Copy);
+        let progress = Arc::new(Progress::with_threads(threads));
         let _running = Running::begin(self, (purpose, key.clone()), Arc::clone(&progress));
         let work = Arc::new(work);
         let began = Instant::now();
         loop {
-            let turn = self.copies.turn(&key.0).await;
-            let turn = turn.map_err(|_| ControllerError::ShuttingDown)?;
             let once = {
                 let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
-                self.with_share(&key.0, mount_options, expect, move |share| {
-                    work(share, &progress)
-                })
+                let work = move |share: &Share| work(share, &progress);
+                self.with_share_for(Work::Copy, &key.0, mount_options, expect, work)
             };
             let result = self.told(&key.0, &what, &progress, once).await;
-            // Others need not wait for a copy that is another controller's.
-            drop(turn);
             match &result {
                 Err(ControllerError::Share { source, .. })
                     if matches!(**source, ShareError::CopiedElsewhere { .. })
@@ -187,6 +157,8 @@ impl Shares {
         loop {
             match tokio::time::timeout(TELL, &mut work).await {
                 Ok(result) => return result,
+                // It waits for its turn, or for the server.
+                Err(_) if progress.files() == 0 => {}
                 Err(_) => (self.config.notice)(&format!(
                     "{export}: {what}: {} entries and {} bytes copied so far",
                     progress.files(),

@@ -1,5 +1,5 @@
 //! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
-//! the start (its UUID, its mount options), and the bound on work at a time. What no call waits for is in `background`.
+//! the start (its UUID, its mount options). What no call waits for is in `background`.
 
 use super::background::Background;
 use super::config::ControllerConfig;
@@ -7,6 +7,7 @@ use super::copies::Copies;
 use super::error::ControllerError;
 use super::remembered::Remembered;
 use super::snapshots;
+use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
@@ -20,12 +21,8 @@ use crate::share::token::{NameKey, ShareUuid};
 use crate::volume_id::Location;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::spawn_blocking;
-
-/// File work on one share at a time. A dead server holds so many threads and no more, and other shares go on.
-const AT_A_TIME: usize = 16;
 
 /// What a running operation on a volume gives.
 pub(super) type Outcome = Result<Option<Record>, ControllerError>;
@@ -54,7 +51,6 @@ pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
-    permits: Permits,
     pub(super) background: Background,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
@@ -68,33 +64,6 @@ enum Attempt<T, W> {
     Stale(W, ShareError),
 }
 
-/// So many permits for each share that is worked on now, whether it can be opened or not.
-pub(super) struct Permits {
-    each: usize,
-    shares: Mutex<BTreeMap<Export, Weak<Semaphore>>>,
-}
-
-impl Permits {
-    pub(super) fn of_each(each: usize) -> Self {
-        Self {
-            each,
-            shares: Mutex::default(),
-        }
-    }
-
-    /// The permits of a share.
-    pub(super) fn of(&self, export: &Export) -> Arc<Semaphore> {
-        let mut shares = lock(&self.shares);
-        shares.retain(|_, semaphore| semaphore.strong_count() > 0);
-        if let Some(semaphore) = shares.get(export).and_then(Weak::upgrade) {
-            return semaphore;
-        }
-        let semaphore = Arc::new(Semaphore::new(self.each));
-        shares.insert(export.clone(), Arc::downgrade(&semaphore));
-        semaphore
-    }
-}
-
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -104,7 +73,6 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
-            permits: Permits::of_each(AT_A_TIME),
             background: Background::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -411,25 +379,23 @@ impl Shares {
         Err(ControllerError::Root(Arc::new(missing)))
     }
 
-    /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does.
+    /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does. It
+    /// waits for its turn among work of its `kind` after that, so a server that cannot be reached has nobody wait for it here.
     async fn with_opened<T: Send + 'static>(
         &self,
+        kind: Work,
         export: &Export,
         mount_options: Vec<String>,
         by_id: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let permit = self
-            .permits
-            .of(export)
-            .acquire_owned()
-            .await
-            .map_err(|_| ControllerError::ShuttingDown)?;
         let (root, options) = self.open(export, mount_options, by_id).await?;
+        let turn = self.config.admission.enter(export.server(), kind).await;
         let used = options.clone();
         let done = spawn_blocking(move || {
-            let _permit = permit;
-            work(root, used)
+            let done = work(root, used);
+            drop(turn);
+            done
         });
         match done.await {
             Ok(result) => result.map_err(|source| {
@@ -445,19 +411,32 @@ impl Shares {
         }
     }
 
-    /// Does `work`, which may block, with the root folder of a share. Nothing is learned of the share.
+    /// Does `work` of a call, which may block, with the root folder of a share. Nothing is learned of the share.
     pub(super) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let options = self.options(export, mount_options);
-        self.with_opened(export, options, false, |root, _| work(root))
+        self.with_root_for(Work::Call, export, mount_options, work)
             .await
     }
 
-    /// Does `work`, which may block, with a share that is what `expect` says. The first use of a share starts its recovery.
+    /// The same for work of any kind.
+    pub(super) async fn with_root_for<T: Send + 'static>(
+        &self,
+        kind: Work,
+        export: &Export,
+        mount_options: &[String],
+        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let options = self.options(export, mount_options);
+        self.with_opened(kind, export, options, false, |root, _| work(root))
+            .await
+    }
+
+    /// Does `work` of a call, which may block, with a share that is what `expect` says. The first use of a share starts its
+    /// recovery.
     pub(super) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
         export: &Export,
@@ -465,13 +444,28 @@ impl Shares {
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        self.with_share_for(Work::Call, export, mount_options, expect, work)
+            .await
+    }
+
+    /// The same for work of any kind.
+    pub(super) async fn with_share_for<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: Work,
+        export: &Export,
+        mount_options: &[String],
+        expect: Expect,
+        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
         let options = self.options(export, mount_options);
         // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-        let work = match self.with_share_once(export, &options, expect, work).await? {
+        let once = self.with_share_once(kind, export, &options, expect, work);
+        let work = match once.await? {
             Attempt::Done(done) => return Ok(done),
             Attempt::Stale(work, _) => work,
         };
-        match self.with_share_once(export, &options, expect, work).await? {
+        let again = self.with_share_once(kind, export, &options, expect, work);
+        match again.await? {
             Attempt::Done(done) => Ok(done),
             Attempt::Stale(_, source) => Err(ControllerError::Share {
                 export: export.clone(),
@@ -482,6 +476,7 @@ impl Shares {
 
     async fn with_share_once<T: Send + 'static, W>(
         self: &Arc<Self>,
+        kind: Work,
         export: &Export,
         mount_options: &[String],
         expect: Expect,
@@ -493,26 +488,22 @@ impl Shares {
         let shares = Arc::clone(self);
         let address = export.clone();
         let by_id = matches!(expect, Expect::Known(_));
-        self.with_opened(
-            export,
-            mount_options.to_vec(),
-            by_id,
-            move |root, options| {
-                let share = match Share::open(root, expect) {
-                    Err(stale) if stale.is_stale() => {
-                        shares.config.roots.forget(&address, &options);
-                        return Ok(Attempt::Stale(work, stale));
-                    }
-                    share => share?,
-                };
-                let first_use = shares.learn(&address, options, share.uuid());
-                let result = work(&share);
-                if first_use {
-                    shares.spawn(Arc::clone(&shares).recover(address));
+        let work = move |root, options: Vec<String>| {
+            let share = match Share::open(root, expect) {
+                Err(stale) if stale.is_stale() => {
+                    shares.config.roots.forget(&address, &options);
+                    return Ok(Attempt::Stale(work, stale));
                 }
-                result.map(Attempt::Done)
-            },
-        )
-        .await
+                share => share?,
+            };
+            let first_use = shares.learn(&address, options, share.uuid());
+            let result = work(&share);
+            if first_use {
+                shares.spawn(Arc::clone(&shares).recover(address));
+            }
+            result.map(Attempt::Done)
+        };
+        self.with_opened(kind, export, mount_options.to_vec(), by_id, work)
+            .await
     }
 }

@@ -101,7 +101,7 @@ impl Creation {
         let expect = self.expect;
         let (name, origin) = (self.name, self.origin);
         // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
-        if shares.copies.are_at_the_limit(&key.0) {
+        if shares.copies_wait(&key.0) {
             let (again, of) = (name.clone(), origin.clone());
             let existing = shares
                 .with_share(&key.0, &self.options, expect, move |share| {

@@ -168,7 +168,7 @@ impl Creation {
                 .map(Some);
         };
         // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
-        if shares.copies.are_at_the_limit(&key.0) {
+        if shares.copies_wait(&key.0) {
             let again = wanted.clone();
             let existing = shares
                 .with_share(&self.export, &self.control_options, expect, move |share| {

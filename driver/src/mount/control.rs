@@ -1,6 +1,7 @@
 //! Control mounts: the root folders of shares for the controller, mounted nowhere, kept while they are used and let go
 //! when they idle. Owns their life; must not look into a share.
 
+use crate::admission::{Admission, Turn, Work};
 use crate::config::{Bounds, Config};
 use crate::export::Export;
 use crate::log::{Level, Log};
@@ -42,6 +43,7 @@ pub struct ControlMounts {
 struct Inner {
     config: Arc<Config>,
     helpers: Helpers,
+    admission: Admission,
     log: Log,
     scratch: PathBuf,
     kept: Mutex<HashMap<Key, Arc<Slot>>>,
@@ -86,11 +88,18 @@ impl Slot {
 
 impl ControlMounts {
     /// Control mounts as `config` allows them. `scratch` is an empty private folder.
-    pub fn new(config: Arc<Config>, helpers: Helpers, log: Log, scratch: PathBuf) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        helpers: Helpers,
+        admission: Admission,
+        log: Log,
+        scratch: PathBuf,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 config,
                 helpers,
+                admission,
                 log,
                 scratch,
                 kept: Mutex::default(),
@@ -123,15 +132,34 @@ impl ControlMounts {
                 "control mount released",
                 &[("export", export.to_string().into())],
             );
-            // The last close unmounts, which may wait for the server.
-            drop_aside(root);
+            self.close(export, root);
             Arc::strong_count(slot) > 1
+        });
+    }
+
+    /// Lets go of a mount. The last close unmounts, which may wait for the server.
+    fn close(&self, export: &Export, root: Root) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return drop_aside(root);
+        };
+        let (admission, server) = (self.inner.admission.clone(), export.server().to_owned());
+        runtime.spawn(async move {
+            let turn = admission.enter(&server, Work::Upkeep).await;
+            tokio::task::spawn_blocking(move || {
+                drop(root);
+                drop(turn);
+            });
         });
     }
 
     async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
         if let Some((share, below)) = self.inner.config.local_share(export) {
-            return open_local(export, share.path.clone(), below).await;
+            let turn = self
+                .inner
+                .admission
+                .enter(export.server(), Work::Call)
+                .await;
+            return open_local(turn, export, share.path.clone(), below).await;
         }
         let options = self
             .options(options)
@@ -234,15 +262,24 @@ impl ShareRoots for ControlMounts {
             .get(&key)
             .map(Arc::clone);
         if let Some(root) = slot.and_then(|slot| slot.take()) {
-            drop_aside(root);
+            self.close(export, root);
         }
     }
 }
 
-async fn open_local(export: &Export, folder: PathBuf, below: PathBuf) -> Result<Root, RootError> {
+async fn open_local(
+    turn: Turn,
+    export: &Export,
+    folder: PathBuf,
+    below: PathBuf,
+) -> Result<Root, RootError> {
     let missing = folder.join(&below);
-    let opened = tokio::task::spawn_blocking(move || open_folder(&folder, &below)).await;
-    match opened {
+    let opening = tokio::task::spawn_blocking(move || {
+        let opened = open_folder(&folder, &below);
+        drop(turn);
+        opened
+    });
+    match opening.await {
         Ok(Ok(root)) => Ok(Arc::new(root)),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
             export: export.clone(),
@@ -335,7 +372,8 @@ mod tests {
     async fn a_missing_local_folder_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let export = Export::parse("nas", "/x/gone").unwrap();
-        let error = open_local(&export, folder.path().to_owned(), "gone".into())
+        let turn = Admission::default().enter("nas", Work::Call).await;
+        let error = open_local(turn, &export, folder.path().to_owned(), "gone".into())
             .await
             .unwrap_err();
         let path = folder.path().join("gone");

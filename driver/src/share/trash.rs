@@ -11,6 +11,7 @@ use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::token::Nonce;
+use crate::admission::{ExtraThread, ExtraThreads};
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -18,62 +19,18 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PURGE: &str = ".purge";
 const WAITING: &str = ".waiting";
-/// Threads that help to purge, on all shares together, beside the one that each purge begins with: so a share whose server does
-/// not answer keeps no other one from being purged.
-const HELPERS: usize = 7;
+/// How long a purge goes on while others on the server wait for their turn.
+const TURN: Duration = Duration::from_secs(10);
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
 /// Pieces of work kept in memory; what is above that is done where it is found.
 const QUEUE: usize = 64;
-
-/// Who may help to purge. The purges of one process share them.
-#[derive(Debug)]
-pub struct Helpers {
-    free: AtomicUsize,
-    /// How few were free at a time.
-    #[cfg(test)]
-    fewest: AtomicUsize,
-}
-
-impl Default for Helpers {
-    fn default() -> Self {
-        Self::new(HELPERS)
-    }
-}
-
-/// One who helps, until this is dropped.
-struct Helper<'a>(&'a Helpers);
-
-impl Helpers {
-    fn new(free: usize) -> Self {
-        Self {
-            free: AtomicUsize::new(free),
-            #[cfg(test)]
-            fewest: AtomicUsize::new(free),
-        }
-    }
-
-    fn hire(&self) -> Option<Helper<'_>> {
-        let one_less = |free: usize| free.checked_sub(1);
-        self.free.try_update(SeqCst, SeqCst, one_less).ok()?;
-        #[cfg(test)]
-        self.fewest.fetch_min(self.free.load(SeqCst), SeqCst);
-        Some(Helper(self))
-    }
-}
-
-impl Drop for Helper<'_> {
-    fn drop(&mut self) {
-        self.0.free.fetch_add(1, SeqCst);
-    }
-}
 
 /// Where a volume's folder waits.
 pub(super) fn waiting_name(nonce: Nonce) -> String {
@@ -137,13 +94,25 @@ pub(super) fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
     beneath::names_now(&share.trash).doing(|| "listing the trash".to_owned())
 }
 
-/// Purges what is in the trash until nothing is left or nothing can be done, in this thread and with the `helpers` that are
-/// free when there is work for them. Returns how many entries stay, because a file in them is held open or this process may
-/// not remove it.
+/// How a purge has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purged {
+    /// Nothing is left but so many entries, because a file in them is held open or this process may not remove it.
+    ButFor(usize),
+    /// Others on the server wait for their turn. There is more to do.
+    InPart,
+}
+
+/// Purges what is in the trash, in this thread and in `threads` that are free when there is work for them.
 ///
 /// # Errors
 /// When the trash cannot be listed.
-pub fn purge(share: &Share, helpers: &Helpers) -> Result<usize, ShareError> {
+pub fn purge(share: &Share, threads: &ExtraThreads) -> Result<Purged, ShareError> {
+    purge_for(share, threads, TURN)
+}
+
+fn purge_for(share: &Share, threads: &ExtraThreads, turn: Duration) -> Result<Purged, ShareError> {
+    let end = Instant::now() + turn;
     let mut stuck = 0;
     loop {
         let round: VecDeque<Work> = entries(share)?
@@ -151,20 +120,26 @@ pub fn purge(share: &Share, helpers: &Helpers) -> Result<usize, ShareError> {
             .filter(|name| name.to_bytes().ends_with(PURGE.as_bytes()))
             .map(Work::Entry)
             .collect();
-        let purger = Purger::new(share, helpers, round);
+        let purger = Purger::new(share, threads, end, round);
         std::thread::scope(|scope| {
             let purger = &purger;
             Worker { purger, scope }.run(None);
         });
         let queue = purger.lock();
+        if !queue.work.is_empty() {
+            return Ok(Purged::InPart);
+        }
         if queue.left == 0 {
             // Entries made by others meanwhile are purged by those who made them.
-            return Ok(0);
+            return Ok(Purged::ButFor(0));
         }
         // An entry whose files came faster than they went is tried again, a bounded number of times without progress.
         stuck = if queue.removed > 0 { 0 } else { stuck + 1 };
         if stuck > 2 {
-            return Ok(queue.left);
+            return Ok(Purged::ButFor(queue.left));
+        }
+        if purger.is_over() {
+            return Ok(Purged::InPart);
         }
     }
 }
@@ -189,16 +164,24 @@ struct Queue {
 
 struct Purger<'a> {
     trash: &'a OwnedFd,
-    helpers: &'a Helpers,
+    threads: &'a ExtraThreads,
+    /// From then on others who wait come first.
+    end: Instant,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
 
 impl<'a> Purger<'a> {
-    fn new(share: &'a Share, helpers: &'a Helpers, work: VecDeque<Work>) -> Self {
+    fn new(
+        share: &'a Share,
+        threads: &'a ExtraThreads,
+        end: Instant,
+        work: VecDeque<Work>,
+    ) -> Self {
         Self {
             trash: &share.trash,
-            helpers,
+            threads,
+            end,
             queue: Mutex::new(Queue {
                 work,
                 idle: 0,
@@ -212,6 +195,10 @@ impl<'a> Purger<'a> {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end && self.threads.others_wait()
     }
 }
 
@@ -235,26 +222,30 @@ struct Worker<'scope, 'env> {
 }
 
 impl<'scope> Worker<'scope, '_> {
-    /// Works until nothing is left. `helper` is who does it, but for the thread that the purge has begun with.
-    fn run(self, mut helper: Option<Helper<'scope>>) {
-        let is_first = helper.is_none();
+    /// Works until nothing is left, or its turn is over. `extra` is which thread this is, but for the one that the purge has
+    /// begun with.
+    fn run(self, mut extra: Option<ExtraThread>) {
+        let is_first = extra.is_none();
         let mut queue = self.purger.lock();
         loop {
-            if queue.work.is_empty() {
-                if queue.busy == 0 {
+            let is_over = self.purger.is_over();
+            if queue.work.is_empty() || is_over {
+                if queue.busy == 0 || (is_over && !is_first) {
+                    self.purger.changed.notify_all();
                     return;
                 }
                 // One that waits is free for other shares.
-                helper = None;
+                extra = None;
                 queue.idle += 1;
                 let changed = self.purger.changed.wait(queue);
                 queue = changed.unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
                 continue;
             }
-            if !is_first && helper.is_none() {
-                helper = self.purger.helpers.hire();
-                if helper.is_none() {
+            if !is_first {
+                extra = extra.or_else(|| self.purger.threads.take());
+                if extra.as_ref().is_none_or(ExtraThread::is_wanted_back) {
+                    self.purger.changed.notify_all();
                     return;
                 }
             }
@@ -279,10 +270,10 @@ impl<'scope> Worker<'scope, '_> {
     fn find_help(self, queue: &Queue) {
         self.purger.changed.notify_one();
         if queue.work.len() > queue.idle
-            && let Some(helper) = self.purger.helpers.hire()
+            && let Some(extra) = self.purger.threads.take()
         {
-            let helps = move || self.run(Some(helper));
-            // Where no thread can be had, there is one helper less.
+            let helps = move || self.run(Some(extra));
+            // Where no thread can be had, there is one less.
             let _ = Builder::new().spawn_scoped(self.scope, helps);
         }
     }
@@ -471,9 +462,13 @@ pub(super) fn server_now(share: &Share) -> Result<i64, ShareError> {
 mod tests {
     use super::super::database::Expect;
     use super::*;
+    use crate::admission::{self, Admission};
     use std::fs::{File, create_dir_all, read_dir, write};
+    use std::task::{Context, Waker};
 
     const LONG: Duration = Duration::from_secs(30);
+    const UPKEEP: admission::Work = admission::Work::Upkeep;
+    const ALL: Purged = Purged::ButFor(0);
 
     /// A share with one entry in its trash, of `folders` folders with 50 files in each.
     fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
@@ -497,22 +492,58 @@ mod tests {
     }
 
     #[test]
-    fn several_purges_share_their_helpers() {
-        let helpers = Helpers::default();
+    fn several_purges_share_their_threads() {
+        let admission = Admission::default();
+        let threads = |number: usize| admission.extra_threads(["a", "b"][number % 2], UPKEEP);
         let shares: Vec<_> = (0..4).map(|_| with_entry(40)).collect();
         std::thread::scope(|scope| {
             let purges: Vec<_> = shares
                 .iter()
-                .map(|(_, share)| scope.spawn(|| purge(share, &helpers)))
+                .enumerate()
+                .map(|(number, (_, share))| {
+                    let threads = threads(number);
+                    scope.spawn(move || purge(share, &threads))
+                })
                 .collect();
             for purge in purges {
-                assert_eq!(purge.join().unwrap().unwrap(), 0);
+                assert_eq!(purge.join().unwrap().unwrap(), ALL);
             }
         });
         assert!(shares.iter().all(|(dir, _)| is_purged(dir)));
-        // Each had one entry, for which one thread would do, and a tree with work for more.
-        assert!(helpers.fewest.into_inner() < HELPERS);
-        assert_eq!(helpers.free.into_inner(), HELPERS);
+        // All were given back.
+        let again = threads(0);
+        assert_eq!(
+            std::iter::from_fn(|| again.take())
+                .collect::<Vec<_>>()
+                .len(),
+            7
+        );
+    }
+
+    #[test]
+    fn a_purge_ends_when_others_wait() {
+        let admission = Admission::default();
+        let (dir, share) = with_entry(20);
+        let threads = admission.extra_threads("a", UPKEEP);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut enter = || {
+            let mut entering = Box::pin(admission.enter("a", UPKEEP));
+            let turn = entering.as_mut().poll(&mut context);
+            (entering, turn)
+        };
+        let mut turns: Vec<_> = std::iter::repeat_with(&mut enter)
+            .take_while(|(_, turn)| turn.is_ready())
+            .collect();
+        let waiting = enter();
+        assert!(waiting.1.is_pending());
+        assert_eq!(
+            purge_for(&share, &threads, Duration::ZERO).unwrap(),
+            Purged::InPart
+        );
+        assert!(!is_purged(&dir));
+        drop((waiting, turns.pop()));
+        assert_eq!(purge_for(&share, &threads, Duration::ZERO).unwrap(), ALL);
+        assert!(is_purged(&dir));
     }
 
     #[test]
@@ -523,8 +554,8 @@ mod tests {
         write(trash.join("file.purge"), "").unwrap();
         write(trash.join("name"), "").unwrap();
         create_dir_all(trash.join("folder")).unwrap();
-        let helpers = Helpers::default();
-        let purger = Purger::new(&share, &helpers, VecDeque::new());
+        let threads = ExtraThreads::default();
+        let purger = Purger::new(&share, &threads, Instant::now(), VecDeque::new());
         std::thread::scope(|scope| {
             let purger = &purger;
             let worker = Worker { purger, scope };
@@ -551,8 +582,8 @@ mod tests {
         work.push_front(Work::Panic);
         let (ended, end) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            let helpers = Helpers::default();
-            let purger = Purger::new(&share, &helpers, work);
+            let threads = ExtraThreads::default();
+            let purger = Purger::new(&share, &threads, Instant::now(), work);
             let purged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 std::thread::scope(|scope| {
                     let purger = &purger;
@@ -567,14 +598,16 @@ mod tests {
     }
 
     #[test]
-    fn a_purge_goes_on_when_others_have_all_helpers() {
-        let helpers = Helpers::new(1);
-        let busy = helpers.hire().unwrap();
-        assert!(helpers.hire().is_none());
+    fn a_purge_goes_on_when_others_have_all_threads() {
+        let admission = Admission::default();
+        let others = admission.extra_threads("a", UPKEEP);
+        let held: Vec<_> = std::iter::from_fn(|| others.take()).collect();
+        let threads = admission.extra_threads("a", UPKEEP);
+        assert!(threads.take().is_none());
         let (dir, share) = with_entry(20);
-        assert_eq!(purge(&share, &helpers).unwrap(), 0);
+        assert_eq!(purge(&share, &threads).unwrap(), ALL);
         assert!(is_purged(&dir));
-        drop(busy);
-        assert!(helpers.hire().is_some());
+        drop(held);
+        assert!(threads.take().is_some());
     }
 }

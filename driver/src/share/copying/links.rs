@@ -4,6 +4,7 @@
 
 use super::super::beneath;
 use super::entry::Named;
+use crate::admission::ExtraThreads;
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;
@@ -63,10 +64,10 @@ impl<'a> LinksFolder<'a> {
         Ok(self.made.get_or_init(|| folder))
     }
 
-    /// Removes the folder with all that is in it, by many threads.
-    pub(super) fn remove(&self, threads: usize) -> std::io::Result<()> {
+    /// Removes the folder with all that is in it, by as many threads as `extra` gives, `most` at the most.
+    pub(super) fn remove(&self, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
         if let Some(folder) = self.made.get() {
-            clear(folder, threads)?;
+            clear(folder, most, extra)?;
             fs::unlinkat(self.at, self.name, AtFlags::REMOVEDIR)?;
         }
         Ok(())
@@ -160,8 +161,8 @@ impl Drop for First<'_> {
     }
 }
 
-/// Empties the folder of links, by many threads.
-fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
+/// Empties the folder of links.
+fn clear(folder: &OwnedFd, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
     loop {
         if is_empty(folder)? {
             return Ok(());
@@ -170,9 +171,13 @@ fn clear(folder: &OwnedFd, threads: usize) -> std::io::Result<()> {
         let names = Mutex::new(fs::Dir::new(beneath::folder(folder, ".")?)?);
         std::thread::scope(|scope| {
             // As many as can be had, and this one.
-            let workers: Vec<_> = (1..threads)
+            let workers: Vec<_> = (1..most)
                 .map_while(|_| {
-                    let works = || clear_some(folder, &names);
+                    let (thread, names) = (extra.take()?, &names);
+                    let works = move || {
+                        let _thread = thread;
+                        clear_some(folder, names)
+                    };
                     std::thread::Builder::new().spawn_scoped(scope, works).ok()
                 })
                 .collect();

@@ -32,6 +32,7 @@ pub use unpack::unpack;
 use super::crash_points;
 #[cfg(test)]
 use super::error::ShareError;
+use crate::admission::ExtraThreads;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -40,15 +41,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thiserror::Error;
 
-/// A running copy, seen from outside: how far it is, and the way to end it.
+/// A running copy, seen from outside: how far it is, the way to end it, and where it asks for threads.
 #[derive(Debug, Default)]
 pub struct Progress {
     files: AtomicU64,
     bytes: AtomicU64,
     stop: AtomicBool,
+    threads: ExtraThreads,
 }
 
 impl Progress {
+    /// Of a copy that asks for its threads there.
+    pub fn with_threads(threads: ExtraThreads) -> Self {
+        Self {
+            threads,
+            ..Self::default()
+        }
+    }
+
     /// Entries that are done, folders included.
     pub fn files(&self) -> u64 {
         self.files.load(Ordering::Relaxed)
@@ -221,7 +231,7 @@ pub fn copy(
     let (course, omissions) = (Course::of(progress), Omissions::default());
     tree::copy(source, target, links, &course, &means, &omissions)?;
     links
-        .remove(means.threads)
+        .remove(means.threads, &progress.threads)
         .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
     // Once for the whole file system, which is the cheapest; it reports what a write in the background met.
     rustix::fs::syncfs(target)

@@ -12,6 +12,7 @@ use super::links::{Links, LinksFolder};
 use super::listing::Listing;
 use super::node::{Node, Pair};
 use super::{CopyError, Course, Means, Omissions};
+use crate::admission::ExtraThread;
 use crate::share::crash_points;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
@@ -19,6 +20,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Entries that are handed on together.
 const BATCH: usize = 8;
@@ -27,6 +29,8 @@ const WAITING: usize = 4096;
 /// Listings that pause at most, each with an open folder and a buffer.
 const PAUSED: usize = 48;
 const STACK: usize = 256 * 1024;
+/// How long an extra thread waits for work.
+const IDLE: Duration = Duration::from_millis(200);
 
 pub(super) fn copy(
     source: &OwnedFd,
@@ -39,20 +43,34 @@ pub(super) fn copy(
     let tree = Tree::new([source, target], links, course, means, omissions);
     // Of this thread's own umask nothing is to be changed, so it copies nothing itself.
     std::thread::scope(|scope| {
+        let tree = &tree;
         let mut most = means.threads;
         let mut queue = tree.lock();
+        let mut is_refused = false;
         while most > 0 && !queue.is_done() {
-            if !queue.wants_a_thread(most) {
+            if is_refused || !queue.wants_a_thread(most) {
                 queue = tree.wait(&tree.wanted, queue);
+                is_refused = false;
                 continue;
             }
+            // The first one is the job's own.
+            let extra = match queue.threads {
+                0 => None,
+                _ => match course.progress.threads.take() {
+                    None => {
+                        is_refused = true;
+                        continue;
+                    }
+                    extra => extra,
+                },
+            };
             queue.threads += 1;
             queue.starting += 1;
             drop(queue);
             let spawned = std::thread::Builder::new()
                 .name("copy".to_owned())
                 .stack_size(STACK)
-                .spawn_scoped(scope, || tree.run());
+                .spawn_scoped(scope, move || tree.run(extra));
             queue = tree.lock();
             if spawned.is_err() {
                 queue.threads -= 1;
@@ -179,6 +197,24 @@ impl<'a> Tree<'a> {
         event.wait(queue).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for work, or that there will be none. Returns whether an extra thread has waited long enough: others on the
+    /// server may have work for it.
+    fn wait_for_work<'q>(
+        &self,
+        queue: MutexGuard<'q, Queue>,
+        is_extra: bool,
+    ) -> (MutexGuard<'q, Queue>, bool) {
+        if !is_extra {
+            return (self.wait(&self.changed, queue), false);
+        }
+        let (queue, waited) = self
+            .changed
+            .wait_timeout(queue, IDLE)
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_idle = waited.timed_out() && queue.work.is_empty();
+        (queue, is_idle)
+    }
+
     /// Has the work that was put down in `queue` taken up by a thread.
     fn call(&self, queue: MutexGuard<'_, Queue>) {
         let (idle, wanted) = (queue.idle > 0, queue.wants_a_thread(self.means.threads));
@@ -191,7 +227,9 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn run(&'a self) {
+    /// Copies until all is done. A thread that is an extra one ends when another job wants it, or when it has nothing to do for
+    /// a while.
+    fn run(&'a self, extra: Option<ExtraThread>) {
         let _waking = Waking(self);
         own_umask();
         #[cfg(test)]
@@ -230,15 +268,27 @@ impl<'a> Tree<'a> {
                     if queue.busy == 0 || queue.failed.is_some() {
                         self.changed.notify_all();
                     }
+                    if extra.as_ref().is_some_and(ExtraThread::is_wanted_back) {
+                        break;
+                    }
                 }
                 None if queue.busy == 0 => break,
                 None => {
                     queue.idle += 1;
-                    queue = self.wait(&self.changed, queue);
+                    let is_idle;
+                    (queue, is_idle) = self.wait_for_work(queue, extra.is_some());
                     queue.idle -= 1;
+                    if is_idle {
+                        break;
+                    }
                 }
             }
         }
+        if extra.is_some() {
+            queue.threads -= 1;
+        }
+        // Before somebody asks for it.
+        drop(extra);
         self.changed.notify_all();
         self.wanted.notify_one();
     }

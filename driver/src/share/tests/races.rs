@@ -240,8 +240,8 @@ fn a_folder_moved_by_a_late_deletion_comes_back() {
         )
         .unwrap();
         assert_eq!(
-            trash::purge(&trial.share(), &trash::Helpers::default()).unwrap(),
-            0
+            trash::purge(&trial.share(), &Default::default()).unwrap(),
+            trash::Purged::ButFor(0)
         );
         if recover {
             trial.recover();
@@ -304,8 +304,8 @@ fn a_foreign_folder_in_the_trash_is_kept_and_told() {
         "{recovered:?}"
     );
     assert_eq!(
-        trash::purge(&trial.share(), &trash::Helpers::default()).unwrap(),
-        0
+        trash::purge(&trial.share(), &Default::default()).unwrap(),
+        trash::Purged::ButFor(0)
     );
     assert_eq!(std::fs::read(waiting.join("file")).unwrap(), b"foreign");
 }
@@ -321,7 +321,7 @@ fn two_purges_at_once_are_fine() {
     trial.delete(&record).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| trash::purge(&trial.share(), &trash::Helpers::default()).unwrap());
+            scope.spawn(|| trash::purge(&trial.share(), &Default::default()).unwrap());
         }
     });
     trial.check();
