@@ -4,6 +4,7 @@
 
 mod completion;
 mod dispatch;
+mod man;
 #[cfg(test)]
 mod shipped_files;
 mod tools;

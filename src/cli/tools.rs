@@ -1,6 +1,6 @@
 //! The table of the tools: what each is called and takes, and what runs it.
 
-use super::completion;
+use super::{completion, man};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -44,5 +44,9 @@ pub static TOOLS: &[Tool] = &[
     Tool {
         command: completion::command,
         run: completion::run,
+    },
+    Tool {
+        command: man::command,
+        run: man::run,
     },
 ];

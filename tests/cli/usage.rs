@@ -24,6 +24,7 @@ fn commands_say_what_they_are_for_also_with_an_endpoint_in_the_environment() {
         ),
         ("proxy --help", "Stand between an orchestrator and a driver"),
         ("completions --help", "Print a completion script"),
+        ("man --help", "Write the manual pages into a folder"),
         ("identity probe --help", "Ask whether the driver is ready"),
     ] {
         let help = csi.run(line).succeeds().stdout;
@@ -143,4 +144,30 @@ fn a_second_signal_ends_a_program_that_nobody_reads_from() {
         }
     };
     assert!(matches!(status.signal(), Some(2 | 15)), "{status}");
+}
+
+#[test]
+fn manual_pages_are_written_into_a_folder_that_exists() {
+    let csi = Csi::new();
+    let folder = csi.home().join("man1");
+    let line = format!("man {}", folder.display());
+    csi.run(&line)
+        .exits(2)
+        .says("does not exist")
+        .says("mkdir -p");
+    std::fs::write(&folder, "").expect("a file");
+    csi.run(&line).exits(2).says("is no folder");
+    std::fs::remove_file(&folder).expect("a file");
+    std::fs::create_dir(&folder).expect("a folder");
+    let said = csi.run(&line).succeeds().stdout;
+    let pages = std::fs::read_dir(&folder).expect("a folder").count();
+    let expected = format!("{pages} manual pages are in {}\n", folder.display());
+    assert_eq!(said, expected);
+    assert!(folder.join("csi-controller-create-volume.1").is_file());
+    let said = csi.run(&format!("{line} -o json")).succeeds().stdout;
+    assert!(said.contains(&format!("\"pages\":{pages}")), "{said}");
+    // A folder in the place of a page: also the superuser cannot write that.
+    std::fs::remove_file(folder.join("csi.1")).expect("a page");
+    std::fs::create_dir(folder.join("csi.1")).expect("a folder");
+    csi.run(&line).exits(1).says("csi.1 cannot be written");
 }
