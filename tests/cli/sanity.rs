@@ -368,8 +368,8 @@ fn the_volume_to_ask_about_must_exist() {
     asked(made.value()).succeeds();
     let run = asked("xyz").exits(3);
     let cases = [
-        "controller/validate/without-capabilities",
         "controller/validate/with-a-large-context",
+        "controller/validate/without-capabilities",
     ];
     let failed: Vec<_> = run
         .stdout

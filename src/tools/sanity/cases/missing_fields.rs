@@ -14,7 +14,7 @@ use crate::tools::sanity::need::needs::{
 };
 use crate::tools::sanity::verdict::{any_of, told};
 use bytes::Bytes;
-use csi_proto::schema::Method;
+use csi_proto::schema::{Cardinality, Field, Method};
 use csi_proto::{Request, v1, wire};
 use std::sync::{Arc, LazyLock};
 use tonic::Code;
@@ -321,7 +321,11 @@ fn cases_of(subject: &'static Subject) -> Vec<Case> {
         let sentence = format!(
             "{} without {} answers INVALID_ARGUMENT{or_ok}",
             subject.method.name,
-            fields.join(", or without ")
+            fields
+                .iter()
+                .map(|field| with_article(subject.method, field))
+                .collect::<Vec<_>>()
+                .join(", or without ")
         );
         let body =
             move |c: &Arc<Context>| fields.iter().try_for_each(|field| lacks(c, subject, field));
@@ -337,6 +341,16 @@ fn cases_of(subject: &'static Subject) -> Vec<Case> {
     cases.collect()
 }
 
+/// `a volume_id`, `an access_mode`, `volume_capabilities`.
+fn with_article(method: &Method, field: &str) -> String {
+    let is_one = |field: &Field| field.cardinality == Cardinality::Singular;
+    match method.request.field(field).is_some_and(is_one) {
+        true if field.starts_with(['a', 'e', 'i', 'o']) => format!("an {field}"),
+        true => format!("a {field}"),
+        false => field.to_owned(),
+    }
+}
+
 fn needs(subject: &Subject, fields: &[&'static str]) -> Vec<Need> {
     let own = rpc::facts(subject.method).map_or(&[][..], |facts| facts.needs);
     let mut needs = match own {
@@ -350,11 +364,12 @@ fn needs(subject: &Subject, fields: &[&'static str]) -> Vec<Need> {
     needs
 }
 
-/// Sends the request without the field, which must be refused.
+/// Sends the request without the field, which must be refused. Cases beside this one may send an equal one: a driver that
+/// answers ABORTED is asked again.
 fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
     let method = subject.method;
     let request = without(method, &(subject.request)(c, Missing(field))?, field);
-    let answer = c.exchange(method, request, c.settings().timeout)?;
+    let answer = c.in_the_end(method, request)?;
     let codes = [Code::InvalidArgument];
     match &answer {
         _ if !subject.may_be_ok.contains(&field) => {
