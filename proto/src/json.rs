@@ -2,6 +2,8 @@
 //!
 //! Either spelling of a field's name, numbers as numbers or text, enums by name or number, `null` for what is not set.
 //! Unlike a lenient parser this one refuses what it does not know and says where.
+//!
+//! Our own, because prost-reflect decodes its descriptors for 1.3 ms at each start; a test compares the two.
 
 use crate::schema::{Cardinality, Field, Kind, Message};
 use crate::wire;

@@ -24,7 +24,63 @@ pub struct Printer<W: Write> {
     /// Rows held back for `--sort-by`.
     held: Vec<Held>,
     pages: json::Pages,
+    form: Form,
+}
+
+/// What a reply becomes. It is decided once, since nothing in a reply changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// What csc prints.
+    Csc,
+    /// Nothing yet: its rows are held back, to be sorted.
+    Held,
+    /// What has happened to the subject.
+    Done,
+    /// A document over several lines.
+    Document,
+    /// A document in a line.
+    Line,
+    /// The subject, where the reply has no name of its own.
+    Subject,
+    /// Its first row: a name that stands in the reply is one name, however many rows the reply has.
+    FirstRow,
+    /// Its rows.
+    Rows,
+}
+
+/// What decides about the form beside the format.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts<'a> {
+    /// Whether `--sort-by` is given.
+    sorts: bool,
+    /// Whether `--columns` is given.
+    has_columns: bool,
+    /// Whether replies are pages of a list.
+    is_list: bool,
+    /// Whether the pages of a list are to look like one.
     all_pages: bool,
+    /// What the view says is done when an empty reply arrives.
+    done: &'a str,
+    /// The path of the view's name.
+    name: &'a str,
+}
+
+impl Form {
+    fn of(format: Format, facts: Facts<'_>) -> Self {
+        let is_merged = facts.is_list && (facts.all_pages || facts.sorts);
+        match format {
+            Format::Csc => Self::Csc,
+            _ if facts.sorts => Self::Held,
+            Format::Table | Format::Wide if !facts.done.is_empty() && !facts.has_columns => {
+                Self::Done
+            }
+            Format::Json if !is_merged => Self::Document,
+            Format::Jsonl if !facts.is_list => Self::Line,
+            Format::Name if facts.name.is_empty() => Self::Subject,
+            Format::Name if facts.name.starts_with(['/', '?']) => Self::FirstRow,
+            _ => Self::Rows,
+        }
+    }
 }
 
 /// A row with its own copy of what its columns read.
@@ -80,7 +136,16 @@ impl<W: Write> Printer<W> {
                 .collect::<Result<_, _>>()?,
         };
         let sort = options.sort_by.as_deref().map(|name| layout.column(name));
+        let facts = Facts {
+            sorts: options.sort_by.is_some(),
+            has_columns: !options.columns.is_empty(),
+            is_list: layout.list().is_some(),
+            all_pages,
+            done: view.done,
+            name: view.name,
+        };
         Ok(Self {
+            form: Form::of(options.format, facts),
             out,
             options: options.clone(),
             table: table::Table::new(columns, !options.no_headers, options.fit),
@@ -89,13 +154,12 @@ impl<W: Write> Printer<W> {
             layout,
             held: Vec::new(),
             pages: json::Pages::default(),
-            all_pages,
         })
     }
 
     /// Whether rows are held back until the end, to sort them.
     pub fn buffers(&self) -> bool {
-        self.sort.is_some() && self.layout.rows.is_some() && self.options.format != Format::Csc
+        self.form == Form::Held
     }
 
     /// Writes a reply, or a page, or an element of a stream.
@@ -103,25 +167,44 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// When the bytes are not the reply's message, or stdout cannot be written.
     pub fn reply(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
-        if self.options.format == Format::Csc {
-            let mut text = String::new();
-            (self.csc)(&self.layout, reply, &mut text)?;
-            self.out.write_all(text.as_bytes())?;
-        } else if self.buffers() {
-            // What a row's columns read from the reply is small once the rows are taken out of it.
-            let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
-            let request: Rc<[u8]> = reply.request.into();
-            for row in self.layout.rows(reply.bytes)? {
-                self.held.push(Held {
-                    request: Rc::clone(&request),
-                    reply: Rc::clone(&rest),
-                    row: row.to_vec(),
-                });
+        let document = json::Document {
+            message: self.layout.method.response,
+            bytes: reply.bytes,
+            secrets: Secrets::Mask,
+        };
+        let subject = csi_proto::text::escaped(reply.subject);
+        match self.form {
+            Form::Csc => {
+                let mut text = String::new();
+                (self.csc)(&self.layout, reply, &mut text)?;
+                self.out.write_all(text.as_bytes())?;
             }
-        } else {
-            self.write(reply)?;
+            Form::Held => self.hold(reply)?,
+            Form::Done => {
+                let space = if subject.is_empty() { "" } else { " " };
+                writeln!(self.out, "{subject}{space}{}", self.layout.view.done)?;
+            }
+            Form::Document => json::pretty(&document, &mut self.out)?,
+            Form::Line => json::line(&document, &mut self.out)?,
+            Form::Subject => writeln!(self.out, "{subject}")?,
+            Form::FirstRow => self.rows(reply, 1)?,
+            Form::Rows => self.rows(reply, usize::MAX)?,
         }
         Ok(self.out.flush()?)
+    }
+
+    fn hold(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
+        // What a row's columns read from the reply is small once the rows are taken out of it.
+        let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
+        let request: Rc<[u8]> = reply.request.into();
+        for row in self.layout.rows(reply.bytes)? {
+            self.held.push(Held {
+                request: Rc::clone(&request),
+                reply: Rc::clone(&rest),
+                row: row.to_vec(),
+            });
+        }
+        Ok(())
     }
 
     /// Writes what was held back and closes what is open.
@@ -141,62 +224,24 @@ impl<W: Write> Printer<W> {
             }
             self.table.write(&mut self.out)?;
         }
-        if let (Format::Json, true, Some(list)) =
-            (self.options.format, self.is_merged(), self.layout.list())
-        {
+        if let (Format::Json, true, Some(list)) = (
+            self.options.format,
+            matches!(self.form, Form::Held | Form::Rows),
+            self.layout.list(),
+        ) {
             self.pages.finish(list.json_name, &mut self.out)?;
         }
         Ok(self.out.flush()?)
     }
 
-    /// Whether the output is one document made of rows, not one document a reply.
-    fn is_merged(&self) -> bool {
-        self.layout.list().is_some() && (self.all_pages || self.options.sort_by.is_some())
-    }
-
-    fn write(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
-        let is_table = matches!(self.options.format, Format::Table | Format::Wide);
-        if is_table && !self.layout.view.done.is_empty() && self.options.columns.is_empty() {
-            let subject = csi_proto::text::escaped(reply.subject);
-            let done = self.layout.view.done;
-            let space = if subject.is_empty() { "" } else { " " };
-            return Ok(writeln!(self.out, "{subject}{space}{done}")?);
-        }
-        let document = json::Document {
-            message: self.layout.method.response,
-            bytes: reply.bytes,
-            secrets: Secrets::Mask,
-        };
-        match self.options.format {
-            Format::Json if !self.is_merged() => return json::pretty(&document, &mut self.out),
-            Format::Jsonl if self.layout.list().is_none() => {
-                return json::line(&document, &mut self.out);
-            }
-            Format::Name if self.layout.view.name.is_empty() => {
-                return Ok(writeln!(
-                    self.out,
-                    "{}",
-                    csi_proto::text::escaped(reply.subject)
-                )?);
-            }
-            _ => {}
-        }
-        let mut last = None;
-        for row in self.layout.rows(reply.bytes)? {
-            let row = Row {
+    /// Writes the first rows of a reply.
+    fn rows(&mut self, reply: &Reply<'_>, most: usize) -> Result<(), OutputError> {
+        for row in self.layout.rows(reply.bytes)?.into_iter().take(most) {
+            self.row(Row {
                 request: reply.request,
                 reply: reply.bytes,
                 row,
-            };
-            // A name that stands in the reply is one name, however many rows the reply has.
-            if self.options.format == Format::Name
-                && self.layout.view.name.starts_with(['/', '?'])
-                && last.is_some()
-            {
-                break;
-            }
-            self.row(row)?;
-            last = Some(row);
+            })?;
         }
         Ok(self.table.write(&mut self.out)?)
     }
@@ -257,6 +302,69 @@ fn compare(a: &Value<'_>, b: &Value<'_>) -> Ordering {
                 text
             };
             text(a).cmp(&text(b))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_reply_follows_from_the_format_and_the_flags() {
+        let list = Facts {
+            is_list: true,
+            name: "volume.volume_id",
+            ..Facts::default()
+        };
+        let all = Facts {
+            all_pages: true,
+            ..list
+        };
+        let sorted = Facts {
+            sorts: true,
+            ..list
+        };
+        let done = Facts {
+            done: "deleted",
+            ..Facts::default()
+        };
+        let columns = Facts {
+            has_columns: true,
+            ..done
+        };
+        let of_reply = Facts {
+            name: "/group_snapshot.group_snapshot_id",
+            ..Facts::default()
+        };
+        let of_request = Facts {
+            name: "?volume_id",
+            ..Facts::default()
+        };
+        for (format, facts, expected) in [
+            (Format::Csc, sorted, Form::Csc),
+            (Format::Csc, done, Form::Csc),
+            (Format::Table, sorted, Form::Held),
+            (Format::Json, sorted, Form::Held),
+            (Format::Name, sorted, Form::Held),
+            (Format::Table, done, Form::Done),
+            (Format::Wide, done, Form::Done),
+            (Format::Table, columns, Form::Rows),
+            (Format::Json, done, Form::Document),
+            (Format::Json, list, Form::Document),
+            (Format::Json, all, Form::Rows),
+            (Format::Jsonl, done, Form::Line),
+            (Format::Jsonl, list, Form::Rows),
+            (Format::Jsonl, all, Form::Rows),
+            (Format::Name, done, Form::Subject),
+            (Format::Name, list, Form::Rows),
+            (Format::Name, of_reply, Form::FirstRow),
+            (Format::Name, of_request, Form::FirstRow),
+            (Format::Table, of_reply, Form::Rows),
+            (Format::Table, list, Form::Rows),
+            (Format::Wide, all, Form::Rows),
+        ] {
+            assert_eq!(Form::of(format, facts), expected, "{format:?} {facts:?}");
         }
     }
 }

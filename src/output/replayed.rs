@@ -51,6 +51,18 @@ pub struct Count {
     pub taken_over: usize,
 }
 
+impl Count {
+    /// Counts a call.
+    pub fn add(&mut self, verdict: &Verdict<'_>) {
+        *match verdict {
+            Verdict::Same => &mut self.same,
+            Verdict::Different(_) => &mut self.different,
+            Verdict::NotCompared(_) => &mut self.not_compared,
+            Verdict::Skipped(_) => &mut self.skipped,
+        } += 1;
+    }
+}
+
 /// Prints them.
 pub struct Printer<W: Write> {
     out: W,
@@ -68,47 +80,10 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// When `out` cannot be written.
     pub fn call(&mut self, call: &Replayed<'_>) -> io::Result<()> {
-        let milliseconds = figure::milliseconds(call.took);
         if self.json {
-            let (outcome, reason) = match &call.verdict {
-                Verdict::Same => ("same", None),
-                Verdict::Different(_) => ("different", None),
-                Verdict::NotCompared(why) => ("not compared", Some(why)),
-                Verdict::Skipped(why) => ("skipped", Some(why)),
-            };
-            let mut line = json!({
-                "call": call.number, "method": call.name, "outcome": outcome, "milliseconds": milliseconds,
-            });
-            if let Some(reason) = reason {
-                line["reason"] = json!(reason);
-            }
-            if let Verdict::Different(all) = &call.verdict {
-                let one = |(at, recorded, now): &(&str, &Json, &Json)| json!({"at": at, "recorded": recorded, "now": now});
-                line["differences"] = all.iter().map(one).collect();
-            }
-            return self.line(&line);
+            return self.line(&object(call));
         }
-        let (mark, words) = match &call.verdict {
-            Verdict::Same => ("ok", String::new()),
-            Verdict::Different(all) if all.len() == 1 => ("!!", "1 difference".to_owned()),
-            Verdict::Different(all) => ("!!", format!("{} differences", all.len())),
-            Verdict::NotCompared(why) => ("--", format!("not compared: {why}")),
-            Verdict::Skipped(why) => ("--", format!("not sent: {why}")),
-        };
-        let name = format!("#{} {}", call.number, call.name);
-        let name = escaped(&name);
-        let time = match call.verdict {
-            Verdict::Skipped(_) => format!("{:11}", ""),
-            _ => format!("{milliseconds:8.1} ms"),
-        };
-        let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
-        writeln!(self.out, "{}", line.trim_end())?;
-        if let Verdict::Different(all) = &call.verdict {
-            for (at, recorded, now) in all {
-                let (recorded, now) = (shown(recorded), shown(now));
-                writeln!(self.out, "     {}: {recorded} -> {now}", escaped(at))?;
-            }
-        }
+        self.out.write_all(lines(call).as_bytes())?;
         self.out.flush()
     }
 
@@ -155,9 +130,124 @@ impl<W: Write> Printer<W> {
     }
 }
 
+/// A call for scripts.
+fn object(call: &Replayed<'_>) -> Json {
+    let (outcome, reason) = match &call.verdict {
+        Verdict::Same => ("same", None),
+        Verdict::Different(_) => ("different", None),
+        Verdict::NotCompared(why) => ("not compared", Some(why)),
+        Verdict::Skipped(why) => ("skipped", Some(why)),
+    };
+    let mut object = json!({
+        "call": call.number, "method": call.name, "outcome": outcome, "milliseconds": figure::milliseconds(call.took),
+    });
+    if let Some(reason) = reason {
+        object["reason"] = json!(reason);
+    }
+    if let Verdict::Different(all) = &call.verdict {
+        let one = |(at, recorded, now): &(&str, &Json, &Json)| json!({"at": at, "recorded": recorded, "now": now});
+        object["differences"] = all.iter().map(one).collect();
+    }
+    object
+}
+
+/// A call for people: its line, and one for each difference.
+fn lines(call: &Replayed<'_>) -> String {
+    let (mark, words) = match &call.verdict {
+        Verdict::Same => ("ok", String::new()),
+        Verdict::Different(all) if all.len() == 1 => ("!!", "1 difference".to_owned()),
+        Verdict::Different(all) => ("!!", format!("{} differences", all.len())),
+        Verdict::NotCompared(why) => ("--", format!("not compared: {why}")),
+        Verdict::Skipped(why) => ("--", format!("not sent: {why}")),
+    };
+    let time = match call.verdict {
+        Verdict::Skipped(_) => format!("{:11}", ""),
+        _ => format!("{:8.1} ms", figure::milliseconds(call.took)),
+    };
+    let name = format!("#{} {}", call.number, call.name);
+    let name = escaped(&name);
+    let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
+    let mut lines = format!("{}\n", line.trim_end());
+    if let Verdict::Different(all) = &call.verdict {
+        for (at, recorded, now) in all {
+            let (at, recorded, now) = (escaped(at), shown(recorded), shown(now));
+            lines.push_str(&format!("     {at}: {recorded} -> {now}\n"));
+        }
+    }
+    lines
+}
+
 fn shown(json: &Json) -> String {
     match json {
         Json::Null => "(nothing)".to_owned(),
         json => escaped(&json.to_string()).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_of_a_call_has_its_line_and_its_object() {
+        let (one, two) = (json!("1\u{1b}"), json!(2));
+        let (null, list) = (Json::Null, json!([]));
+        let both = vec![("a", &one, &two), ("b", &null, &list)];
+        for (verdict, line, outcome) in [
+            (
+                Verdict::Same,
+                "ok #3 Node/Stage                                   1.5 ms\n",
+                "same",
+            ),
+            (
+                Verdict::Different(both),
+                "!! #3 Node/Stage                                   1.5 ms  2 differences\n     a: \"1\\u001b\" -> 2\n     b: (nothing) -> []\n",
+                "different",
+            ),
+            (
+                Verdict::Different(vec![("a", &one, &two)]),
+                "!! #3 Node/Stage                                   1.5 ms  1 difference\n     a: \"1\\u001b\" -> 2\n",
+                "different",
+            ),
+            (
+                Verdict::NotCompared("no"),
+                "-- #3 Node/Stage                                   1.5 ms  not compared: no\n",
+                "not compared",
+            ),
+            (
+                Verdict::Skipped("no\n"),
+                "-- #3 Node/Stage                                           not sent: no\\n\n",
+                "skipped",
+            ),
+        ] {
+            let call = Replayed {
+                number: 3,
+                name: "Node/Stage",
+                took: Duration::from_micros(1500),
+                verdict,
+            };
+            assert_eq!(lines(&call), line);
+            let object = object(&call);
+            assert_eq!(object["outcome"], outcome);
+            assert_eq!(
+                object["reason"].is_string(),
+                line.starts_with("--"),
+                "{object}"
+            );
+            assert_eq!(
+                object["differences"].is_array(),
+                line.starts_with("!!"),
+                "{object}"
+            );
+            let mut count = Count::default();
+            count.add(&call.verdict);
+            let all = [
+                count.same,
+                count.different,
+                count.not_compared,
+                count.skipped,
+            ];
+            assert_eq!(all.iter().sum::<usize>(), 1);
+        }
     }
 }

@@ -17,3 +17,12 @@ pub mod terminal;
 /// How long a test waits for what must happen at once, before it fails. Longer than the default of `--timeout`, so that a
 /// program that hangs says so itself, and for machines that are many times slower; it only matters on failure.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
+
+/// Where a text differs from what was recorded, as a patch that would record it.
+pub fn difference(recorded: &str, now: &str) -> String {
+    similar::TextDiff::from_lines(recorded, now)
+        .unified_diff()
+        .context_radius(3)
+        .header("recorded", "now")
+        .to_string()
+}

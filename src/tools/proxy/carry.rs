@@ -1,6 +1,8 @@
 //! Carrying one call: headers, messages, trailers, cancellations, unchanged, in both directions.
 //!
 //! What passes is handed to a [`Witness`]. Must not know what messages mean, or who looks at them.
+//!
+//! Our own above h2, because a gRPC library adds headers, chooses when trailers are sent, and hides why a stream was reset.
 
 use super::upstream::{Upstream, in_words};
 use crate::recording::call::End;

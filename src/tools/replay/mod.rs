@@ -8,6 +8,7 @@ mod flags;
 mod folders;
 mod names;
 mod request;
+mod verdict;
 
 pub use flags::ReplayFlags;
 
@@ -17,21 +18,20 @@ use crate::call::log::Log;
 use crate::call::session::{CallError, Lost, Session};
 use crate::error::{Error, code_name};
 use crate::output::replayed::{Count, Printer, Replayed, Verdict};
-use crate::recording::{Outcome, Recorded, Recording};
+use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
-use compare::{Difference, Rules, compare};
+use compare::Rules;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
-use csi_proto::value::{Secrets, decode};
 use folders::Folders;
-use names::{Names, Place};
+use names::Names;
 use request::{Missing, Sources, encode};
-use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tonic::Code;
+use verdict::{Now, verdict};
 
 /// A recording and the driver that it is sent to.
 pub struct Replay<'a, W: Write> {
@@ -228,15 +228,16 @@ impl<'a, W: Write> Replay<'a, W> {
         }
     }
 
+    /// Compares an answer with the recorded one, and prints what came of it.
     fn judge(&mut self, answer: &Answer) -> Result<(), Error> {
         let recording = self.recording;
         let Some(call) = recording.calls.get(answer.index) else {
             return Ok(());
         };
-        let code = answer
-            .failed
-            .as_ref()
-            .map_or(Code::Ok, |failed| failed.status.code());
+        let (code, message) = match &answer.failed {
+            None => (Code::Ok, ""),
+            Some(failed) => (failed.status.code(), failed.status.message()),
+        };
         // A code that the way to the driver says is not the driver's, also where the recorded one was the same.
         if let Some(failed) = &answer.failed
             && Lost::of(&failed.status).is_some()
@@ -248,100 +249,30 @@ impl<'a, W: Write> Replay<'a, W> {
             for reply in &answer.replies {
                 self.log.reply(method, reply);
             }
-            self.log.call(
-                &format!("#{} {}", call.number, method.name),
-                code_name(code),
-                answer.took,
-            );
+            let name = format!("#{} {}", call.number, method.name);
+            self.log.call(&name, code_name(code), answer.took);
         }
-        let differences = match (&call.outcome, call.method) {
-            (
-                Outcome::Answered {
-                    code: recorded,
-                    message,
-                },
-                Some(method),
-            ) => {
-                let mut all = self.status_differences(recorded, message, answer);
-                if all.is_empty() {
-                    all = self.reply_differences(method, call, answer)?;
-                }
-                all
+        let now = Now {
+            code,
+            message,
+            replies: &answer.replies,
+        };
+        let messages = self.flags.messages;
+        let verdict = verdict(call, &now, messages, &self.rules, &mut self.names)?;
+        let shown = match &verdict {
+            verdict::Verdict::Same => Verdict::Same,
+            verdict::Verdict::NotCompared(why) => Verdict::NotCompared(why),
+            verdict::Verdict::Different(all) => {
+                let all = all
+                    .iter()
+                    .map(|one| (one.at.as_str(), &one.recorded, &one.now));
+                Verdict::Different(all.collect())
             }
-            (Outcome::EndedBy(by), _) => {
-                let why = match by.as_str() {
-                    "caller" => "the caller gave it up then",
-                    "connection" => "the connection broke then",
-                    "reset" => "the driver ended it without a status then",
-                    _ => "the driver's answer is not known",
-                };
-                self.count.not_compared += 1;
-                return self.print(call, answer.took, Verdict::NotCompared(why));
-            }
-            (Outcome::Answered { .. }, None) => Vec::new(),
         };
-        if differences.is_empty() {
-            self.count.same += 1;
-            return self.print(call, answer.took, Verdict::Same);
-        }
-        self.count.different += 1;
-        let all = differences
-            .iter()
-            .map(|one| (one.at.as_str(), &one.recorded, &one.now));
-        self.print(call, answer.took, Verdict::Different(all.collect()))
-    }
-
-    fn status_differences(&self, code: &str, message: &str, answer: &Answer) -> Vec<Difference> {
-        let (now, words) = match &answer.failed {
-            None => ("OK", ""),
-            Some(failed) => (code_name(failed.status.code()), failed.status.message()),
-        };
-        if self.rules.ignores("status") {
-            return Vec::new();
-        }
-        let said = |code: &str, words: &str| match words {
-            "" => Json::from(code),
-            words => Json::from(format!("{code}: {words}")),
-        };
-        let expected = self.names.translate(Place::Other, message);
-        match code != now || (self.flags.messages && expected != words) {
-            true => vec![Difference {
-                at: "status".to_owned(),
-                recorded: said(code, message),
-                now: said(now, words),
-            }],
-            false => Vec::new(),
-        }
-    }
-
-    fn reply_differences(
-        &mut self,
-        method: &'static Method,
-        call: &Recorded,
-        answer: &Answer,
-    ) -> Result<Vec<Difference>, Error> {
-        let mut now = Vec::with_capacity(answer.replies.len());
-        for reply in &answer.replies {
-            let value = decode(method.response, reply, Secrets::Mask).map_err(|error| {
-                Error::because(
-                    format!("the reply to #{} is not valid", call.number),
-                    &error,
-                )
-            })?;
-            let json = serde_json::to_value(&value);
-            now.push(json.map_err(|error| Error::because("the reply cannot be compared", &error))?);
-        }
-        Ok(compare(
-            method.response,
-            &call.replies,
-            &now,
-            &mut self.names,
-            &self.rules,
-        ))
+        self.print(call, answer.took, shown)
     }
 
     fn skip(&mut self, call: &Recorded, reason: &str) -> Result<(), Error> {
-        self.count.skipped += 1;
         self.print(call, Duration::ZERO, Verdict::Skipped(reason))
     }
 
@@ -351,6 +282,7 @@ impl<'a, W: Write> Replay<'a, W> {
         took: Duration,
         verdict: Verdict<'_>,
     ) -> Result<(), Error> {
+        self.count.add(&verdict);
         let name = match call.method {
             Some(method) => format!("{}/{}", method.service, method.name),
             None => call.path.clone(),

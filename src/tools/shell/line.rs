@@ -3,6 +3,8 @@
 //!
 //! Quotes are a POSIX shell's: `'…'` takes everything as it is, `"…"` expands variables and knows `\"`, `\\` and `\$`, a
 //! backslash outside takes the next character as it is. There are no globs and no commands inside words.
+//!
+//! Our own, because shlex knows no variables, no pipes, and no place of a word that is still being typed.
 
 use thiserror::Error;
 

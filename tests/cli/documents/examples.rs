@@ -2,11 +2,11 @@
 
 use super::pages::{Example, Mark, pages};
 use super::recorded::stable;
-use crate::support::PATIENCE;
 use crate::support::driver;
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi};
 use crate::support::terminal::Terminal;
+use crate::support::{PATIENCE, difference};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -155,9 +155,10 @@ impl Job {
         if is == should {
             return Ok(());
         }
-        let (is, should) = (is.join("\n  "), should.join("\n  "));
+        let lines = |lines: Vec<String>| lines.join("\n") + "\n";
+        let difference = difference(&lines(should), &lines(is));
         Err(format!(
-            "$ {command}\nprinted:\n  {is}\nrecorded:\n  {should}\nall that was printed:\n{all}"
+            "$ {command}\n{difference}all that was printed:\n{all}"
         ))
     }
 }

@@ -8,6 +8,7 @@ mod node;
 mod snapshot_metadata;
 mod snapshots;
 
+use crate::support::difference;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, Request, ScriptedDriver};
 use prost_types::Timestamp;
@@ -142,40 +143,11 @@ fn compare(path: &Path, actual: &str) {
     let expected = std::fs::read_to_string(path).unwrap_or_default();
     if expected != actual {
         panic!(
-            "{} differs (-: the file, +: now); UPDATE_GOLDEN=1 accepts it\n{}",
+            "{} differs; UPDATE_GOLDEN=1 accepts what is printed now\n{}",
             path.display(),
             difference(&expected, actual)
         );
     }
-}
-
-/// The lines that differ, between those that do not.
-fn difference(expected: &str, actual: &str) -> String {
-    let (old, new): (Vec<_>, Vec<_>) = (expected.lines().collect(), actual.lines().collect());
-    // common[i][j] is the length of the longest common subsequence of old[i..] and new[j..].
-    let mut common = vec![vec![0_usize; new.len() + 1]; old.len() + 1];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i][j] = match old[i] == new[j] {
-                true => common[i + 1][j + 1] + 1,
-                false => common[i + 1][j].max(common[i][j + 1]),
-            };
-        }
-    }
-    let (mut i, mut j, mut out) = (0, 0, String::new());
-    while i < old.len() || j < new.len() {
-        if i < old.len() && j < new.len() && old[i] == new[j] {
-            let _ = writeln!(out, "  {}", old[i]);
-            (i, j) = (i + 1, j + 1);
-        } else if j == new.len() || i < old.len() && common[i + 1][j] >= common[i][j + 1] {
-            let _ = writeln!(out, "- {}", old[i]);
-            i += 1;
-        } else {
-            let _ = writeln!(out, "+ {}", new[j]);
-            j += 1;
-        }
-    }
-    out
 }
 
 /// A moment whose age is always the same, three days. Only in this process is it one moment.

@@ -1,0 +1,292 @@
+//! What comes of a call that was sent again: the same, something else, or nothing that tells.
+//!
+//! Decides alone. Who sends, counts and prints stands elsewhere.
+
+use super::compare::{Difference, Rules, compare};
+use super::names::{Names, Place};
+use crate::error::{Error, code_name};
+use crate::recording::{Outcome, Recorded};
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use csi_proto::value::{Secrets, decode};
+use serde_json::Value as Json;
+use tonic::Code;
+
+/// What a comparison comes to.
+#[derive(Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing differs.
+    Same,
+    /// Something differs.
+    Different(Vec<Difference>),
+    /// There is nothing to compare with: why.
+    NotCompared(&'static str),
+}
+
+/// How a call ended now.
+pub struct Now<'a> {
+    /// The code.
+    pub code: Code,
+    /// The message; empty where there is none.
+    pub message: &'a str,
+    /// The replies' bytes.
+    pub replies: &'a [Bytes],
+}
+
+/// Compares how a call ended then and now, and learns what the driver of now calls by its own names. `messages`: those of
+/// errors too.
+///
+/// # Errors
+/// When a reply is not the message that it should be.
+pub fn verdict(
+    call: &Recorded,
+    now: &Now<'_>,
+    messages: bool,
+    rules: &Rules,
+    names: &mut Names,
+) -> Result<Verdict, Error> {
+    let (code, message) = match &call.outcome {
+        Outcome::Answered { code, message } => (code, message),
+        Outcome::EndedBy(by) => {
+            return Ok(Verdict::NotCompared(match by.as_str() {
+                "caller" => "the caller gave it up then",
+                "connection" => "the connection broke then",
+                "reset" => "the driver ended it without a status then",
+                _ => "the driver's answer is not known",
+            }));
+        }
+    };
+    let Some(method) = call.method else {
+        return Ok(Verdict::Same);
+    };
+    let expected = names.translate(Place::Other, message);
+    let is_other = *code != code_name(now.code) || (messages && expected != now.message);
+    if is_other && !rules.ignores("status") {
+        return Ok(Verdict::Different(vec![Difference {
+            at: "status".to_owned(),
+            recorded: said(code, message),
+            now: said(code_name(now.code), now.message),
+        }]));
+    }
+    let replies = json_of(method, call.number, now.replies)?;
+    let differences = compare(method.response, &call.replies, &replies, names, rules);
+    Ok(match differences.is_empty() {
+        true => Verdict::Same,
+        false => Verdict::Different(differences),
+    })
+}
+
+fn said(code: &str, message: &str) -> Json {
+    match message {
+        "" => Json::from(code),
+        message => Json::from(format!("{code}: {message}")),
+    }
+}
+
+fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Vec<Json>, Error> {
+    let json = |reply: &Bytes| {
+        let value = decode(method.response, reply, Secrets::Mask).map_err(|error| {
+            Error::because(format!("the reply to #{number} is not valid"), &error)
+        })?;
+        serde_json::to_value(&value)
+            .map_err(|error| Error::because("the reply cannot be compared", &error))
+    };
+    replies.iter().map(json).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::methods;
+    use csi_proto::v1::ProbeResponse;
+    use prost::Message as _;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn recorded(outcome: Outcome, replies: Vec<Json>) -> Recorded {
+        let method = methods::by_name("Probe");
+        Recorded {
+            number: 7,
+            at: Duration::ZERO,
+            took: Duration::ZERO,
+            path: "/csi.v1.Identity/Probe".to_owned(),
+            method,
+            requests: Vec::new(),
+            replies,
+            outcome,
+            sent: true,
+            injected: None,
+        }
+    }
+
+    fn answered(code: &str, message: &str) -> Outcome {
+        Outcome::Answered {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    fn ended_by(by: &str) -> Outcome {
+        Outcome::EndedBy(by.to_owned())
+    }
+
+    #[test]
+    fn a_call_is_the_same_or_different_or_not_compared() {
+        let ready = |ready| Bytes::from(ProbeResponse { ready: Some(ready) }.encode_to_vec());
+        let (yes, no) = ([ready(true)], [ready(false)]);
+        let then = || vec![json!({"ready": true})];
+        let different = |at: &str, recorded: Json, now: Json| {
+            let at = at.to_owned();
+            Verdict::Different(vec![Difference { at, recorded, now }])
+        };
+        let not_compared = Verdict::NotCompared;
+        // How it ended then, with which replies; the code, message and replies of now; `--messages`; `--ignore`.
+        for (outcome, replies, code, message, now, messages, ignored, expected) in [
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                Verdict::Same,
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &no[..],
+                true,
+                "",
+                different("ready", json!(true), json!(false)),
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &no[..],
+                true,
+                "ready",
+                Verdict::Same,
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Internal,
+                "x",
+                &[],
+                false,
+                "",
+                different("status", json!("OK"), json!("INTERNAL: x")),
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Internal,
+                "y",
+                &[],
+                false,
+                "",
+                Verdict::Same,
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Internal,
+                "y",
+                &[],
+                true,
+                "",
+                different("status", json!("INTERNAL: x"), json!("INTERNAL: y")),
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Aborted,
+                "x",
+                &[],
+                false,
+                "status",
+                Verdict::Same,
+            ),
+            (
+                ended_by("caller"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the caller gave it up then"),
+            ),
+            (
+                ended_by("connection"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the connection broke then"),
+            ),
+            (
+                ended_by("reset"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the driver ended it without a status then"),
+            ),
+            (
+                ended_by("moon"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the driver's answer is not known"),
+            ),
+        ] {
+            let call = recorded(outcome.clone(), replies);
+            let rules = Rules {
+                ignore: vec![ignored.to_owned()]
+                    .into_iter()
+                    .filter(|path| !path.is_empty())
+                    .collect(),
+            };
+            let now = Now {
+                code,
+                message,
+                replies: now,
+            };
+            let verdict = verdict(&call, &now, messages, &rules, &mut Names::default());
+            assert_eq!(verdict.expect("a verdict"), expected, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_method_of_another_version_is_the_same_and_a_reply_that_is_none_an_error() {
+        let mut call = recorded(answered("OK", ""), Vec::new());
+        let replies = [Bytes::from_static(b"\xff")];
+        let now = Now {
+            code: Code::Ok,
+            message: "",
+            replies: &replies,
+        };
+        let mut names = Names::default();
+        let error = verdict(&call, &now, false, &Rules::default(), &mut names);
+        let error = error
+            .expect_err("no reply")
+            .render(crate::error::Style::Text);
+        assert!(error.contains("the reply to #7 is not valid"), "{error}");
+        call.method = None;
+        let same = verdict(&call, &now, false, &Rules::default(), &mut names);
+        assert_eq!(same.expect("a verdict"), Verdict::Same);
+    }
+}
