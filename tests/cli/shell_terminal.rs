@@ -172,7 +172,7 @@ fn replies_are_values() {
     shell.expect("$vol.volume has no field \"id\"; it has capacity_bytes, volume_id");
     shell.expect("\nnfs.csi.internal> ");
     shell.press("vars\r");
-    shell.expect("$vol             CreateVolumeResponse");
+    shell.expect("$vol  CreateVolumeResponse");
     shell.expect("\nnfs.csi.internal> ");
     shell.press("assert $_.volume.volumeId == $vol.volume.volume_id\r");
     shell.expect("\nnfs.csi.internal> ");

@@ -1,0 +1,152 @@
+//! Purges of a trash: by several threads, over files held open, and cut short.
+
+use super::*;
+use crate::admission::{self, Admission};
+use crate::share::database::Expect;
+use std::fs::{File, create_dir_all, read_dir, write};
+use std::task::{Context, Waker};
+
+const LONG: Duration = Duration::from_secs(30);
+const UPKEEP: admission::Work = admission::Work::Upkeep;
+const ALL: Purged = Purged::ButFor(0);
+
+/// A share with one entry in its trash, of `folders` folders with 50 files in each.
+fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in 0..folders {
+        let folder = dir.path().join(format!("volume/{}/{folder}", folder % 7));
+        create_dir_all(&folder).unwrap();
+        for file in 0..50 {
+            write(folder.join(file.to_string()), "").unwrap();
+        }
+    }
+    let root: std::sync::Arc<OwnedFd> = Arc::new(File::open(dir.path()).unwrap().into());
+    let share = Share::open(Arc::clone(&root), Expect::Any).unwrap();
+    assert!(discard(&share, &*root, "volume", Nonce::random().unwrap()).unwrap());
+    (dir, share)
+}
+
+fn is_purged(dir: &tempfile::TempDir) -> bool {
+    let trash = dir.path().join(".csi-nfs/trash");
+    read_dir(trash).unwrap().next().is_none()
+}
+
+#[test]
+fn several_purges_share_their_threads() {
+    let admission = Admission::default();
+    let threads = |number: usize| admission.extra_threads(["a", "b"][number % 2], UPKEEP);
+    let shares: Vec<_> = (0..4).map(|_| with_entry(40)).collect();
+    std::thread::scope(|scope| {
+        let purges: Vec<_> = shares
+            .iter()
+            .enumerate()
+            .map(|(number, (_, share))| {
+                let threads = threads(number);
+                scope.spawn(move || purge(share, &threads))
+            })
+            .collect();
+        for purge in purges {
+            assert_eq!(purge.join().unwrap().unwrap(), ALL);
+        }
+    });
+    assert!(shares.iter().all(|(dir, _)| is_purged(dir)));
+    // All were given back.
+    let again = threads(0);
+    assert_eq!(
+        std::iter::from_fn(|| again.take())
+            .collect::<Vec<_>>()
+            .len(),
+        7
+    );
+}
+
+#[test]
+fn a_purge_ends_when_others_wait() {
+    let admission = Admission::default();
+    let (dir, share) = with_entry(20);
+    let threads = admission.extra_threads("a", UPKEEP);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut enter = || {
+        let mut entering = Box::pin(admission.enter("a", UPKEEP));
+        let turn = entering.as_mut().poll(&mut context);
+        (entering, turn)
+    };
+    let mut turns: Vec<_> = std::iter::repeat_with(&mut enter)
+        .take_while(|(_, turn)| turn.is_ready())
+        .collect();
+    let waiting = enter();
+    assert!(waiting.1.is_pending());
+    assert_eq!(
+        purge_for(&share, &threads, Duration::ZERO).unwrap(),
+        Purged::InPart
+    );
+    assert!(!is_purged(&dir));
+    drop((waiting, turns.pop()));
+    assert_eq!(purge_for(&share, &threads, Duration::ZERO).unwrap(), ALL);
+    assert!(is_purged(&dir));
+}
+
+#[test]
+fn what_others_have_removed_is_no_progress() {
+    let (dir, share) = with_entry(1);
+    let trash = dir.path().join(".csi-nfs/trash");
+    let open = || Arc::new(OwnedFd::from(File::open(&trash).unwrap()));
+    write(trash.join("file.purge"), "").unwrap();
+    write(trash.join("name"), "").unwrap();
+    create_dir_all(trash.join("folder")).unwrap();
+    let threads = ExtraThreads::default();
+    let purger = Purger::new(&share, &threads, Instant::now(), VecDeque::new());
+    std::thread::scope(|scope| {
+        let purger = &purger;
+        let worker = Worker { purger, scope };
+        // Theirs and its own, then theirs alone.
+        for removed in [(1, 2), (0, 0)] {
+            let entry = Work::Entry(c"file.purge".to_owned());
+            assert_eq!(worker.perform(entry), (removed.0, 0));
+            let names = [c"name", c"gone", c"folder"].map(CStr::to_owned);
+            let names = Work::Names(open(), names.into());
+            assert_eq!(worker.perform(names), (removed.1, 0));
+        }
+        assert!(!worker.raise(&open(), c"folder").unwrap());
+    });
+}
+
+#[test]
+fn a_thread_that_panics_is_not_waited_for() {
+    let (dir, share) = with_entry(1);
+    let mut work: VecDeque<Work> = entries(&share)
+        .unwrap()
+        .into_iter()
+        .map(Work::Entry)
+        .collect();
+    work.push_front(Work::Panic);
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let threads = ExtraThreads::default();
+        let purger = Purger::new(&share, &threads, Instant::now(), work);
+        let purged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            std::thread::scope(|scope| {
+                let purger = &purger;
+                Worker { purger, scope }.run(None);
+            });
+        }));
+        ended.send(purged.is_err()).unwrap();
+    });
+    assert_eq!(end.recv_timeout(LONG), Ok(true));
+    // By the helper that had come for it.
+    assert!(is_purged(&dir));
+}
+
+#[test]
+fn a_purge_goes_on_when_others_have_all_threads() {
+    let admission = Admission::default();
+    let others = admission.extra_threads("a", UPKEEP);
+    let held: Vec<_> = std::iter::from_fn(|| others.take()).collect();
+    let threads = admission.extra_threads("a", UPKEEP);
+    assert!(threads.take().is_none());
+    let (dir, share) = with_entry(20);
+    assert_eq!(purge(&share, &threads).unwrap(), ALL);
+    assert!(is_purged(&dir));
+    drop(held);
+    assert!(threads.take().is_some());
+}
