@@ -156,7 +156,7 @@ fn one_case_in_every_output() {
         "\nok identity/probe/answers-ready ",
         "\n!! controller/create-volume/without-name ",
         &format!(
-            "   CreateVolume without name answers INVALID_ARGUMENT.\n   CSI {SPEC_VERSION}, section \"CreateVolume\"\n"
+            "   CreateVolume without a name answers INVALID_ARGUMENT.\n   CSI {SPEC_VERSION}, section \"CreateVolume\"\n"
         ),
         "expected: CreateVolume answers INVALID_ARGUMENT\n",
         "but: it answered OK\n",
