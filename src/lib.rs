@@ -11,6 +11,7 @@ mod output;
 mod recording;
 mod rpc;
 mod tools;
+mod undo;
 
 pub use tools::sanity;
 

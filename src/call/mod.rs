@@ -2,6 +2,7 @@
 //!
 //! Must not know clap, look into what commands mean, or print replies.
 
+pub mod advertised;
 pub mod endpoint;
 pub mod error;
 pub mod log;

@@ -4,7 +4,7 @@ use super::reply::OutputError;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::text::Escaping;
 use csi_proto::value::{Secrets, decode};
-use csi_proto::wire::{Raw, fields};
+use csi_proto::wire::{self, Raw, fields};
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
 use serde_json::ser::{CompactFormatter, PrettyFormatter};
@@ -34,7 +34,7 @@ impl Serialize for Document<'_> {
         for part in fields(self.bytes) {
             let (number, raw) = part.map_err(S::Error::custom)?;
             if number != list.number {
-                put(&mut rest, number, raw);
+                wire::put(&mut rest, number, raw);
             }
         }
         let rest = decode(self.message, &rest, self.secrets).map_err(S::Error::custom)?;
@@ -78,16 +78,6 @@ impl Serialize for Entries<'_> {
             }
         }
         out.end()
-    }
-}
-
-fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
-    match raw {
-        Raw::Varint(value) => csi_proto::wire::put_varint(out, number, value),
-        Raw::Bytes(bytes) => csi_proto::wire::put_bytes(out, number, bytes),
-        // Fixed numbers occur only in fields that nobody knows; their place in the list is kept as a varint.
-        Raw::Fixed64(value) => csi_proto::wire::put_varint(out, number, value),
-        Raw::Fixed32(value) => csi_proto::wire::put_varint(out, number, u64::from(value)),
     }
 }
 

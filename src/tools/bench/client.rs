@@ -2,10 +2,15 @@
 //!
 //! Owns which connection serves a call, and what is kept of its end. Knows no RPC, no flag and no output.
 
+use crate::call::advertised::{Asks, End};
 use crate::call::endpoint::Endpoint;
+use crate::call::error::hint_for;
 use crate::call::session::{CallError, Lost, Session};
+use crate::error::Error;
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
+use prost::Message as _;
 use std::time::Duration;
 use tonic::Code;
 
@@ -50,31 +55,25 @@ impl Client {
         self.sessions[0].timeout()
     }
 
-    /// One call, over the connection that `lane` chooses. Of a stream all is read.
-    pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> Outcome {
-        let session = &self.sessions[lane % self.sessions.len()];
-        self.call_over(session, method, message).await
-    }
-
-    /// As [`Client::call`], with another deadline.
+    /// One call of an RPC that streams nothing, with a deadline of its own.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
     pub async fn call_within(
         &self,
         timeout: Option<Duration>,
         lane: usize,
         method: &'static Method,
         message: Bytes,
-    ) -> Outcome {
+    ) -> Result<Bytes, CallError> {
         let session = self.sessions[lane % self.sessions.len()].clone();
-        let session = session.with_timeout(timeout);
-        self.call_over(&session, method, message).await
+        let answer = session.with_timeout(timeout).call(method, message).await;
+        answer.map(tonic::Response::into_inner)
     }
 
-    async fn call_over(
-        &self,
-        session: &Session,
-        method: &'static Method,
-        message: Bytes,
-    ) -> Outcome {
+    /// One call, over the connection that `lane` chooses. Of a stream all is read.
+    pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> Outcome {
+        let session = &self.sessions[lane % self.sessions.len()];
         let result = match method.server_streaming {
             false => session
                 .call(method, message)
@@ -88,24 +87,73 @@ impl Client {
                 message: String::new(),
                 reply,
             },
-            Err(error) => self.failed(&error).await,
+            Err(error) => {
+                if Lost::of(&error.status).is_some() {
+                    tokio::time::sleep(NO_CONNECTION).await;
+                }
+                self.outcome(&error)
+            }
         }
     }
 
     /// What is kept of a failure: what the endpoint knows about a lost connection says more than the status.
-    async fn failed(&self, error: &CallError) -> Outcome {
+    pub fn outcome(&self, error: &CallError) -> Outcome {
         let status = error.status.message();
         let mut message: String = status.chars().take(MESSAGE_MAX).collect();
-        if Lost::of(&error.status).is_some() {
-            if let Some(cause) = self.endpoint.last_error() {
-                message = cause.to_string();
-            }
-            tokio::time::sleep(NO_CONNECTION).await;
+        if Lost::of(&error.status).is_some()
+            && let Some(cause) = self.endpoint.last_error()
+        {
+            message = cause.to_string();
         }
         Outcome {
             code: error.status.code(),
             message,
             reply: Bytes::new(),
+        }
+    }
+}
+
+/// Both ends of a driver, to ask what it advertises. A service that it has not has no capabilities.
+pub struct Ends<'a> {
+    /// Where Node is served.
+    pub node: &'a Client,
+    /// Where Controller is served.
+    pub controller: &'a Client,
+}
+
+impl Asks for Ends<'_> {
+    type Error = Error;
+
+    async fn ask<Q: Request>(
+        &mut self,
+        end: End,
+        request: Q,
+        _count: fn(&Q::Reply) -> usize,
+    ) -> Result<Option<Q::Reply>, Error> {
+        let client = match end {
+            End::Node => self.node,
+            End::Controller => self.controller,
+        };
+        let method = Q::METHOD;
+        let request = request.encode_to_vec().into();
+        let Outcome {
+            code,
+            message,
+            reply,
+        } = client.call(0, method, request).await;
+        match code {
+            Code::Ok => match Q::Reply::decode(reply) {
+                Ok(reply) => Ok(Some(reply)),
+                Err(error) => Err(Error::because("the reply is not valid", &error)),
+            },
+            Code::Unimplemented => Ok(None),
+            code => {
+                let error = Error::rpc(code, message).doing(format!("bench: {}", method.name));
+                Err(match hint_for(method, code, client.timeout()) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                })
+            }
         }
     }
 }

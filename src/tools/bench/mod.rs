@@ -2,27 +2,27 @@
 //!
 //! Owns what comes before the first call: what the flags mean together, what is refused, the connections. The load itself
 //! stands in `running.rs`; what is called in `scenario.rs` and `template.rs`, when in `pace.rs`, how in `side.rs` and
-//! `client.rs`; what it made in `made.rs`, which `cleanup.rs` takes back; figures are counted in `tally.rs` and `compare.rs`,
+//! `client.rs`, over and over in `workers.rs`; what it made is taken back by `taking_back.rs`; figures are counted in `tally.rs` and `compare.rs`,
 //! turned into a result in `report.rs` and printed by `output::load`.
 
-mod abilities;
-mod cleanup;
 mod client;
 mod compare;
 mod flags;
-mod made;
 mod pace;
 mod progress;
 mod report;
 mod running;
 mod scenario;
 mod side;
+mod taking_back;
 mod tally;
 mod template;
 mod tree;
+mod workers;
 
 pub use tree::command;
 
+use crate::call::advertised::Advertised;
 use crate::call::endpoint::{Endpoint, EndpointKind};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
@@ -33,7 +33,7 @@ use crate::output::{self, Format};
 use crate::rpc::Called;
 use crate::rpc::flags::{Context, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
-use client::Client;
+use client::{Client, Ends};
 use csi_proto::random;
 use running::Run;
 use scenario::{CycleParts, Scenario};
@@ -182,14 +182,14 @@ impl Prepared {
         }
     }
 
-    fn scenario(&self, bench: &Bench, abilities: scenario::Abilities) -> Result<Scenario, Error> {
+    fn scenario(&self, bench: &Bench, advertised: Advertised) -> Result<Scenario, Error> {
         match (self, &bench.load) {
             (Self::Rpc(command, context), _) => scenario::of_rpc(command, &bench.flags, context),
             (Self::Cycle(context), Load::Cycle(cycle, flags)) => CycleParts {
                 cycle: *cycle,
                 flags,
                 context,
-                abilities,
+                advertised,
                 load: &bench.flags,
             }
             .scenario(),
@@ -215,11 +215,14 @@ async fn sides(
             None => Arc::clone(&node),
             Some(endpoint) => Arc::new(connected(endpoint, connections, globals).await?),
         };
-        let abilities = match prepared {
-            Prepared::Rpc(..) => scenario::Abilities::default(),
-            Prepared::Cycle(_) => abilities::ask(&node, &controller).await?,
-        };
-        let scenario = prepared.scenario(bench, abilities)?;
+        let mut advertised = Advertised::default();
+        if let Prepared::Cycle(_) = prepared {
+            let (node, controller) = (&*node, &*controller);
+            let mut ends = Ends { node, controller };
+            advertised.ask_node(&mut ends).await?;
+            advertised.ask_controller(&mut ends).await?;
+        }
+        let scenario = prepared.scenario(bench, advertised)?;
         let flags = &bench.flags;
         sides.push(Arc::new(Side::new(node, controller, scenario, &run, flags)));
     }

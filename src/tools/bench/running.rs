@@ -3,21 +3,22 @@
 //! Owns the order: set up, warm up, measure, print, take back, judge; what is said meanwhile, and what a signal does in each.
 //! Knows no RPC.
 
-use super::cleanup::{self, Cleaning};
 use super::compare;
 use super::flags::BenchFlags;
-use super::made::MAKERS;
 use super::pace::{self, Pace};
 use super::progress::Progress;
 use super::report;
 use super::side::{Side, lock};
+use super::taking_back::{self, clean, untouched};
 use super::tally::Tally;
 use super::tree::Bench;
 use crate::error::{Error, code_number};
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
 use crate::output::{self, Format, load, terminal};
+use crate::rpc::{self, facts::Thing};
 use csi_proto::duration;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,14 +118,14 @@ impl<'a> Run<'a> {
             line.push_str(&format!(", for {}", in_words(duration)));
         }
         let all = side.scenario.setup.iter().chain(&side.scenario.cycle);
-        let makes = all.filter_map(|step| step.makes).max();
-        match makes {
-            None => {}
-            Some(_) if flags.keep => line.push_str(&format!(
+        let mut makes = all.map(|step| rpc::making(step.method).is_some());
+        match makes.any(|makes| makes) {
+            false => {}
+            true if flags.keep => line.push_str(&format!(
                 "; --keep: what it makes stays, named csi-bench-{}-…",
                 side.run
             )),
-            Some(_) => line.push_str("; what it makes is taken back at the end"),
+            true => line.push_str("; what it makes is taken back at the end"),
         }
         say(&line);
     }
@@ -258,7 +259,11 @@ impl<'a> Run<'a> {
         if self.flags().keep {
             return Ok(());
         }
-        let things: usize = self.sides.iter().map(|side| side.made().len()).sum();
+        let things: usize = self
+            .sides
+            .iter()
+            .map(|side| side.made().all().count())
+            .sum();
         if things == 0 {
             return Ok(());
         }
@@ -268,12 +273,8 @@ impl<'a> Run<'a> {
             let mut lines = Vec::new();
             for side in &self.sides {
                 let give_up = self.flags().give_up(side.node.timeout());
-                let cleaning = Cleaning {
-                    at_a_time: self.flags().concurrency().max(cleanup::AT_A_TIME),
-                    give_up,
-                    secrets_file,
-                };
-                let left = cleaning.clean(side).await;
+                let at_a_time = self.flags().concurrency().max(taking_back::AT_A_TIME);
+                let left = clean(side, at_a_time, give_up, secrets_file).await;
                 if let (true, Some(limit)) = (left.gave_up, give_up) {
                     let (limit, at) = (in_words(limit), &side.node.endpoint);
                     say(&format!(
@@ -292,7 +293,7 @@ impl<'a> Run<'a> {
                     if *asked {
                         let sides = self.sides.iter();
                         break sides
-                            .flat_map(|side| cleanup::untouched(side, secrets_file))
+                            .flat_map(|side| untouched(side, secrets_file))
                             .collect();
                     }
                     *asked = true;
@@ -316,16 +317,15 @@ impl<'a> Run<'a> {
 
     /// What is there, in words, such as `3 published volumes, 1 volume`.
     fn listed(&self) -> String {
-        let mut counts = [0; MAKERS.len()];
+        let mut counts = BTreeMap::<Thing, u64>::new();
         for side in &self.sides {
-            for (all, one) in counts.iter_mut().zip(side.made().counts()) {
-                *all += one;
+            for thing in side.made().all().filter_map(|(_, item)| item.thing()) {
+                *counts.entry(thing).or_default() += 1;
             }
         }
-        let counts = MAKERS.iter().zip(counts).filter(|(_, count)| *count > 0);
-        let words = counts.map(|(maker, count)| match count {
-            1 => format!("1 {}", maker.noun.0),
-            count => format!("{} {}", load::count(count as u64), maker.noun.1),
+        let words = counts.into_iter().map(|(thing, count)| match count {
+            1 => format!("1 {}", thing.noun().0),
+            count => format!("{} {}", load::count(count), thing.noun().1),
         });
         words.collect::<Vec<_>>().join(", ")
     }
@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
     fn judged(&self) -> Result<(), Error> {
         let mut all = (0, 0);
         let mut worst: Option<(u64, u8, String)> = None;
-        let mut by_code = std::collections::BTreeMap::<u8, (u64, String)>::new();
+        let mut by_code = BTreeMap::<u8, (u64, String)>::new();
         for tally in self.counted().iter().flatten() {
             let (calls, failed) = tally.totals();
             all = (all.0 + calls, all.1 + failed);

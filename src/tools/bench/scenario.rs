@@ -4,14 +4,15 @@
 //! Calls nothing; `side.rs` does.
 
 use super::flags::{BenchFlags, CycleFlags};
-use super::made::{MAKERS, contents, maker};
 use super::template::{Learnt, Template, TemplateError};
+use crate::call::advertised::Advertised;
 use crate::error::Error;
 use crate::invocation::rpc_command;
 use crate::rpc;
-use crate::rpc::facts::{IdKind, Making};
+use crate::rpc::facts::{ControllerCapability, Given, IdKind, Making, NodeCapability};
 use crate::rpc::flags::Context;
 use bytes::Bytes;
+use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::{Request, v1};
 use prost::Message;
@@ -26,10 +27,8 @@ pub struct Step {
     pub method: &'static Method,
     /// Its requests, taken in turn.
     requests: Vec<Template>,
-    /// What it makes, as a place in [`MAKERS`].
-    pub makes: Option<usize>,
-    /// What it takes back that an earlier step of the cycle made, likewise.
-    pub undoes: Option<usize>,
+    /// What later steps may need of its reply, each with its path there.
+    pub learns: Vec<(Learnt, &'static str)>,
     /// Whether what it makes is noted, so that it can be taken back.
     pub undone: bool,
 }
@@ -79,26 +78,12 @@ pub const CYCLES: [(Cycle, &str, &str); 4] = [
     ),
 ];
 
-/// What the driver has of that which only some have.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Abilities {
-    /// Attaching volumes to nodes.
-    pub attaches: bool,
-    /// Staging.
-    pub stages: bool,
-    /// Statistics of volumes.
-    pub stats: bool,
-}
-
 impl Step {
     fn new(method: &'static Method, requests: Vec<Template>) -> Self {
         Self {
             method,
             requests,
-            makes: maker(method),
-            undoes: MAKERS
-                .iter()
-                .position(|maker| maker.undo.path == method.path),
+            learns: learns(method),
             undone: true,
         }
     }
@@ -203,6 +188,25 @@ impl Step {
     }
 }
 
+/// What the reply of an RPC tells that others may need.
+fn learns(method: &Method) -> Vec<(Learnt, &'static str)> {
+    let id = |kind| match kind {
+        IdKind::Volume => Learnt::VolumeId,
+        IdKind::Snapshot => Learnt::SnapshotId,
+        IdKind::GroupSnapshot => Learnt::GroupSnapshotId,
+        IdKind::Node => Learnt::NodeId,
+    };
+    let own = rpc::making(method).and_then(Making::own_id);
+    let own = own.map(|(kind, path)| (id(kind), path));
+    let given = rpc::facts(method).map_or(&[][..], |facts| facts.gives);
+    let given = given.iter().map(|(given, path)| match given {
+        Given::Ids(kind) => (id(*kind), *path),
+        Given::VolumeContext => (Learnt::VolumeContext, *path),
+        Given::PublishContext => (Learnt::PublishContext, *path),
+    });
+    own.into_iter().chain(given).collect()
+}
+
 /// Adds the contexts that were learnt, where the RPC takes them.
 fn carry_contexts(method: &Method, template: &mut Template) {
     for (name, what) in [
@@ -241,10 +245,10 @@ pub fn of_rpc(
     let mut step = Step::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
     step.guard(flags)?;
     step.carry_contexts();
-    // Only a cycle takes back what it made itself.
-    step.undoes = None;
+    // There is no later step.
+    step.learns.clear();
     step.undone = !flags.keep;
-    if step.makes.is_some() {
+    if rpc::making(method).is_some() {
         step.prefix_names().map_err(usage)?;
     }
     let mut setup = Vec::new();
@@ -324,8 +328,8 @@ pub struct CycleParts<'a> {
     pub flags: &'a CycleFlags,
     /// Its secrets.
     pub context: &'a Context,
-    /// What the driver has.
-    pub abilities: Abilities,
+    /// What the driver advertises.
+    pub advertised: Advertised,
     /// The flags of every load.
     pub load: &'a BenchFlags,
 }
@@ -344,7 +348,7 @@ impl CycleParts<'_> {
             ));
         }
         if given.is_some()
-            && self.abilities.attaches
+            && self.attaches()
             && self.cycle == Cycle::PublishUnpublish
             && !self.load.yes
         {
@@ -357,11 +361,18 @@ impl CycleParts<'_> {
             .map_err(|error| Error::usage(error.to_string()))
     }
 
+    fn attaches(&self) -> bool {
+        let attaching = ControllerCapability::PublishUnpublishVolume;
+        self.advertised.controller(attaching)
+    }
+
+    fn stages(&self) -> bool {
+        self.advertised.node(NodeCapability::StageUnstageVolume)
+    }
+
     fn steps(&self, given: Option<&str>) -> Result<Scenario, TemplateError> {
         let (mut setup, mut cycle) = (Vec::new(), Vec::new());
-        if self.abilities.attaches
-            && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle)
-        {
+        if self.attaches() && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle) {
             let request = v1::NodeGetInfoRequest {};
             setup.push(Step::typed(&request)?);
         }
@@ -397,11 +408,11 @@ impl CycleParts<'_> {
                 cycle.extend(up);
                 let (publish, unpublish) = self.publish(&volume, &staging)?;
                 cycle.push(publish);
-                if self.abilities.stats {
+                if self.advertised.node(NodeCapability::GetVolumeStats) {
                     let request = v1::NodeGetVolumeStatsRequest {
                         volume_id: volume,
                         volume_path: self.path("{i}"),
-                        staging_target_path: match self.abilities.stages {
+                        staging_target_path: match self.stages() {
                             true => staging,
                             false => String::new(),
                         },
@@ -459,7 +470,7 @@ impl CycleParts<'_> {
         staging: &str,
     ) -> Result<(Vec<Step>, Vec<Step>), TemplateError> {
         let (mut up, mut down) = (Vec::new(), Vec::new());
-        if self.abilities.attaches {
+        if self.attaches() {
             let mut attach = v1::ControllerPublishVolumeRequest {
                 volume_id: volume.to_owned(),
                 node_id: "{node_id}".to_owned(),
@@ -477,7 +488,7 @@ impl CycleParts<'_> {
             up.push(Step::typed(&attach)?);
             down.push(Step::typed(&detach)?);
         }
-        if self.abilities.stages {
+        if self.stages() {
             let mut stage = v1::NodeStageVolumeRequest {
                 volume_id: volume.to_owned(),
                 staging_target_path: staging.to_owned(),
@@ -504,7 +515,7 @@ impl CycleParts<'_> {
             volume_capability: Some(self.flags.cap.clone()),
             ..Default::default()
         };
-        if self.abilities.stages {
+        if self.stages() {
             staging.clone_into(&mut publish.staging_target_path);
         }
         self.flags.vol_context.fill(&mut publish.volume_context);

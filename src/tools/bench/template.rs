@@ -165,7 +165,7 @@ impl Template {
                                 parts.truncate(parse(prefix)?.len());
                                 parts.push(Part::Text(String::from_utf8_lossy(text).into_owned()));
                             }
-                            (of, raw) => put(&mut kept, of, raw),
+                            (of, raw) => wire::put(&mut kept, of, raw),
                         }
                     }
                     rest.push(Piece::Bytes(kept));
@@ -251,7 +251,7 @@ fn pieces(message: &'static Message, bytes: &[u8]) -> Result<Vec<Piece>, Templat
             _ => None,
         };
         match piece {
-            None => put(&mut plain, number, raw),
+            None => wire::put(&mut plain, number, raw),
             Some(piece) => {
                 if !plain.is_empty() {
                     pieces.push(Piece::Bytes(std::mem::take(&mut plain)));
@@ -277,7 +277,7 @@ fn entry(bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
         };
         pieces.push(piece.unwrap_or_else(|| {
             let mut plain = Vec::new();
-            put(&mut plain, number, raw);
+            wire::put(&mut plain, number, raw);
             Piece::Bytes(plain)
         }));
     }
@@ -293,15 +293,6 @@ fn text_piece(number: u32, text: &[u8]) -> Result<Option<Piece>, TemplateError> 
     match std::str::from_utf8(text) {
         Ok(text) if text.contains(['{', '}']) => Ok(Some(Piece::Text(number, parse(text)?))),
         _ => Ok(None),
-    }
-}
-
-fn put(out: &mut Vec<u8>, number: u32, raw: Raw<'_>) {
-    match raw {
-        Raw::Varint(value) => wire::put_varint(out, number, value),
-        Raw::Bytes(bytes) => wire::put_bytes(out, number, bytes),
-        // No field of CSI is of these; requests are made here, from its fields.
-        Raw::Fixed64(_) | Raw::Fixed32(_) => {}
     }
 }
 

@@ -1,29 +1,12 @@
 //! What a lifecycle asks the driver first: who it is, whether it is ready, and what it can do.
 
-use super::Lifecycle;
+use super::calls::Lifecycle;
+use crate::call::advertised::{Advertised, Asks, End};
 use crate::error::Error;
-use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::plugin_capability::service::Type::ControllerService;
+use csi_proto::{Request, v1};
 use std::io::Write;
 use tonic::Code;
-
-/// What the driver advertises.
-#[derive(Debug, Default)]
-pub(super) struct Advertised {
-    controller: Vec<i32>,
-    node: Vec<i32>,
-}
-
-impl Advertised {
-    pub(super) fn controller(&self, capability: ControllerCapability) -> bool {
-        self.controller.contains(&i32::from(capability))
-    }
-
-    pub(super) fn node(&self, capability: NodeCapability) -> bool {
-        self.node.contains(&i32::from(capability))
-    }
-}
 
 impl<W: Write> Lifecycle<'_, W> {
     /// Identity, capabilities, node: what everything else depends on.
@@ -40,12 +23,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     .doing("identity plugin-info"),
             );
         }
-        let request = v1::GetPluginCapabilitiesRequest {};
-        let plugin = self
-            .node(&request, |reply| {
-                count(reply.capabilities.len(), "capability", "capabilities")
-            })
-            .await?;
+        advertised.ask_plugin(self, End::Node).await?;
         let request = v1::ProbeRequest {};
         let probe = self
             .node(&request, |reply| {
@@ -60,45 +38,29 @@ impl<W: Write> Lifecycle<'_, W> {
                     .hint("--wait 1m waits until it is"),
             );
         }
-        let has_controller = plugin.capabilities.iter().any(|capability| {
-            use v1::plugin_capability::{Type, service};
-            matches!(&capability.r#type, Some(Type::Service(one)) if one.r#type == i32::from(service::Type::ControllerService))
-        });
         // A node-only process advertises no controller although the driver has one elsewhere.
-        if has_controller || self.flags.controller_endpoint.is_some() {
-            let request = v1::ControllerGetCapabilitiesRequest {};
-            let reply = self
-                .controller(&request, |reply| {
-                    count(reply.capabilities.len(), "capability", "capabilities")
-                })
-                .await?;
-            advertised.controller = reply
-                .capabilities
-                .into_iter()
-                .filter_map(|one| {
-                    let v1::controller_service_capability::Type::Rpc(rpc) = one.r#type?;
-                    Some(rpc.r#type)
-                })
-                .collect();
+        if advertised.plugin(ControllerService) || self.flags.controller_endpoint.is_some() {
+            advertised.ask_controller(self).await?;
         }
-        let request = v1::NodeGetCapabilitiesRequest {};
-        let reply = self
-            .node(&request, |reply| {
-                count(reply.capabilities.len(), "capability", "capabilities")
-            })
-            .await?;
-        advertised.node = reply
-            .capabilities
-            .into_iter()
-            .filter_map(|one| {
-                let v1::node_service_capability::Type::Rpc(rpc) = one.r#type?;
-                Some(rpc.r#type)
-            })
-            .collect();
+        advertised.ask_node(self).await?;
         Ok(advertised)
     }
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+/// Each question is a step, and must be answered.
+impl<W: Write> Asks for Lifecycle<'_, W> {
+    type Error = Error;
+
+    async fn ask<Q: Request>(
+        &mut self,
+        end: End,
+        request: Q,
+        count: fn(&Q::Reply) -> usize,
+    ) -> Result<Option<Q::Reply>, Error> {
+        let tell = |reply: &Q::Reply| match count(reply) {
+            1 => "1 capability".to_owned(),
+            count => format!("{count} capabilities"),
+        };
+        self.step(end, &request, tell).await.map(Some)
+    }
 }

@@ -1,22 +1,43 @@
-//! The calls of a lifecycle: logged and checked like any other; on the way up each is one step, printed with its time.
+//! A lifecycle and its calls: logged and checked like any other, noted when they make something; each is one step, printed
+//! with its time.
 
-use super::{Lifecycle, say};
+use super::data::Exercised;
+use super::flags::LifecycleFlags;
+use super::writer::Writer;
+use crate::call::advertised::End;
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
-use crate::call::session::{Session, leaves_it_open};
-use crate::error::{Error, code_name};
-use crate::output::steps::Outcome;
+use crate::call::log::Log;
+use crate::call::session::{CallError, Session};
+use crate::error::{Error, Style, code_name};
+use crate::output::steps::{Outcome, Steps};
+use crate::rpc::flags::Context;
 use crate::rpc::validation::{self, Checks, Replies};
+use crate::undo::made::{Made, lock};
 use bytes::Bytes;
-use csi_proto::Request;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
-use prost::Message;
+use csi_proto::{Request, random};
+use prost::Message as _;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use tonic::Code;
 
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
+
+/// How a run speaks and how strict it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How errors of the way down are worded.
+    pub style: Style,
+    /// What is checked of requests and replies on the way up.
+    pub checks: Checks,
+    /// What to say on stderr.
+    pub log: Log,
+}
 
 /// A driver's connection and how it was named.
 #[derive(Clone)]
@@ -27,46 +48,90 @@ pub struct Driver {
     pub endpoint: Endpoint,
 }
 
-/// A call that failed.
-#[derive(Debug)]
-pub(super) struct Failure {
-    /// Why.
-    pub error: Error,
-    /// Whether it may have taken effect all the same, or may still.
-    pub may_have_happened: bool,
+/// Everything known about one run.
+pub struct Lifecycle<'a, W: Write> {
+    pub(super) flags: &'a LifecycleFlags,
+    pub(super) context: Context,
+    pub(super) settings: Settings,
+    pub(super) node: Driver,
+    pub(super) controller: Driver,
+    pub(super) steps: Steps<W>,
+    /// Names what this run makes; unique, because a volume of this name is ours to delete.
+    pub(super) name: String,
+    /// What is there because of this run.
+    pub(super) made: Mutex<Made>,
+    /// What works on the data, and where.
+    pub(super) writer: Option<(Writer<io::Result<Option<Exercised>>>, PathBuf)>,
 }
 
-impl Failure {
-    fn nothing_happened(error: Error) -> Self {
-        Self {
-            error,
-            may_have_happened: false,
+impl Driver {
+    /// One call, logged.
+    pub(super) async fn call(
+        &self,
+        log: Log,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Bytes, CallError> {
+        let name = step_name(method);
+        log.request(&self.session, method, &request);
+        let started = Instant::now();
+        let answer = self
+            .session
+            .call(method, request)
+            .await
+            .inspect_err(|error| {
+                let code = code_name(error.status.code());
+                log.call(&name, code, started.elapsed());
+            })?;
+        log.reply_metadata(answer.metadata());
+        let note = answer.metadata().get(NOTE).map(|note| note.to_str());
+        if let Some(Ok(note)) = note {
+            say(&format!("note: {}", escaped(note)));
         }
-    }
-
-    fn after_all(error: Error) -> Self {
-        Self {
-            error,
-            may_have_happened: true,
-        }
+        let reply = answer.into_inner();
+        log.reply(method, &reply);
+        log.call(&name, "OK", started.elapsed());
+        Ok(reply)
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        failure.error
+impl<'a, W: Write> Lifecycle<'a, W> {
+    /// A run against `node`, with controller calls to `controller`.
+    ///
+    /// # Errors
+    /// When the kernel gives no random number for the run's name.
+    pub fn new(
+        flags: &'a LifecycleFlags,
+        context: Context,
+        settings: Settings,
+        node: Driver,
+        controller: Driver,
+        steps: Steps<W>,
+    ) -> Result<Self, Error> {
+        // A container's processes have the same few ids in every container.
+        let drawn =
+            random::from_kernel().map_err(|error| Error::because(random::MISSING, &error))?;
+        let drawn = u64::from_ne_bytes(drawn);
+        Ok(Self {
+            flags,
+            context,
+            settings,
+            node,
+            controller,
+            steps,
+            name: format!("csi-lifecycle-{}-{drawn:016x}", std::process::id()),
+            made: Mutex::default(),
+            writer: None,
+        })
     }
-}
 
-impl<W: Write> Lifecycle<'_, W> {
     /// A step of the way up, at the node.
     pub(super) async fn node<Q: Request>(
         &mut self,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
-    ) -> Result<Q::Reply, Failure> {
-        let driver = self.node.clone();
-        self.step(&driver, request, tell).await
+    ) -> Result<Q::Reply, Error> {
+        self.step(End::Node, request, tell).await
     }
 
     /// A step of the way up, at the controller.
@@ -74,71 +139,55 @@ impl<W: Write> Lifecycle<'_, W> {
         &mut self,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
-    ) -> Result<Q::Reply, Failure> {
-        let driver = self.controller.clone();
-        self.step(&driver, request, tell).await
+    ) -> Result<Q::Reply, Error> {
+        self.step(End::Controller, request, tell).await
     }
 
-    async fn step<Q: Request>(
+    pub(super) async fn step<Q: Request>(
         &mut self,
-        driver: &Driver,
+        end: End,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
-    ) -> Result<Q::Reply, Failure> {
+    ) -> Result<Q::Reply, Error> {
         let started = Instant::now();
-        let checks = self.settings.checks;
-        let result = self.attempt(driver, request, &checks).await;
+        let result = self.checked(end, request).await;
         let (outcome, text) = match &result {
             Ok(reply) => (Outcome::Done, tell(reply)),
             Err(_) => (Outcome::Failed, String::new()),
         };
         let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());
         let reply = result?;
-        printed.map_err(Failure::after_all)?;
+        printed?;
         Ok(reply)
     }
 
-    /// One call, logged and checked, not printed.
-    pub(super) async fn attempt<Q: Request>(
-        &self,
-        driver: &Driver,
-        request: &Q,
-        checks: &Checks,
-    ) -> Result<Q::Reply, Failure> {
-        let method = Q::METHOD;
+    /// One call, checked, and noted when it may make something.
+    async fn checked<Q: Request>(&self, end: End, request: &Q) -> Result<Q::Reply, Error> {
+        let (method, checks) = (Q::METHOD, &self.settings.checks);
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
-        validation::request(method, &sent, checks).map_err(|error| {
-            Failure::nothing_happened(Error::usage(error.to_string()).doing(&name))
-        })?;
-        let log = self.settings.log;
-        log.request(&driver.session, method, &sent);
-        let started = Instant::now();
-        let answer = match driver.session.call(method, sent.clone()).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                let code = error.status.code();
-                log.call(&name, code_name(code), started.elapsed());
-                return Err(Failure {
-                    error: call_error(&error, &driver.endpoint).doing(name),
-                    may_have_happened: leaves_it_open(code),
-                });
-            }
+        validation::request(method, &sent, checks)
+            .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
+        let driver = match end {
+            End::Node => &self.node,
+            End::Controller => &self.controller,
         };
-        log.reply_metadata(answer.metadata());
-        let note = answer.metadata().get(NOTE).map(|note| note.to_str());
-        if let Some(Ok(note)) = note {
-            say(&format!("note: {}", escaped(note)));
+        // Before it is sent: a call that is interrupted may take effect.
+        let number = lock(&self.made).asked(method, &sent);
+        let result = driver.call(self.settings.log, method, sent.clone()).await;
+        if let Some(number) = number {
+            let (code, reply) = match &result {
+                Ok(reply) => (Code::Ok, reply.clone()),
+                Err(error) => (error.status.code(), Bytes::new()),
+            };
+            lock(&self.made).answered(number, &sent, code, &reply);
         }
-        let bytes = answer.into_inner();
-        log.reply(method, &bytes);
-        log.call(&name, "OK", started.elapsed());
-        let reply = Q::Reply::decode(bytes.clone()).map_err(|error| {
-            Failure::after_all(Error::because("the reply is not valid", &error).doing(&name))
-        })?;
+        let bytes = result.map_err(|error| call_error(&error, &driver.endpoint).doing(&name))?;
+        let reply = Q::Reply::decode(bytes.clone())
+            .map_err(|error| Error::because("the reply is not valid", &error).doing(&name))?;
         Replies::new(method, &sent, checks)
             .check(&bytes)
-            .map_err(|error| Failure::after_all(Error::local(error.to_string()).doing(&name)))?;
+            .map_err(|error| Error::local(error.to_string()).doing(&name))?;
         Ok(reply)
     }
 
@@ -172,4 +221,14 @@ pub(super) fn step_name(method: &Method) -> String {
         Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
         None => method.name.to_owned(),
     }
+}
+
+/// Says something on stderr. Where nobody hears it, for example on a terminal that is gone, there is still a volume to undo.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Paths are text in CSI; those made here are, unless the folder for temporary files is not.
+pub(super) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

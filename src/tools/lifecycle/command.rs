@@ -1,7 +1,7 @@
 //! `csi lifecycle` as a command: its flags into settings, its connections, its signals and its end.
 
+use super::calls::{Driver, Lifecycle, Settings};
 use super::flags::LifecycleFlags;
-use super::{Driver, Lifecycle, Settings};
 use crate::call::endpoint::Endpoint;
 use crate::error::{Error, Style};
 use crate::invocation::defaults::Defaults;

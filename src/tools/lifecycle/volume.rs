@@ -1,10 +1,10 @@
 //! The volume on its way up: the folders it goes to, its creation, and every step until it is published.
 
-use super::ask::Advertised;
-use super::calls::Failure;
-use super::undo::Undo;
-use super::{Lifecycle, say, text};
+use super::calls::{Lifecycle, say, text};
+use crate::call::advertised::Advertised;
 use crate::error::Error;
+use crate::rpc::facts::Thing;
+use crate::undo::made::{Item, lock};
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -40,7 +40,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     &error,
                 )
             })?;
-            self.undo.push(Undo::Folder(path.clone()));
+            lock(&self.made).add(Item::Folder(path.clone()));
         }
         Ok((staging, folder.join("target")))
     }
@@ -106,28 +106,30 @@ impl<W: Write> Lifecycle<'_, W> {
         self.flags.capacity.fill(&mut request.capacity_range);
         self.flags.parameters.fill(&mut request.parameters);
         self.context.add_secrets(&mut request.secrets);
-        // Until the reply is here, only the name is known: an interrupted create is repeated to learn the id.
-        self.undo.push(Undo::Create(request.clone()));
         let result = self
             .controller(&request, |reply| {
                 let volume = reply.volume.as_ref();
                 volume.map_or_else(String::new, |volume| volume.volume_id.clone())
             })
             .await;
-        let volume = self.unless_nothing_happened(result)?.volume;
+        let volume = result?.volume;
         let volume = volume.unwrap_or_default();
         if volume.volume_id.is_empty() {
             let problem = "the reply has no volume id, which the specification requires";
             return Err(Error::local(problem).doing("controller create-volume"));
         }
-        self.undo.pop();
         if self.flags.keep {
+            let mut made = lock(&self.made);
+            let is_volume = |(number, item): (u64, &Item)| {
+                (item.thing() == Some(Thing::Volume)).then_some(number)
+            };
+            for number in made.all().filter_map(is_volume).collect::<Vec<_>>() {
+                made.gone(number);
+            }
             say(&format!(
                 "note: --keep: the volume {} stays",
                 escaped(&volume.volume_id)
             ));
-        } else {
-            self.undo.push(Undo::Volume(volume.volume_id.clone()));
         }
         context.extend(volume.volume_context);
         Ok(Volume {
@@ -159,12 +161,8 @@ impl<W: Write> Lifecycle<'_, W> {
             ..Default::default()
         };
         self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::ControllerPublish {
-            volume: volume.id.clone(),
-            node: info.node_id,
-        });
         let result = self.controller(&request, |_| String::new()).await;
-        volume.publish_context = self.unless_nothing_happened(result)?.publish_context;
+        volume.publish_context = result?.publish_context;
         Ok(())
     }
 
@@ -187,12 +185,8 @@ impl<W: Write> Lifecycle<'_, W> {
             ..Default::default()
         };
         self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::Stage {
-            volume: volume.id.clone(),
-            staging: text(staging),
-        });
         let result = self.node(&request, |_| text(staging)).await;
-        self.unless_nothing_happened(result)?;
+        result?;
         Ok(true)
     }
 
@@ -212,12 +206,8 @@ impl<W: Write> Lifecycle<'_, W> {
             ..Default::default()
         };
         self.context.add_secrets(&mut request.secrets);
-        self.undo.push(Undo::Publish {
-            volume: volume.id.clone(),
-            target: text(target),
-        });
         let result = self.node(&request, |_| text(target)).await;
-        self.unless_nothing_happened(result)?;
+        result?;
         Ok(())
     }
 
@@ -247,16 +237,5 @@ impl<W: Write> Lifecycle<'_, W> {
         })
         .await?;
         Ok(())
-    }
-
-    /// The result of a call, whose undoing is on the list already, and leaves it when the call did nothing: another's
-    /// publishing, which the driver refused to change, must not be undone.
-    fn unless_nothing_happened<R>(&mut self, result: Result<R, Failure>) -> Result<R, Error> {
-        result.map_err(|failure| {
-            if !failure.may_have_happened {
-                self.undo.pop();
-            }
-            failure.error
-        })
     }
 }

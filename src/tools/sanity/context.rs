@@ -1,15 +1,15 @@
 //! What a case works with: calls that are recorded, checked and undone, and what it may demand of their answers.
 //!
 //! Every reply is checked against the specification's rules for messages, whatever the case is about. What the calls make
-//! is written down by `ledger.rs`; volumes and paths to call with come from `fixtures.rs`.
+//! is noted by `taking_down.rs`; volumes and paths to call with come from `fixtures.rs`.
 
-use super::advertised::Advertised;
-use super::ledger::Ledger;
+use super::driver_info::DriverInfo;
 use super::need::Need;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Answer, Step, Steps};
+use super::taking_down::MadeByCase;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, told};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
@@ -34,7 +34,7 @@ pub struct Context {
     access: Access,
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
-    pub(super) ledger: Mutex<Ledger>,
+    pub(super) made: MadeByCase,
     warnings: Mutex<Vec<Failure>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
@@ -57,7 +57,7 @@ impl Context {
             access,
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
-            ledger: Mutex::default(),
+            made: MadeByCase::new(number),
             warnings: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
@@ -69,9 +69,9 @@ impl Context {
         &self.run.settings
     }
 
-    /// What the driver advertises.
-    pub fn advertised(&self) -> &Advertised {
-        &self.run.advertised
+    /// What the driver says of itself.
+    pub fn driver(&self) -> &DriverInfo {
+        &self.run.driver
     }
 
     /// How this case accesses volumes: for cases that run for each access type, the one that it is the turn of.
@@ -81,7 +81,7 @@ impl Context {
 
     /// Whether a capability, service or constraint is advertised.
     pub fn has(&self, need: Need) -> bool {
-        self.run.advertised.has(need).unwrap_or(false)
+        self.run.driver.has(need).unwrap_or(false)
     }
 
     /// A name that no other case and no other run uses. All begin with `csi-sanity-`.
@@ -276,7 +276,7 @@ impl Context {
         }
     }
 
-    /// One call, bytes to bytes: recorded, written into the ledger, its replies checked.
+    /// One call, bytes to bytes: recorded, what it makes noted, its replies checked.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -300,13 +300,15 @@ impl Context {
         self.allowed(method)?;
         let peer = self.peer(method);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
-        let entry = locked(&self.ledger).before(&self.run.journal, method, &request)?;
+        let journal = &self.run.journal;
+        let number = self.made.asked(journal, method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
         let before = self.restarts.mark();
         let answer = call(&session, method, request.clone()).await;
         let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
         let first = answer.as_ref().ok().and_then(|messages| messages.first());
-        locked(&self.ledger).after(&self.run.journal, entry, method, &request, code, first);
+        self.made
+            .answered(journal, number, method, &request, code, first);
         locked(&self.steps).end(
             step,
             match &answer {

@@ -1,12 +1,11 @@
 //! What cases begin with: volumes, snapshots, folders, and the requests that a caller would send for them.
 //!
-//! Nothing here is taken down here: that follows from the calls (`ledger.rs`).
+//! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
 use super::context::Context;
 use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
-use super::run::locked;
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, told};
 use crate::output::shell_word::word;
@@ -137,7 +136,7 @@ impl Context {
     /// # Errors
     /// When the settings have no capability of it.
     pub fn create_request_for(&self, access: Access) -> Result<v1::CreateVolumeRequest, Stop> {
-        let place = self.advertised().node_info.accessible_topology.clone();
+        let place = self.driver().node_info.accessible_topology.clone();
         let place = place.filter(|_| self.has(TOPOLOGY));
         Ok(v1::CreateVolumeRequest {
             name: self.name(),
@@ -284,7 +283,7 @@ impl Context {
     pub fn attach_request(&self, volume: &Volume) -> v1::ControllerPublishVolumeRequest {
         v1::ControllerPublishVolumeRequest {
             volume_id: volume.id(),
-            node_id: self.advertised().node_info.node_id.clone(),
+            node_id: self.driver().node_info.node_id.clone(),
             volume_capability: Some(volume.capability.clone()),
             readonly: false,
             secrets: self.secrets(),
@@ -316,7 +315,7 @@ impl Context {
     pub fn detach_request(&self, volume: &Volume) -> v1::ControllerUnpublishVolumeRequest {
         v1::ControllerUnpublishVolumeRequest {
             volume_id: volume.id(),
-            node_id: self.advertised().node_info.node_id.clone(),
+            node_id: self.driver().node_info.node_id.clone(),
             secrets: self.secrets(),
         }
     }
@@ -452,7 +451,7 @@ impl Context {
         if self.settings().read_only {
             return Err(Stop::Skipped("it makes folders: --read-only".to_owned()));
         }
-        locked(&self.ledger).folder(&self.run.journal, path)?;
+        self.made.folder(&self.run.journal, path)?;
         self.did(format!("mkdir -p {}", word(&text(path))));
         fs::create_dir(path).map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.

@@ -2,9 +2,16 @@
 //! was killed.
 //!
 //! It stands in the run's own folder, `csi-sanity-…` below the mount parent, and is locked as long as the run lives.
-//! Secrets are not in it. Owns the file and its format; what an entry means is `ledger.rs`'s.
+//! Secrets are not in it. Owns the file and its format.
 
-use super::ledger::Made;
+use crate::rpc;
+use crate::undo::made::{Item, lock};
+use crate::undo::requests::with_secrets;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use csi_proto::methods;
+use csi_proto::schema::Method;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,7 +19,6 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What all names begin with that a run gives.
 pub const PREFIX: &str = "csi-sanity-";
@@ -24,7 +30,6 @@ pub struct Journal {
     name: String,
     folder: PathBuf,
     file: Option<Mutex<File>>,
-    next: AtomicU64,
 }
 
 /// What a run left that did not end by itself.
@@ -32,7 +37,7 @@ pub struct Left {
     /// Its folder.
     pub folder: PathBuf,
     /// What it made, in order.
-    pub made: Vec<Made>,
+    pub made: Vec<Item>,
     /// Holds the lock, so that no third run takes the same down.
     _lock: File,
 }
@@ -56,7 +61,6 @@ impl Journal {
             name,
             folder,
             file: Some(Mutex::new(file)),
-            next: AtomicU64::new(0),
         })
     }
 
@@ -66,7 +70,6 @@ impl Journal {
             name,
             folder: PathBuf::new(),
             file: None,
-            next: AtomicU64::new(0),
         }
     }
 
@@ -80,19 +83,13 @@ impl Journal {
         &self.folder
     }
 
-    /// Writes down what is about to be made; returns its number.
+    /// Writes down what is known of an item of a case from now on; `None` when it is gone.
     ///
     /// # Errors
-    /// When the file cannot be written: then it must not be made.
-    pub(super) fn add(&self, made: &Made) -> io::Result<u64> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.line(&json!({ "made": number, "what": made.to_json() }))?;
-        Ok(number)
-    }
-
-    /// Writes down that it is gone. What is not gone according to the file is taken down twice at worst.
-    pub(super) fn remove(&self, number: u64) {
-        let _ = self.line(&json!({ "gone": number }));
+    /// When the file cannot be written.
+    pub(super) fn write(&self, case: usize, number: u64, item: Option<&Item>) -> io::Result<()> {
+        let what = item.map_or(Json::Null, to_json);
+        self.line(&json!({ "item": [case, number], "what": what }))
     }
 
     /// Removes file and folder, when nothing is left.
@@ -108,7 +105,7 @@ impl Journal {
             return Ok(());
         };
         // One write a line: a run that is killed leaves whole lines.
-        super::run::locked(file).write_all(format!("{line}\n").as_bytes())
+        lock(file).write_all(format!("{line}\n").as_bytes())
     }
 }
 
@@ -146,12 +143,12 @@ fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<Left> {
     let mut made = BTreeMap::new();
     // A line that was cut off was of something that had not begun.
     for line in lines.map_while(Result::ok) {
-        if let Some(number) = line["gone"].as_u64() {
-            made.remove(&number);
-        } else if let (Some(number), Some(what)) =
-            (line["made"].as_u64(), Made::from_json(&line["what"]))
-        {
-            made.insert(number, what);
+        let of = |place: usize| line["item"][place].as_u64();
+        if let (Some(case), Some(number)) = (of(0), of(1)) {
+            match from_json(&line["what"]) {
+                Some(item) => made.insert((case, number), item),
+                None => made.remove(&(case, number)),
+            };
         }
     }
     Some(Left {
@@ -169,9 +166,50 @@ impl Left {
     }
 }
 
+/// An item without secrets.
+fn to_json(item: &Item) -> Json {
+    let encoded = |method: &Method, request: &Bytes| {
+        BASE64.encode(with_secrets(method, request, &BTreeMap::new()))
+    };
+    match item {
+        Item::Folder(path) => json!({ "folder": path.to_string_lossy() }),
+        Item::Asked {
+            method, requests, ..
+        } => {
+            let requests = requests.iter().map(|request| encoded(method, request));
+            json!({ "asked": method.name, "requests": requests.collect::<Vec<_>>() })
+        }
+        Item::Thing { making, undo } => {
+            json!({ "undo": making.undone_by.name, "request": encoded(making.undone_by, undo) })
+        }
+    }
+}
+
+fn from_json(json: &Json) -> Option<Item> {
+    let decoded = |request: &Json| Some(Bytes::from(BASE64.decode(request.as_str()?).ok()?));
+    if let Some(path) = json["folder"].as_str() {
+        return Some(Item::Folder(path.into()));
+    }
+    if let Some(name) = json["undo"].as_str() {
+        let (_, making) = rpc::maker_of(methods::by_name(name)?)?;
+        let undo = decoded(&json["request"])?;
+        return Some(Item::Thing { making, undo });
+    }
+    let method = methods::by_name(json["asked"].as_str()?)?;
+    let requests = json["requests"].as_array()?.iter();
+    Some(Item::Asked {
+        method,
+        making: rpc::making(method)?,
+        requests: requests.filter_map(decoded).collect(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::undo::made::Made;
+    use csi_proto::{tables, v1};
+    use prost::Message as _;
 
     #[test]
     fn what_is_not_gone_is_read_back_once_the_run_is_dead() {
@@ -179,9 +217,26 @@ mod tests {
         let endpoints = ["a", "b"];
         let name = format!("{PREFIX}x");
         let journal = Journal::open(parent.path(), name, endpoints).unwrap();
-        let first = journal.add(&Made::Volume("v1".into())).unwrap();
-        journal.add(&Made::Volume("v2".into())).unwrap();
-        journal.remove(first);
+        let mut made = Made::default();
+        let mut add = |name: &str| {
+            let request = v1::CreateVolumeRequest {
+                name: name.into(),
+                secrets: [("password".to_owned(), "hunter2".to_owned())].into(),
+                ..Default::default()
+            };
+            let request = Bytes::from(request.encode_to_vec());
+            let number = made
+                .asked(&tables::CONTROLLER_CREATE_VOLUME, &request)
+                .unwrap();
+            journal.write(7, number, made.get(number)).unwrap();
+            number
+        };
+        let first = add("v1");
+        add("v2");
+        journal.write(7, first, None).unwrap();
+        journal
+            .write(8, 0, Some(&Item::Folder("/f".into())))
+            .unwrap();
         assert!(left_below(parent.path(), endpoints).is_empty(), "it lives");
         drop(journal);
         assert!(
@@ -190,7 +245,13 @@ mod tests {
         );
         let left = left_below(parent.path(), endpoints);
         assert_eq!(left.len(), 1);
-        assert_eq!(left[0].made, [Made::Volume("v2".into())]);
+        let words: Vec<String> = left[0].made.iter().map(ToString::to_string).collect();
+        assert_eq!(words, ["perhaps a volume named v2", "the folder /f"]);
+        let Item::Asked { requests, .. } = &left[0].made[0] else {
+            panic!("a volume that was asked for");
+        };
+        let request = v1::CreateVolumeRequest::decode(&*requests[0]).unwrap();
+        assert!(request.secrets.is_empty(), "{request:?}");
         left[0].forget();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }

@@ -2,10 +2,9 @@
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs`, `answers.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, what it made in `ledger.rs`, taking it down in `wrecker.rs`;
+//! `context.rs`, `answers.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, taking down what it made in `taking_down.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
-mod advertised;
 mod answers;
 mod at_once;
 mod case;
@@ -14,11 +13,11 @@ pub(crate) mod command;
 mod config;
 mod context;
 mod data;
+mod driver_info;
 mod file_values;
 mod fixtures;
 mod journal;
 mod junit;
-mod ledger;
 mod need;
 mod observer;
 mod paths;
@@ -32,8 +31,8 @@ mod settings;
 mod shown;
 mod sources;
 mod steps;
+mod taking_down;
 mod verdict;
-mod wrecker;
 
 pub use case::{Case, Failure, Kind, Need};
 pub use cases::all as cases;
@@ -42,22 +41,20 @@ pub use report::{CaseResult, Counts, Outcome, Report};
 pub use settings::{Access, Settings};
 
 use crate::call::endpoint::Endpoint;
-use crate::call::error::{call_error, connection_error};
+use crate::call::error::connection_error;
 use crate::call::session::Session;
 use crate::error::Error;
-use advertised::Advertised;
-use csi_proto::{Request, random, v1};
+use csi_proto::random;
+use driver_info::DriverInfo;
 use journal::Journal;
-use ledger::Made;
 use observer::Silent;
-use run::{Peer, Run};
+use run::{Ends, Peer, Run};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
+use taking_down::take_down_left;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tonic::Code;
-use wrecker::Wrecker;
 
 /// Why there is no report: the driver cannot be reached, or the settings cannot be used.
 #[derive(Debug)]
@@ -120,7 +117,12 @@ pub async fn run_watched(
         Some(text) => open(&settings, text).await?,
         None => node.clone(),
     };
-    let advertised = ask(&settings, &node, &controller).await?;
+    let mut ends = Ends {
+        node: &node,
+        controller: &controller,
+    };
+    let two_processes = settings.controller_endpoint.is_some();
+    let driver = DriverInfo::ask(&mut ends, two_processes).await?;
     let endpoints = [node.endpoint.to_string(), controller.endpoint.to_string()];
     let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
     let [name, new_seed] = drawn()?;
@@ -128,14 +130,11 @@ pub async fn run_watched(
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
         true => Journal::none(name),
-        false => {
-            take_down_leftovers(&settings, [&node, &controller], endpoints, observer).await;
-            Journal::open(&parent, name, endpoints).map_err(|error| {
-                let problem = format!("no folder for this run can be made in {}", parent.display());
-                Error::because(problem, &error)
-                    .hint("--mount-parent names a folder that this user and the driver can use")
-            })?
-        }
+        false => Journal::open(&parent, name, endpoints).map_err(|error| {
+            let problem = format!("no folder for this run can be made in {}", parent.display());
+            Error::because(problem, &error)
+                .hint("--mount-parent names a folder that this user and the driver can use")
+        })?,
     };
     let seed = settings.seed.unwrap_or(new_seed);
     let mut accesses = runner::accesses_of(&settings);
@@ -143,7 +142,7 @@ pub async fn run_watched(
         settings,
         node,
         controller,
-        advertised,
+        driver,
         accesses: OnceLock::new(),
         journal,
         left: Mutex::default(),
@@ -151,11 +150,14 @@ pub async fn run_watched(
         seed,
         runtime: Handle::current(),
     });
+    if !run.settings.read_only {
+        take_down_leftovers(&run, observer).await;
+    }
     accesses.extend(runner::tried_block(&run).await);
     let _ = run.accesses.set(accesses);
     let planned = runner::plan(&run);
     observer.begins(&Plan {
-        driver: (&run.advertised.name, &run.advertised.version),
+        driver: (&run.driver.name, &run.driver.version),
         endpoint: &run.settings.endpoint,
         cases: planned.len(),
         seed,
@@ -163,8 +165,8 @@ pub async fn run_watched(
     });
     let (results, cut_short) = runner::run(&run, planned, observer, asked).await;
     Ok(Report {
-        driver: run.advertised.name.clone(),
-        version: run.advertised.version.clone(),
+        driver: run.driver.name.clone(),
+        version: run.driver.version.clone(),
         endpoint: run.settings.endpoint.clone(),
         run: run.journal.run_name().to_owned(),
         seed,
@@ -185,93 +187,13 @@ async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
     Ok(Peer { session, endpoint })
 }
 
-/// What the driver says of itself. What it does not serve, or answers with nonsense, counts as not advertised.
-async fn ask(settings: &Settings, node: &Peer, controller: &Peer) -> Result<Advertised, Error> {
-    let mut found = Advertised::default();
-    if let Some(info) = asked(node, &v1::GetPluginInfoRequest {}).await? {
-        (found.name, found.version) = (info.name, info.vendor_version);
-    }
-    // Of a driver in two processes each advertises its own part.
-    let ends = match settings.controller_endpoint {
-        Some(_) => vec![node, controller],
-        None => vec![node],
-    };
-    for peer in ends {
-        if let Some(plugin) = asked(peer, &v1::GetPluginCapabilitiesRequest {}).await? {
-            found.add_plugin(&plugin);
-        }
-    }
-    let service = v1::plugin_capability::service::Type::ControllerService;
-    found.controller_service =
-        found.plugin.contains(&service.into()) || settings.controller_endpoint.is_some();
-    if found.controller_service
-        && let Some(reply) = asked(controller, &v1::ControllerGetCapabilitiesRequest {}).await?
-    {
-        use v1::controller_service_capability::Type;
-        let rpcs = reply
-            .capabilities
-            .iter()
-            .filter_map(|one| one.r#type.as_ref());
-        found.controller = rpcs.map(|Type::Rpc(rpc)| rpc.r#type).collect();
-    }
-    if found
-        .plugin
-        .contains(&v1::plugin_capability::service::Type::GroupControllerService.into())
-        && let Some(reply) =
-            asked(controller, &v1::GroupControllerGetCapabilitiesRequest {}).await?
-    {
-        use v1::group_controller_service_capability::Type;
-        let rpcs = reply
-            .capabilities
-            .iter()
-            .filter_map(|one| one.r#type.as_ref());
-        found.group = rpcs.map(|Type::Rpc(rpc)| rpc.r#type).collect();
-    }
-    if let Some(reply) = asked(node, &v1::NodeGetCapabilitiesRequest {}).await? {
-        use v1::node_service_capability::Type;
-        let rpcs = reply
-            .capabilities
-            .iter()
-            .filter_map(|one| one.r#type.as_ref());
-        found.node = rpcs.map(|Type::Rpc(rpc)| rpc.r#type).collect();
-        found.node_service = true;
-        found.node_info = asked(node, &v1::NodeGetInfoRequest {})
-            .await?
-            .unwrap_or_default();
-    }
-    Ok(found)
-}
-
-/// The reply; `None` where the driver refuses, or answers with bytes that are none.
-///
-/// # Errors
-/// When nobody answers.
-async fn asked<Q: Request>(peer: &Peer, request: &Q) -> Result<Option<Q::Reply>, Error> {
-    match peer.session.ask(request).await {
-        Ok(reply) => Ok(Some(reply)),
-        Err(error) => match error.status.code() {
-            Code::Unavailable | Code::DeadlineExceeded => {
-                let doing = format!("asking {} what the driver can do", Q::METHOD.name);
-                Err(call_error(&error, &peer.endpoint).doing(doing))
-            }
-            _ => Ok(None),
-        },
-    }
-}
-
 /// Takes down what runs of this user have left that were killed.
-async fn take_down_leftovers(
-    settings: &Settings,
-    [node, controller]: [&Peer; 2],
-    endpoints: [&str; 2],
-    observer: &mut dyn Observer,
-) {
-    let wrecker = Wrecker::new(node, controller, settings);
-    for left in journal::left_below(&settings.mount_folder(), endpoints) {
-        let count = left.made.len();
-        let made: Vec<((), Made)> = left.made.iter().map(|made| ((), made.clone())).collect();
-        let problems = wrecker.take_down(made, |()| {}).await;
-        let folder = left.folder.display();
+async fn take_down_leftovers(run: &Run, observer: &mut dyn Observer) {
+    let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
+    let parent = run.settings.mount_folder();
+    for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
+        let problems = take_down_left(run, left.made.clone()).await;
+        let (count, folder) = (left.made.len(), left.folder.display());
         if problems.is_empty() {
             left.forget();
             observer.note(&format!(

@@ -1,22 +1,58 @@
 //! A run: the driver's two ends, what it advertises, and what all cases share.
 
-use super::advertised::Advertised;
+use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::seen::Seen;
 use super::settings::{Access, Settings};
+use crate::call::advertised::{Asks, End};
 use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::error::call_error;
 use crate::call::session::Session;
+use crate::error::Error;
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::Method;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::runtime::Handle;
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// One end of the driver: its node, or its controller.
 #[derive(Clone)]
 pub struct Peer {
     pub(super) session: Session,
     pub(super) endpoint: Endpoint,
+}
+
+/// Both ends, to ask what the driver can do. What it does not serve, or answers with nonsense, counts as not advertised.
+pub struct Ends<'a> {
+    pub(super) node: &'a Peer,
+    pub(super) controller: &'a Peer,
+}
+
+impl Asks for Ends<'_> {
+    type Error = Error;
+
+    async fn ask<Q: Request>(
+        &mut self,
+        end: End,
+        request: Q,
+        _count: fn(&Q::Reply) -> usize,
+    ) -> Result<Option<Q::Reply>, Error> {
+        let peer = match end {
+            End::Node => self.node,
+            End::Controller => self.controller,
+        };
+        match peer.session.ask(&request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) => match error.status.code() {
+                Code::Unavailable | Code::DeadlineExceeded => {
+                    let doing = format!("asking {} what the driver can do", Q::METHOD.name);
+                    Err(call_error(&error, &peer.endpoint).doing(doing))
+                }
+                _ => Ok(None),
+            },
+        }
+    }
 }
 
 /// The messages that answered a call, or the status that came instead.
@@ -27,7 +63,7 @@ pub struct Run {
     pub(super) settings: Settings,
     pub(super) node: Peer,
     pub(super) controller: Peer,
-    pub(super) advertised: Advertised,
+    pub(super) driver: DriverInfo,
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
     pub(super) journal: Journal,

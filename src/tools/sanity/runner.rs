@@ -4,13 +4,11 @@
 
 use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
 use super::context::Context;
-use super::ledger::Made;
 use super::observer::{Asked, Observer};
 use super::report::{CaseResult, Outcome, instance_name};
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::{Access, Settings};
-use super::wrecker::Wrecker;
 use bytes::Bytes;
 use csi_proto::Request as _;
 use csi_proto::random;
@@ -60,7 +58,7 @@ pub fn accesses_of(settings: &Settings) -> Vec<Access> {
 /// Block, when the settings leave it open and the driver creates such a volume.
 pub async fn tried_block(run: &Arc<Run>) -> Option<Access> {
     let settings = &run.settings;
-    let creates = run.advertised.has(super::case::needs::CREATE_DELETE_VOLUME);
+    let creates = run.driver.has(super::case::needs::CREATE_DELETE_VOLUME);
     if settings.read_only || !settings.capabilities.is_empty() || creates != Some(true) {
         return None;
     }
@@ -202,8 +200,8 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
     let there = |need: &Need| match need {
         Need::AnyVolume => {
             use super::case::needs::{CREATE_DELETE_VOLUME, LIST_VOLUMES};
-            let creates = run.advertised.has(CREATE_DELETE_VOLUME) == Some(true);
-            let lists = run.advertised.has(LIST_VOLUMES) == Some(true);
+            let creates = run.driver.has(CREATE_DELETE_VOLUME) == Some(true);
+            let lists = run.driver.has(LIST_VOLUMES) == Some(true);
             (creates && !settings.read_only) || lists || settings.volume_id.is_some()
         }
         Need::Block => run.accesses().contains(&Access::Block),
@@ -213,7 +211,7 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::Restart => settings.restart_command.is_some(),
         Need::OtherNode => settings.other_node_id.is_some(),
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
-        advertised => run.advertised.has(*advertised).unwrap_or(false),
+        advertised => run.driver.has(*advertised).unwrap_or(false),
     };
     let lacking: Vec<String> = case
         .needs
@@ -264,7 +262,7 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
         }
         () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
     };
-    // What it still had under way is cancelled, and nothing more is written into the ledger.
+    // What it still had under way is cancelled, and nothing more is noted.
     context.end();
     if !over {
         // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
@@ -331,15 +329,7 @@ fn panicked(error: JoinError) -> Stop {
 
 /// Takes down what a case has made; what could not be.
 async fn take_down(context: &Context) -> Vec<String> {
-    let made: Vec<(u64, Made)> = locked(&context.ledger).take();
-    if made.is_empty() {
-        return Vec::new();
-    }
-    let journal = &context.run.journal;
-    let wrecker = Wrecker::of(&context.run);
-    let problems = wrecker
-        .take_down(made, |number| journal.remove(number))
-        .await;
+    let problems = context.made.take_down(&context.run).await;
     locked(&context.run.left).extend(problems.iter().cloned());
     problems
 }

@@ -44,24 +44,18 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         why: "a step of the lifecycle",
-        places: &[
-            (
-                "src/tools/lifecycle/volume.rs",
-                &[
-                    "CreateVolume",
-                    "ControllerPublishVolume",
-                    "ControllerGetVolume",
-                    "NodeStageVolume",
-                    "NodePublishVolume",
-                    "NodeGetVolumeStats",
-                    "NodeGetInfo",
-                ],
-            ),
-            (
-                "src/tools/lifecycle/left.rs",
-                &["CreateVolume", "DeleteVolume"],
-            ),
-        ],
+        places: &[(
+            "src/tools/lifecycle/volume.rs",
+            &[
+                "CreateVolume",
+                "ControllerPublishVolume",
+                "ControllerGetVolume",
+                "NodeStageVolume",
+                "NodePublishVolume",
+                "NodeGetVolumeStats",
+                "NodeGetInfo",
+            ],
+        )],
     },
     Subject {
         why: "a step of a scenario that bench measures",
@@ -82,38 +76,23 @@ const SUBJECTS: &[Subject] = &[
         places: &[
             ("src/call/wait.rs", &["Probe"]),
             (
-                "src/tools/bench/abilities.rs",
-                &["ControllerGetCapabilities", "NodeGetCapabilities"],
-            ),
-            (
-                "src/tools/lifecycle/ask.rs",
+                "src/call/advertised.rs",
                 &[
-                    "GetPluginInfo",
                     "GetPluginCapabilities",
-                    "Probe",
                     "ControllerGetCapabilities",
+                    "GroupControllerGetCapabilities",
                     "NodeGetCapabilities",
                 ],
             ),
+            ("src/tools/lifecycle/ask.rs", &["GetPluginInfo", "Probe"]),
             (
-                "src/tools/sanity/advertised.rs",
-                &["GetPluginCapabilities", "NodeGetInfo"],
+                "src/tools/sanity/driver_info.rs",
+                &["GetPluginInfo", "NodeGetInfo"],
             ),
             // Capabilities of these names.
             (
                 "src/tools/sanity/need.rs",
                 &["ListVolumes", "GetCapacity", "ListSnapshots", "GetSnapshot"],
-            ),
-            (
-                "src/tools/sanity/mod.rs",
-                &[
-                    "GetPluginInfo",
-                    "GetPluginCapabilities",
-                    "ControllerGetCapabilities",
-                    "GroupControllerGetCapabilities",
-                    "NodeGetCapabilities",
-                    "NodeGetInfo",
-                ],
             ),
             ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
@@ -127,6 +106,8 @@ const SUBJECTS: &[Subject] = &[
         why: "a page of help, or a message with an example",
         places: &[
             ("src/cli/tree.rs", &["CreateVolume", "ListVolumes"]),
+            // The flags of a command line that takes back what is left.
+            ("src/undo/left.rs", &["CreateVolume"]),
             (
                 "src/rpc/flags.rs",
                 &[

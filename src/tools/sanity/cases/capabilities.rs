@@ -175,7 +175,7 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
         if own.peek().is_none() || (method.service == "Node" && !c.has(NODE_SERVICE)) {
             continue;
         }
-        if own.any(|capability| c.advertised().advertises(capability)) != advertised {
+        if own.any(|capability| c.driver().advertises(capability)) != advertised {
             continue;
         }
         tried += 1;

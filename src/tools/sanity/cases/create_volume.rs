@@ -302,7 +302,7 @@ pub const CASES: &[Case] = &[
             // That one of the volume's places is a requisite one is a rule of the message.
             let volume = c.volume()?.volume;
             let place = c
-                .advertised()
+                .driver()
                 .node_info
                 .accessible_topology
                 .clone()
@@ -332,7 +332,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let mut request = c.create_request()?;
             let mut place = c
-                .advertised()
+                .driver()
                 .node_info
                 .accessible_topology
                 .clone()

@@ -174,7 +174,7 @@ pub const CASES: &[Case] = &[
             EACH_ACCESS
         ],
         |c| {
-            if !c.advertised().expands_online() {
+            if !c.driver().expands_online() {
                 return Err(Stop::Skipped(
                     "not advertised: VolumeExpansion ONLINE".to_owned(),
                 ));
@@ -214,7 +214,7 @@ pub const CASES: &[Case] = &[
         [NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
         |c| {
             let mut size = c.settings().volume_size;
-            let placed = match c.has(EXPAND_VOLUME) && !c.advertised().expands_online() {
+            let placed = match c.has(EXPAND_VOLUME) && !c.driver().expands_online() {
                 // Offline: the controller's part comes before the volume is used.
                 true => {
                     let volume = c.volume()?;

@@ -81,7 +81,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             c.ok(c.attach_request(&volume))?;
-            let node = c.advertised().node_info.node_id.clone();
+            let node = c.driver().node_info.node_id.clone();
             let nodes = c
                 .ok(get(&volume.id()))?
                 .status
@@ -139,7 +139,7 @@ pub const CASES: &[Case] = &[
         "GetCapacity",
         [GET_CAPACITY],
         |c| {
-            let place = c.advertised().node_info.accessible_topology.clone();
+            let place = c.driver().node_info.accessible_topology.clone();
             let request = v1::GetCapacityRequest {
                 volume_capabilities: vec![c.capability()?],
                 parameters: c.settings().parameters.clone(),

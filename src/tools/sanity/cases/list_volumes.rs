@@ -172,7 +172,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             c.ok(c.attach_request(&volume))?;
-            let node = c.advertised().node_info.node_id.clone();
+            let node = c.driver().node_info.node_id.clone();
             let nodes = nodes_of(c, &volume.id())?;
             ensure(
                 nodes.contains(&node),

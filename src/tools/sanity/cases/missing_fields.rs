@@ -97,7 +97,7 @@ const SUBJECTS: &[Subject] = &[
         "controller/unpublish",
         [],
         |c, _| v1::ControllerUnpublishVolumeRequest {
-            node_id: c.advertised().node_info.node_id.clone(),
+            node_id: c.driver().node_info.node_id.clone(),
             secrets: c.secrets(),
             ..Default::default()
         }

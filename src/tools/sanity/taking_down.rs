@@ -1,0 +1,244 @@
+//! Notes what a case makes, also in the journal, and takes it down at the end: told from the calls themselves, so that a case
+//! need not think of it, and so that what a driver makes by mistake goes too.
+//!
+//! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
+
+use super::journal::Journal;
+use super::paths::mounts_below;
+use super::run::{Run, locked};
+use super::verdict::{Stop, told};
+use crate::call::session::CallError;
+use crate::rpc;
+use crate::undo::made::{Item, Made};
+use crate::undo::requests::with_secrets;
+use crate::undo::taking_back::{TakingBack, Tool, Why};
+use crate::undo::tries::Tries;
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+use tonic::Code;
+
+/// How long a folder may take to be removed: what is mounted there may not answer.
+const FOLDER: Duration = Duration::from_secs(10);
+
+/// The longest time limit of a call, where calls have no limit.
+const CALL_AT_MOST: Duration = Duration::from_secs(600);
+
+/// The codes of answers after which a call is made again.
+const AGAIN_AFTER: &[Code] = &[
+    Code::Aborted,
+    Code::Unavailable,
+    Code::Cancelled,
+    Code::Unknown,
+    Code::Internal,
+    Code::DataLoss,
+    // What is in use may be let go.
+    Code::FailedPrecondition,
+];
+
+/// What one case has made.
+pub struct MadeByCase {
+    /// The number of the case.
+    case: usize,
+    list: Mutex<Made>,
+}
+
+impl MadeByCase {
+    /// That of a case that has made nothing yet.
+    pub(super) fn new(case: usize) -> Self {
+        Self {
+            case,
+            list: Mutex::default(),
+        }
+    }
+
+    /// Notes what a call may make, before it is sent. The number of that, when it makes something.
+    ///
+    /// # Errors
+    /// When the journal cannot be written: then the call must not be made.
+    pub(super) fn asked(
+        &self,
+        journal: &Journal,
+        method: &'static Method,
+        request: &Bytes,
+    ) -> Result<Option<u64>, Stop> {
+        let mut list = locked(&self.list);
+        let Some(number) = list.asked(method, request) else {
+            return Ok(None);
+        };
+        let written = self.write(journal, &list, number);
+        if written.is_err() {
+            // It has made nothing, as if it had been refused.
+            list.answered(number, request, Code::InvalidArgument, &Bytes::new());
+        }
+        written.map(|()| Some(number))
+    }
+
+    /// Notes a folder that is about to be made.
+    ///
+    /// # Errors
+    /// When the journal cannot be written: then it must not be made.
+    pub(super) fn folder(&self, journal: &Journal, path: &Path) -> Result<(), Stop> {
+        let mut list = locked(&self.list);
+        let number = list.add(Item::Folder(path.to_owned()));
+        self.write(journal, &list, number)
+    }
+
+    fn write(&self, journal: &Journal, list: &Made, number: u64) -> Result<(), Stop> {
+        let written = journal.write(self.case, number, list.get(number));
+        written.map_err(|error| {
+            // A failure, though the driver is not to blame: a run that could try nothing must not pass.
+            let expected = "the journal of what is made can be written";
+            Stop::failed(expected, error.to_string())
+        })
+    }
+
+    /// Notes what became of a call.
+    pub(super) fn answered(
+        &self,
+        journal: &Journal,
+        number: Option<u64>,
+        method: &Method,
+        request: &Bytes,
+        code: Code,
+        reply: Option<&Bytes>,
+    ) {
+        let mut list = locked(&self.list);
+        let mut changed = Vec::new();
+        if let Some(number) = number {
+            let reply = reply.cloned().unwrap_or_default();
+            changed = list.answered(number, request, code, &reply);
+        }
+        if code == Code::Ok {
+            changed.extend(list.undone(method, request));
+        }
+        for number in changed {
+            // What is not gone according to the file is taken down twice at worst.
+            let _ = self.write(journal, &list, number);
+        }
+    }
+
+    /// Takes everything down; what could not be, and why.
+    pub(super) async fn take_down(&self, run: &Run) -> Vec<String> {
+        take_down(run, &self.list, Some(self.case)).await
+    }
+}
+
+/// Takes down what an earlier run has left; what could not be, and why.
+pub async fn take_down_left(run: &Run, made: Vec<Item>) -> Vec<String> {
+    let mut list = Made::default();
+    for item in made {
+        list.add(item);
+    }
+    take_down(run, &Mutex::new(list), None).await
+}
+
+async fn take_down(run: &Run, list: &Mutex<Made>, case: Option<usize>) -> Vec<String> {
+    let limit = run.settings.timeout.min(CALL_AT_MOST);
+    let tries = Tries {
+        again_after: AGAIN_AFTER,
+        aborted: limit,
+        answers_or_never: true,
+        ..Tries::within(Some(limit))
+    };
+    let taking_down = TakingDown {
+        run,
+        list,
+        case,
+        problems: Mutex::default(),
+    };
+    TakingBack::new(&taking_down, list, tries).all(1).await;
+    taking_down.problems.into_inner().unwrap_or_default()
+}
+
+struct TakingDown<'a> {
+    run: &'a Run,
+    list: &'a Mutex<Made>,
+    /// The case, when it is one of this run.
+    case: Option<usize>,
+    /// What could not be taken down, and why.
+    problems: Mutex<Vec<String>>,
+}
+
+impl TakingDown<'_> {
+    fn forget(&self, number: u64) {
+        locked(self.list).gone(number);
+        self.changed(number);
+    }
+}
+
+impl Tool for TakingDown<'_> {
+    async fn call(
+        &self,
+        _lane: u64,
+        method: &'static Method,
+        request: Bytes,
+        limit: Option<Duration>,
+    ) -> Result<Bytes, CallError> {
+        let peer = match rpc::is_at_node(method) {
+            true => &self.run.node,
+            false => &self.run.controller,
+        };
+        let request = with_secrets(method, &request, &self.run.settings.secrets);
+        let session = peer.session.clone().with_timeout(limit);
+        let answer = session.call(method, request).await;
+        answer.map(tonic::Response::into_inner)
+    }
+
+    async fn remove(&self, folder: &Path) -> io::Result<()> {
+        let folder = folder.to_owned();
+        let removed = tokio::task::spawn_blocking(move || remove_folder(&folder));
+        match tokio::time::timeout(FOLDER, removed).await {
+            Ok(removed) => removed.map_err(io::Error::other)?,
+            Err(_) => Err(io::Error::other("it does not answer")),
+        }
+    }
+
+    fn changed(&self, number: u64) {
+        if let Some(case) = self.case {
+            let item = locked(self.list).get(number).cloned();
+            let _ = self.run.journal.write(case, number, item.as_ref());
+        }
+    }
+
+    fn stays(&self, number: u64, item: &Item, why: Why) {
+        let is_asked = matches!(item, Item::Asked { .. });
+        let problem = match why {
+            // The driver makes no such thing. Whatever it has left, nobody will learn its id.
+            Why::NoId(_) => return self.forget(number),
+            Why::Failed(error) if is_asked && is_refusal(error.status.code()) => {
+                return self.forget(number);
+            }
+            Why::Failed(error) => format!("could not be taken down: {}", told(&error.status)),
+            Why::NotRemoved(error) => format!("could not be taken down: {error}"),
+            Why::InUse => "stays, because it is still in use".to_owned(),
+            Why::Silent => "stays, because the driver does not answer".to_owned(),
+        };
+        locked(&self.problems).push(format!("{item} {problem}"));
+    }
+}
+
+/// Whether a code is the driver's last word on a request.
+fn is_refusal(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled
+    )
+}
+
+/// Removes a folder of ours with what the driver left in it, unless something is mounted in it.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+        other => return other,
+    }
+    if let Some(mount) = mounts_below(path).first() {
+        let problem = format!("{} is still mounted", mount.display());
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+    }
+    fs::remove_dir_all(path)
+}
