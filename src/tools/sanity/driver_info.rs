@@ -63,6 +63,7 @@ impl DriverInfo {
     pub(super) fn has(&self, need: Need) -> Option<bool> {
         Some(match need {
             Need::Advertised(capability) => self.advertises(capability),
+            Need::OneOf(all) => all.iter().any(|one| self.advertises(*one)),
             Need::NodeService => self.advertised.serves_node,
             _ => return None,
         })

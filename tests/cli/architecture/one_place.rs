@@ -167,15 +167,6 @@ const SUBJECTS: &[Subject] = &[
             ("driver/src/node/unpublish.rs", &["NodeUnpublishVolume"]),
         ],
     },
-    Subject {
-        why: "still to be taken from the RPC's block; this list may only get shorter",
-        places: &[
-            ("src/tools/bench/made.rs", &[]),
-            ("src/tools/lifecycle/undo.rs", &[]),
-            ("src/tools/sanity/ledger.rs", &[]),
-            ("src/tools/sanity/wrecker.rs", &[]),
-        ],
-    },
 ];
 
 #[test]
