@@ -4,6 +4,7 @@
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
 
 use crate::arguments::capability::MODES;
+use crate::rpc::GROUPS;
 use crate::rpc::facts::IdKind;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
@@ -73,7 +74,7 @@ impl Tree {
         let globals = globals.filter_map(Arg::get_long);
         Self {
             globals: globals.map(|long| format!("--{long}")).collect(),
-            command: with_values(command),
+            command: with_values(command, ""),
         }
     }
 
@@ -158,31 +159,31 @@ fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
     left.map(|key| format!("{before}{comma}{key}=")).collect()
 }
 
-/// The tree with completers at all arguments whose values can be known.
-fn with_values(command: Command) -> Command {
-    let kind = positional_kind(&command);
-    let command = command.mut_args(|arg| with_value(arg, kind));
+/// The tree with completers at all arguments whose values can be known; `parent` is the name of the command above.
+fn with_values(command: Command, parent: &str) -> Command {
+    let name = command.get_name().to_owned();
+    let id = positional_id(parent, &name);
+    let command = command.mut_args(|arg| with_value(arg, id));
     let names: Vec<String> = command
         .get_subcommands()
         .map(|inner| inner.get_name().to_owned())
         .collect();
-    names.into_iter().fold(command, |command, name| {
-        command.mut_subcommand(name, with_values)
+    names.into_iter().fold(command, |command, inner| {
+        command.mut_subcommand(inner, |inner| with_values(inner, &name))
     })
 }
 
-/// What the command's positional ids name: what its flags of the same meaning name.
-fn positional_kind(command: &Command) -> Option<&'static str> {
-    let longs = || command.get_arguments().filter_map(Arg::get_long);
-    // The first that fits: a group snapshot's ids stand beside its snapshots'.
-    [
-        "group_snapshot_id",
-        "base_snapshot_id",
-        "volume_id",
-        "snapshot_id",
-    ]
-    .into_iter()
-    .find(|name| longs().any(|long| long == name.replace('_', "-")))
+/// The field that the positional ids of an RPC's command fill: the first id that its request must have. bench has the RPCs
+/// also by their full names.
+fn positional_id(parent: &str, name: &str) -> Option<&'static str> {
+    let mut all = GROUPS
+        .iter()
+        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
+    let (_, rpc) = all.find(|(group, rpc)| {
+        (group.name == parent && rpc.verb() == name) || rpc.method.kebab_name == name
+    })?;
+    let mut required = rpc.facts.required.iter().copied();
+    required.find(|field| IdKind::of_field(field).is_some())
 }
 
 fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {

@@ -135,6 +135,16 @@ fn lists_of_ids_hold_ids_of_that_kind() {
 }
 
 #[test]
+fn every_field_that_is_called_an_id_names_something() {
+    let fields = tables::MESSAGES.iter().flat_map(|message| message.fields);
+    for field in fields.filter(|field| matches!(field.kind, Kind::String)) {
+        let is_id = field.name.ends_with("_id") || field.name.ends_with("_ids");
+        let known = IdKind::of_field(field.name).is_some();
+        assert_eq!(is_id, known, "{}", field.name);
+    }
+}
+
+#[test]
 fn the_facts_agree_with_the_documentation() {
     for rpc in all() {
         let Method { name, doc, .. } = rpc.method;

@@ -80,7 +80,6 @@ impl Declare for CreateVolumeGroupSnapshot {
         request: &[SUGGESTED_NAME],
         reply: &[Required("group_snapshot")],
         exchange: &[Agreement::Check(exchange::group_is_complete)],
-        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-volume-group-snapshot", "create", "new"];
     const EXAMPLES: &'static [&'static str] =

@@ -47,7 +47,6 @@ impl Declare for CreateSnapshot {
             asked: "source_volume_id",
             got: "snapshot.source_volume_id",
         }],
-        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-snapshot", "snap", "s"];
     const EXAMPLES: &'static [&'static str] =

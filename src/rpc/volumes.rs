@@ -61,7 +61,6 @@ impl Declare for CreateVolume {
             InCapacityRange("volume.capacity_bytes"),
             Agreement::Check(exchange::created_volume),
         ],
-        ..RpcRules::NONE
     };
     const NAMES: &'static [&'static str] = &["create-volume", "new", "create", "n", "c"];
     const EXAMPLES: &'static [&'static str] = &[
