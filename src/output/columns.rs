@@ -19,7 +19,7 @@ pub struct Columns {
     widths: Vec<u16>,
     gap: u16,
     /// The first column that is aligned to the right, with all after it.
-    to_the_right: usize,
+    right_from: usize,
     has_long_cells: bool,
 }
 
@@ -29,14 +29,14 @@ impl Columns {
         Self {
             widths: vec![0; count],
             gap,
-            to_the_right: count,
+            right_from: count,
             has_long_cells: false,
         }
     }
 
     /// Aligns the columns from this one on to the right.
-    pub fn to_the_right(mut self, from: usize) -> Self {
-        self.to_the_right = from;
+    pub fn right_from(mut self, from: usize) -> Self {
+        self.right_from = from;
         self
     }
 
@@ -97,7 +97,7 @@ impl Columns {
             let gap = if column.index < last { self.gap } else { 0 };
             column.set_padding((0, gap));
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
-            if column.index >= self.to_the_right {
+            if column.index >= self.right_from {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -139,7 +139,7 @@ mod tests {
             "ID     SIZE\n日本   10Gi\na\n"
         );
         assert_eq!(
-            aligned(Columns::new(2, 2).to_the_right(1), &cells),
+            aligned(Columns::new(2, 2).right_from(1), &cells),
             "ID    SIZE\n日本  10Gi\na\n"
         );
         assert_eq!(aligned(Columns::new(0, 3), &[""; 0]), "");
@@ -183,7 +183,7 @@ mod tests {
             right in 0usize..4,
         ) {
             let cells = &cells[..cells.len() / 3 * 3];
-            let text = aligned(Columns::new(3, 2).to_the_right(right), cells);
+            let text = aligned(Columns::new(3, 2).right_from(right), cells);
             prop_assert_eq!(text.matches('\n').count(), cells.len() / 3);
             for (line, row) in text.split('\n').zip(cells.chunks(3)) {
                 let mut rest = line;

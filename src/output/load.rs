@@ -190,13 +190,13 @@ fn rates(side: &Side, text: &mut String) {
             time(side.elapsed),
         ]);
     }
-    text.push_str(&aligned(Columns::new(5, GAP).to_the_right(1), &cells));
+    text.push_str(&aligned(Columns::new(5, GAP).right_from(1), &cells));
 }
 
 fn latencies(side: &Side, text: &mut String) {
     let mut cells = vec!["LATENCY".to_owned()];
     cells.extend(LATENCIES.iter().map(|(head, _)| (*head).to_owned()));
-    let columns = Columns::new(cells.len(), GAP).to_the_right(1);
+    let columns = Columns::new(cells.len(), GAP).right_from(1);
     for row in &side.rows {
         cells.push(row.name.clone());
         match &row.latency {
@@ -215,7 +215,7 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
     for (to, calls) in &row.bars {
         cells.extend([time(*to), count(*calls)]);
     }
-    let table = aligned(Columns::new(2, GAP).to_the_right(0), &cells);
+    let table = aligned(Columns::new(2, GAP).right_from(0), &cells);
     let used = table.lines().map(columns_of).max().unwrap_or(0) + 2;
     let room = columns.saturating_sub(used).clamp(8, 100);
     for (index, line) in table.lines().enumerate() {

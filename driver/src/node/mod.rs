@@ -8,6 +8,7 @@ pub mod publish;
 pub mod questions;
 pub mod record;
 pub mod request;
+pub mod second_publish;
 pub mod stage;
 pub mod stats;
 pub mod target;

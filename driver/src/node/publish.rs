@@ -1,40 +1,23 @@
-//! Publishing: a volume appears at a target, or at the staging path for later publishes. Owns the order of steps, each of which can be repeated after a crash, and
-//! the specification's rules for a second publish.
+//! Publishing: a volume appears at a target, or at the staging path for later publishes. Owns the order of steps, each of
+//! which can be repeated after a crash. What a second publish may do is decided in `second_publish.rs`.
 
-use crate::export::Export;
 use crate::log::Level;
 use crate::mount::control::patience;
 use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
-use crate::mount::options::MountFlags;
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
 use crate::node::record::{PublishRecord, PublishRecords};
 use crate::node::request::{PublishRequest, Purpose, allows_many_targets};
-use crate::node::stage::{Staged, shows};
-use crate::node::target::{self, Bare, foreign_mount, taken};
+use crate::node::second_publish::{Action, Asked, Here, Source, decide, symlink_note};
+use crate::node::stage::Staged;
+use crate::node::target::{self, Bare, taken};
 use crate::node::volumes::{Note, Volumes};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A bind mount asks no server; this bounds a fault of the node's own file system.
 const BIND_BOUND: Duration = Duration::from_secs(10);
-
-/// What a volume is on this node.
-enum Source {
-    /// The folder `below` of the share `share`, together `whole`. The share is what is mounted, since a server would
-    /// follow a symlink in a longer path.
-    Nfs {
-        share: Export,
-        below: PathBuf,
-        whole: Export,
-    },
-    /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
-    /// when memory is short.
-    Local { root: PathBuf, below: PathBuf },
-    /// What is mounted at the staging path.
-    Staged(Mount),
-}
 
 /// Whether a mount has to be made.
 enum Found {
@@ -246,9 +229,7 @@ impl Volumes {
     ) -> Result<Found, NodeError> {
         let _comparing = self.comparing.lock().await;
         let _lock = self.records.lock().await.map_err(Self::record_error)?;
-        let records = self.records_for(request);
-        let is_stage = request.purpose == Purpose::Stage;
-        if !is_stage {
+        if request.purpose != Purpose::Stage {
             self.check_other_targets(request, target).await?;
         }
         let source = match staging {
@@ -258,117 +239,64 @@ impl Volumes {
                 Staged::OnPaper => self.source(request)?,
             },
         };
+        let asked = Asked {
+            request,
+            target,
+            staging: staging.as_deref(),
+            source: &source,
+        };
+        let here = self.here(request, target).await?;
+        let action = decide(&asked, &here)?;
+        let before = here.record;
+        let records = self.records_for(request);
+        match action {
+            Action::None(note) => Ok(Found::Published(note)),
+            Action::Keep { mount, record } => {
+                if before.as_ref() != Some(&*record) {
+                    records.put(&record).map_err(Self::record_error)?;
+                }
+                Ok(match mount.is_nfs() {
+                    true => Found::Mounted {
+                        mount,
+                        source,
+                        record,
+                    },
+                    false => Found::Published(None),
+                })
+            }
+            Action::Mount {
+                makes_folder,
+                record,
+            } => {
+                // First the record: only a folder that a record names is removed again.
+                records.put(&record).map_err(Self::record_error)?;
+                if makes_folder && let Err(error) = target::make_folder(target).await {
+                    self.put_back(request, target, before.as_ref());
+                    return Err(error);
+                }
+                Ok(Found::Nothing {
+                    made_folder: makes_folder,
+                    source,
+                    before: before.map(Box::new),
+                })
+            }
+        }
+    }
+
+    /// What is at a target.
+    async fn here(&self, request: &PublishRequest, target: &Path) -> Result<Here, NodeError> {
+        let records = self.records_for(request);
         let record = records.get(target).map_err(Self::record_error)?;
         let mounted = self.mounted(target)?;
+        // What is mounted is not touched: its server may be gone.
         let bare = match mounted {
             Some(_) => Bare::Nothing,
             None => target::look(target).await?,
         };
-        let on_paper = is_stage
-            && mounted.is_none()
-            && record
-                .as_ref()
-                .is_some_and(|record| record.symlink.is_some());
-        let here = mounted.is_some() || on_paper || matches!(bare, Bare::Symlink(_));
-        let new = PublishRecord {
-            volume_id: request.volume_id.clone(),
-            target: target.to_owned(),
-            arguments: request.arguments.clone(),
-            symlink: None,
-            staging: staging.clone(),
-        };
-        if let Some(record) = &record
-            && here
-        {
-            if record.volume_id != new.volume_id {
-                return Err(NodeError::Different {
-                    target: target.to_owned(),
-                    difference: format!("it holds volume {}", record.volume_id),
-                });
-            }
-            if let Some(difference) = record.arguments.difference(&new.arguments) {
-                return Err(NodeError::Different {
-                    target: target.to_owned(),
-                    difference,
-                });
-            }
-        }
-        let mut made_folder = false;
-        match (mounted, bare) {
-            (None, Bare::Nothing | Bare::EmptyFolder) if on_paper => {
-                let to = record.and_then(|record| record.symlink).unwrap_or_default();
-                return Ok(Found::Published(Some(symlink_note(&to))));
-            }
-            (Some(mount), _)
-                if is_what_was_asked_for(&mount, record.as_ref(), request, &source) =>
-            {
-                let known = PublishRecord {
-                    // Also where a driver that staged has published it.
-                    staging: record
-                        .as_ref()
-                        .map_or(new.staging, |record| record.staging.clone()),
-                    ..new
-                };
-                if record.as_ref() != Some(&known) {
-                    records.put(&known).map_err(Self::record_error)?;
-                }
-                return Ok(if mount.is_nfs() {
-                    Found::Mounted {
-                        mount: Box::new(mount),
-                        source,
-                        record: Box::new(known),
-                    }
-                } else {
-                    Found::Published(None)
-                });
-            }
-            // Bound from a staged mount that has been replaced since.
-            (Some(mount), _)
-                if record.is_some()
-                    && matches!(&source, Source::Staged(staged) if !shows(&mount, staged)) => {}
-            (Some(mount), _) if record.is_some() || mount.is_nfs() => {
-                return Err(NodeError::Different {
-                    target: target.to_owned(),
-                    difference: format!(
-                        "its source is {}{}, and {}{} was asked for",
-                        mount.source.to_string_lossy(),
-                        read_only_words(mount.read_only),
-                        request.arguments.export()?,
-                        read_only_words(request.options.flags.read_only)
-                    ),
-                });
-            }
-            (Some(mount), _) => return Err(taken(target, &foreign_mount(&mount))),
-            (None, Bare::Symlink(to)) => {
-                let ours = record.and_then(|record| record.symlink);
-                if ours.as_deref() == Some(&*to) {
-                    return Ok(Found::Published(Some(symlink_note(&to))));
-                }
-                return Err(taken(
-                    target,
-                    &format!("is a symlink to {}; remove it", to.display()),
-                ));
-            }
-            (None, Bare::Nothing) => made_folder = true,
-            (None, Bare::EmptyFolder) => {}
-            (None, Bare::FullFolder) => {
-                return Err(taken(
-                    target,
-                    "is a folder with files in it, which a mount would hide; move them away",
-                ));
-            }
-            (None, Bare::Other) => return Err(taken(target, "is not a folder; remove it")),
-        }
-        // First the record: only a folder that a record names is removed again.
-        records.put(&new).map_err(Self::record_error)?;
-        if made_folder && let Err(error) = target::make_folder(target).await {
-            self.put_back(request, target, record.as_ref());
-            return Err(error);
-        }
-        Ok(Found::Nothing {
-            made_folder,
-            source,
-            before: record.map(Box::new),
+        Ok(Here {
+            mounted,
+            bare,
+            record,
         })
     }
 
@@ -514,53 +442,4 @@ impl Volumes {
             .event(Level::Warn, "symlink instead of a mount", &fields);
         Ok(Some(note))
     }
-}
-
-/// Whether a mount at the target is the one that `request` would make. Its arguments are those of the record, if there is
-/// one; else, as when the work folder was lost, the mount has to tell.
-fn is_what_was_asked_for(
-    mount: &Mount,
-    record: Option<&PublishRecord>,
-    request: &PublishRequest,
-    source: &Source,
-) -> bool {
-    let read_only = request.options.flags.read_only;
-    match source {
-        Source::Nfs { whole, .. } => {
-            let same = record.is_some()
-                || (mount.source.to_string_lossy() == whole.to_string()
-                    && allows_no_more(mount, request.options.flags));
-            same && mount.is_nfs() && mount.read_only == read_only
-        }
-        // What is bound cannot be told from mountinfo alone.
-        Source::Local { .. } => {
-            record.is_some_and(|record| record.symlink.is_none())
-                && allows_no_more(mount, request.options.flags)
-        }
-        Source::Staged(staged) => {
-            record.is_none_or(|record| record.symlink.is_none())
-                && shows(mount, staged)
-                && allows_no_more(mount, request.options.flags)
-        }
-    }
-}
-
-/// Whether `mount` forbids what one with the flags `wanted` does. It may forbid more, as its file system may.
-fn allows_no_more(mount: &Mount, wanted: MountFlags) -> bool {
-    let here = mount.flags;
-    (mount.read_only || !wanted.read_only)
-        && (here.nosuid || !wanted.nosuid)
-        && (here.nodev || !wanted.nodev)
-        && (here.noexec || !wanted.noexec)
-}
-
-fn read_only_words(read_only: bool) -> &'static str {
-    if read_only { ", read-only" } else { "" }
-}
-
-fn symlink_note(folder: &Path) -> String {
-    format!(
-        "mounting is refused here, so the target is a symlink to {}: nothing is isolated and mount options have no effect",
-        folder.display()
-    )
 }

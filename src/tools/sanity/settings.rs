@@ -208,7 +208,10 @@ impl Settings {
             ("group_snapshot_params", &mut self.group_snapshot_parameters),
         ] {
             if let Some(given) = matches.get_many::<Map>(flag) {
-                *map = given.cloned().flatten().collect();
+                let pairs = given.flatten();
+                *map = pairs
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
             }
         }
         Ok(())

@@ -93,6 +93,16 @@ const CLIENT_ONLY: &[Only] = &[
         why: "the client knows the driver as what is embedded: its service, its parameters, and how it mounts",
     },
     Only {
+        names: &["comfy_table"],
+        files: &["src/output/columns.rs"],
+        why: "one function draws all tables",
+    },
+    Only {
+        names: &["clap_mangen"],
+        files: &["src/cli/man"],
+        why: "csi man alone makes manual pages",
+    },
+    Only {
         names: &["rustyline"],
         files: &["src/tools/shell"],
         why: "the shell alone edits lines",
