@@ -1,5 +1,6 @@
 //! What of a VolumeCapability this driver can do, for the controller and the node alike. Must not mount or look at a share.
 
+use crate::limits::{MAX_MAP, MAX_STRING};
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
@@ -85,11 +86,32 @@ pub fn check(capability: Option<&VolumeCapability>) -> Result<MountAccess<'_>, C
         Ok(mode) => mode,
         Err(_) => return Err(CapabilityError::UnknownMode(number)),
     };
+    check_lengths(capability)?;
+    if !mount.volume_mount_group.is_empty() {
+        return Err(CapabilityError::MountGroup(
+            mount.volume_mount_group.clone(),
+        ));
+    }
+    Ok(MountAccess { mode, mount })
+}
+
+/// Checks the texts of a capability, whether or not it can be satisfied.
+///
+/// # Errors
+/// When one is longer than the specification allows.
+pub fn check_lengths(capability: &VolumeCapability) -> Result<(), CapabilityError> {
+    let Some(AccessType::Mount(mount)) = &capability.access_type else {
+        return Ok(());
+    };
     let flags = mount.mount_flags.iter().map(String::len).sum();
     for (field, length, limit) in [
-        ("fs_type", mount.fs_type.len(), 128),
-        ("volume_mount_group", mount.volume_mount_group.len(), 128),
-        ("mount_flags", flags, 4096),
+        ("fs_type", mount.fs_type.len(), MAX_STRING),
+        (
+            "volume_mount_group",
+            mount.volume_mount_group.len(),
+            MAX_STRING,
+        ),
+        ("mount_flags", flags, MAX_MAP),
     ] {
         if length > limit {
             return Err(CapabilityError::TooLong {
@@ -99,12 +121,7 @@ pub fn check(capability: Option<&VolumeCapability>) -> Result<MountAccess<'_>, C
             });
         }
     }
-    if !mount.volume_mount_group.is_empty() {
-        return Err(CapabilityError::MountGroup(
-            mount.volume_mount_group.clone(),
-        ));
-    }
-    Ok(MountAccess { mode, mount })
+    Ok(())
 }
 
 /// Checks a call's list of capabilities.

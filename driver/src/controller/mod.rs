@@ -179,6 +179,12 @@ impl Controller {
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
         limits::map("volume_context", &request.volume_context)?;
         limits::map("parameters", &request.parameters)?;
+        limits::map("mutable_parameters", &request.mutable_parameters)?;
+        limits::map("secrets", &request.secrets)?;
+        // What cannot be satisfied is an answer, and what is too long an error.
+        for one in &request.volume_capabilities {
+            capability::check_lengths(one)?;
+        }
         let upstream = self.shares.upstream_volume(&request.volume_id)?;
         if upstream.is_none() {
             limits::required("volume_id", &request.volume_id)?;
@@ -251,6 +257,9 @@ impl Controller {
         request: csi::GetCapacityRequest,
     ) -> Result<csi::GetCapacityResponse, ControllerError> {
         limits::map("parameters", &request.parameters)?;
+        if let Some(topology) = &request.accessible_topology {
+            limits::map("accessible_topology", &topology.segments)?;
+        }
         for one in &request.volume_capabilities {
             match capability::check(Some(one)) {
                 // The question is how much there is of what we do not have.
@@ -271,6 +280,7 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
+        limits::map("secrets", &request.secrets)?;
         let upstream = self.shares.upstream_volume(&request.volume_id)?;
         if upstream.is_none() {
             limits::required("volume_id", &request.volume_id)?;

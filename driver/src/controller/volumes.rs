@@ -86,6 +86,10 @@ impl Creation {
                 .map_err(ControllerError::MountOption)?;
         }
         limits::map("mutable_parameters", &request.mutable_parameters)?;
+        let topologies = request.accessibility_requirements.iter();
+        for topology in topologies.flat_map(|all| all.requisite.iter().chain(&all.preferred)) {
+            limits::map("accessibility_requirements", &topology.segments)?;
+        }
         let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
         let (source, source_share) = match &request.volume_content_source {

@@ -107,6 +107,8 @@ impl Node for NodeService {
             .check_volume_id(&request.volume_id)
             .map_err(NodeError::from)?;
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;
+        // Read by nobody, since the volume's path says it all.
+        request::check_length("staging_target_path", &request.staging_target_path)?;
         let condition = self
             .volumes
             .condition(&request.volume_id, &path, patience)

@@ -333,6 +333,22 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Checks that `text` is not too long for a path.
+pub fn check_length(field: &'static str, text: &str) -> Result<(), NodeError> {
+    let mut parts = Path::new(text).iter();
+    if text.len() <= MAX_PATH && parts.all(|part| part.len() <= MAX_COMPONENT) {
+        return Ok(());
+    }
+    // Not quoted: it would fill the log.
+    Err(NodeError::Invalid {
+        field,
+        problem: format!(
+            "has {} bytes: a path has at most {MAX_PATH}, and {MAX_COMPONENT} between two slashes",
+            text.len()
+        ),
+    })
+}
+
 /// An absolute path that means the same before and after symlinks are followed.
 pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
     if text.is_empty() {
@@ -345,16 +361,7 @@ pub fn absolute(field: &'static str, text: &str) -> Result<PathBuf, NodeError> {
         })
     };
     let path = Path::new(text);
-    // Not quoted: it would fill the log.
-    if text.len() > MAX_PATH || path.iter().any(|part| part.len() > MAX_COMPONENT) {
-        return Err(NodeError::Invalid {
-            field,
-            problem: format!(
-                "has {} bytes: a path has at most {MAX_PATH}, and {MAX_COMPONENT} between two slashes",
-                text.len()
-            ),
-        });
-    }
+    check_length(field, text)?;
     if !path.is_absolute() {
         return invalid("is not an absolute path");
     }

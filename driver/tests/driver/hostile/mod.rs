@@ -2,6 +2,7 @@
 //! so that any of them can be sent by one function.
 
 mod mounts;
+mod places;
 mod secrets;
 mod texts;
 
@@ -9,7 +10,7 @@ use crate::rig::Client;
 use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
-use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -66,16 +67,6 @@ fn capability() -> VolumeCapability {
     VolumeCapability {
         access_mode: Some(AccessMode { mode: 1 }),
         access_type: Some(AccessType::Mount(MountVolume::default())),
-    }
-}
-
-fn with_flags(text: &str) -> VolumeCapability {
-    VolumeCapability {
-        access_type: Some(AccessType::Mount(MountVolume {
-            mount_flags: vec![text.to_owned()],
-            ..Default::default()
-        })),
-        ..capability()
     }
 }
 

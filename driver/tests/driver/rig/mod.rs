@@ -87,6 +87,18 @@ impl Rig {
             .collect()
     }
 
+    /// What is mounted below the rig's folder, as mountinfo spells it.
+    pub fn mount_points(&self) -> Vec<String> {
+        let path = format!("/proc/{}/mountinfo", self.keeper.id());
+        let folder = self.path("").display().to_string();
+        let text = std::fs::read_to_string(path).unwrap();
+        let points = text.lines().filter_map(|line| line.split(' ').nth(4));
+        points
+            .filter(|point| point.starts_with(&folder))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// A command that runs in the namespace and dies with the test.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("setpriv");
