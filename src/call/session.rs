@@ -67,20 +67,6 @@ impl Lost {
     }
 }
 
-/// Whether a call that ended with this code may have taken effect, or may still.
-pub fn leaves_it_open(code: Code) -> bool {
-    matches!(
-        code,
-        Code::DeadlineExceeded
-            | Code::Unavailable
-            | Code::Aborted
-            | Code::Cancelled
-            | Code::Unknown
-            | Code::Internal
-            | Code::DataLoss
-    )
-}
-
 /// An error and all that lies behind it.
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),

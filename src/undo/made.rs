@@ -3,7 +3,6 @@
 //! Decides from requests, codes and replies. Sends nothing, and knows no RPC by name.
 
 use super::requests::{identity, name, undoing};
-use crate::call::session::leaves_it_open;
 use crate::rpc;
 use crate::rpc::facts::{Making, Thing};
 use bytes::Bytes;
@@ -222,6 +221,20 @@ impl Item {
 /// A list that tasks share. What one of them has left half-done when it panicked is still the best there is.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a call that ended with this code may have taken effect, or may still.
+fn leaves_it_open(code: Code) -> bool {
+    matches!(
+        code,
+        Code::DeadlineExceeded
+            | Code::Unavailable
+            | Code::Aborted
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal
+            | Code::DataLoss
+    )
 }
 
 #[cfg(test)]
