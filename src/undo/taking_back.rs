@@ -217,7 +217,7 @@ impl<'a, T: Tool> TakingBack<'a, T> {
                 Ok(reply) => break Ok(reply),
                 Err(error) => error,
             };
-            match self.tries.after(&error, number, began.elapsed()) {
+            match self.tries.after(&error, asks, number, began.elapsed()) {
                 NextTry::Again(pause) => {
                     self.tool.tries_again(method, error.status.code());
                     tokio::time::sleep(pause).await;

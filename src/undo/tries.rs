@@ -32,8 +32,9 @@ pub struct Tries {
     pub one: Option<Duration>,
     /// For how long new tries are begun.
     pub all: Duration,
-    /// The codes after which there is another one.
-    pub again_after: &'static [Code],
+    /// The codes after which a call that takes something back is made again too. One that asks for something once more has
+    /// been answered by them.
+    pub also_after: &'static [Code],
     /// For how long ABORTED has new tries though all pauses are over: what the driver has under way may be slow.
     pub aborted: Duration,
     /// Whether a driver that does not answer is not asked again, not even for other things.
@@ -59,7 +60,7 @@ impl Tries {
         Self {
             one,
             all,
-            again_after: MAY_PASS,
+            also_after: &[],
             aborted: all,
             answers_or_never: false,
         }
@@ -71,30 +72,32 @@ impl Tries {
             .map(|limit| limit.min(self.all.saturating_sub(passed)))
     }
 
-    /// What follows when the try of that number, from 0, has failed so long after the first one began.
-    pub fn after(&self, error: &CallError, number: usize, passed: Duration) -> NextTry {
-        self.decide(
-            error.status.code(),
-            Lost::of(&error.status).is_some(),
-            number,
-            passed,
-        )
+    /// What follows when a try has failed: that of this number, from 0, so long after the first one began. `asks` is for a
+    /// call that asks for something once more.
+    pub fn after(&self, error: &CallError, asks: bool, number: usize, passed: Duration) -> NextTry {
+        let lost = Lost::of(&error.status).is_some();
+        self.decide(error.status.code(), lost, asks, number, passed)
     }
 
-    fn decide(&self, code: Code, lost: bool, number: usize, passed: Duration) -> NextTry {
+    fn decide(
+        &self,
+        code: Code,
+        lost: bool,
+        asks: bool,
+        number: usize,
+        passed: Duration,
+    ) -> NextTry {
         let longest = PAUSES[PAUSES.len() - 1];
         let pause = match PAUSES.get(number) {
             Some(pause) => Some(*pause),
             None => (code == Code::Aborted && passed < self.aborted).then_some(longest),
         };
-        let silent = self.answers_or_never
-            && (code == Code::DeadlineExceeded
-                || lost && pause.is_none_or(|pause| pause > BACK_WITHIN));
+        let too_long = pause.is_none_or(|pause| pause > BACK_WITHIN);
+        let silent = code == Code::DeadlineExceeded || lost && too_long;
+        let may_pass = MAY_PASS.contains(&code) || !asks && self.also_after.contains(&code);
         match pause {
-            _ if silent => NextTry::Silent,
-            Some(pause) if self.again_after.contains(&code) && passed + pause < self.all => {
-                NextTry::Again(pause)
-            }
+            _ if silent && self.answers_or_never => NextTry::Silent,
+            Some(pause) if may_pass && passed + pause < self.all => NextTry::Again(pause),
             _ => NextTry::Failed,
         }
     }
@@ -116,6 +119,7 @@ mod tests {
         let strict = Tries {
             all: Duration::from_secs(5),
             aborted: Duration::from_secs(4),
+            also_after: &[Code::Internal],
             answers_or_never: true,
             ..usual
         };
@@ -137,6 +141,7 @@ mod tests {
                 0,
                 NextTry::Failed,
             ),
+            (strict, Code::Internal, false, 0, 0, again(20)),
             (strict, Code::Aborted, false, 5, 2, again(2000)),
             (strict, Code::Aborted, false, 5, 3, NextTry::Failed),
             (strict, Code::Aborted, false, 5, 4, NextTry::Failed),
@@ -146,11 +151,14 @@ mod tests {
             (strict, Code::Unavailable, true, 3, 0, NextTry::Silent),
         ] {
             let passed = Duration::from_secs(seconds);
-            let found = tries.decide(code, lost, number, passed);
+            let found = tries.decide(code, lost, false, number, passed);
             assert_eq!(
                 found, expected,
                 "{code:?} {lost} {number} {seconds} {tries:?}"
             );
         }
+        // The answer to a creation that is repeated.
+        let found = strict.decide(Code::Internal, false, true, 0, Duration::ZERO);
+        assert_eq!(found, NextTry::Failed);
     }
 }

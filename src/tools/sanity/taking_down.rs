@@ -28,10 +28,8 @@ const FOLDER: Duration = Duration::from_secs(10);
 /// The longest time limit of a call, where calls have no limit.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
 
-/// The codes of answers after which a call is made again.
-const AGAIN_AFTER: &[Code] = &[
-    Code::Aborted,
-    Code::Unavailable,
+/// More codes after which a call that takes something down is made again.
+const ALSO_AFTER: &[Code] = &[
     Code::Cancelled,
     Code::Unknown,
     Code::Internal,
@@ -140,7 +138,7 @@ pub async fn take_down_left(run: &Run, made: Vec<Item>) -> Vec<String> {
 async fn take_down(run: &Run, list: &Mutex<Made>, case: Option<usize>) -> Vec<String> {
     let limit = run.settings.timeout.min(CALL_AT_MOST);
     let tries = Tries {
-        again_after: AGAIN_AFTER,
+        also_after: ALSO_AFTER,
         aborted: limit,
         answers_or_never: true,
         ..Tries::within(Some(limit))

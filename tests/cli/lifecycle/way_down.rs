@@ -142,6 +142,22 @@ fn a_volume_that_was_made_although_its_reply_is_wrong_is_deleted() {
     assert!(!called(&driver, "ControllerPublishVolume"));
 }
 
+#[test]
+fn a_creation_that_is_refused_in_the_end_leaves_nothing() {
+    let driver = failing();
+    driver.on_each(
+        "CreateVolume",
+        [
+            Reply::error(Code::DeadlineExceeded, "still copying"),
+            Reply::error(Code::OutOfRange, "the source has shrunk"),
+        ],
+    );
+    let run = Csi::at(driver.endpoint()).run("lifecycle").exits(64 + 4);
+    let run = run.says("the source has shrunk");
+    assert!(!run.stderr.contains("left:"), "{run}");
+    assert!(!called(&driver, "DeleteVolume"), "{:?}", driver.calls());
+}
+
 /// Lets the RPC hang until something is sent.
 fn held(driver: &ScriptedDriver, rpc: &str) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel();

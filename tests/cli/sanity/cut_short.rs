@@ -10,6 +10,7 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use rustix::process::Signal;
 use std::time::Duration;
+use tonic::Code;
 
 /// A driver that takes its time, so that a run can be met in the middle.
 fn slow() -> ReferenceDriver {
@@ -65,6 +66,17 @@ fn what_a_killed_run_left_is_taken_down_by_the_next() {
         "{run}"
     );
     assert_eq!(driver.left_behind(), [""; 0], "{run}");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_creation_that_the_driver_refuses_for_good_leaves_nothing_to_try_again() {
+    let driver = crate::lifecycle::thorough_driver();
+    // Which says nothing about what is left, and is what the driver answers when it is asked once more.
+    driver.on("CreateVolume", Reply::error(Code::Internal, "on fire"));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter create-volume/is-idempotent").exits(3);
+    assert!(!run.stderr.contains("left"), "{run}");
     is_clean(&csi);
 }
 
