@@ -96,7 +96,8 @@ fn a_driver_that_comes_goes_and_comes_back() {
     proxy.run("identity probe").succeeds();
     let (shown, _) = proxy.ends();
     assert_eq!(shown.matches("UNAVAILABLE").count(), 3, "{shown}");
-    assert_eq!(shown.matches("OK").count(), 3, "{shown}");
+    // The spaces, because the folder of a socket may be called so.
+    assert_eq!(shown.matches(" OK ").count(), 3, "{shown}");
 }
 
 #[test]
