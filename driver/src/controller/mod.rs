@@ -7,6 +7,8 @@ pub mod config;
 mod copies;
 pub(crate) mod deadline;
 pub mod error;
+mod lists;
+mod pages;
 mod remembered;
 mod shares;
 mod snapshots;
@@ -16,11 +18,12 @@ mod volumes;
 pub use config::{ControllerConfig, NamedShare};
 
 use crate::capability::{self, CapabilityError};
+use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
-use crate::share::record::Changes;
+use crate::share::record::{Changes, Record};
 use crate::volume_id::VolumeId;
 use copies::Purpose;
 use csi_proto::v1::controller_server;
@@ -30,7 +33,7 @@ use error::ControllerError;
 use prost::Message;
 use shares::Shares;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::{Request, Response, Status};
 use volumes::{Creation, check_expansion};
 
@@ -221,11 +224,28 @@ impl Controller {
 
     async fn list(
         &self,
+        patience: Duration,
         request: csi::ListVolumesRequest,
     ) -> Result<csi::ListVolumesResponse, ControllerError> {
-        let max_entries = answer::max_entries(request.max_entries)?;
-        // A token that is too long is not one of ours, and that has a code of its own.
-        answer::list(&self.shares, max_entries, &request.starting_token).await
+        let max_entries = pages::max_entries(request.max_entries)?;
+        let question = request.encode_to_vec();
+        let shares = Arc::clone(&self.shares);
+        let work = move |limit| async move {
+            // A token that is too long is not one of ours, and that has a code of its own.
+            let token = &request.starting_token;
+            let shown = |export: &Export, uuid, key, it| Some(answer::entry(export, uuid, key, it));
+            pages::page::<Record, _>(&shares, limit, max_entries, token, shown)
+                .await
+                .map(Arc::new)
+        };
+        let deadline = Instant::now() + patience;
+        let listed = self.shares.volume_lists.join(question, deadline, work);
+        let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
+        let (entries, next_token) = Arc::unwrap_or_clone(page);
+        Ok(csi::ListVolumesResponse {
+            entries,
+            next_token,
+        })
     }
 
     async fn get(
@@ -420,7 +440,7 @@ impl controller_server::Controller for Controller {
         request: Request<csi::ListVolumesRequest>,
     ) -> Answer<csi::ListVolumesResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, self.list(request.into_inner())).await)
+        answer_with(bounded(patience, self.list(patience, request.into_inner())).await)
     }
 
     async fn controller_get_volume(
@@ -484,7 +504,7 @@ impl controller_server::Controller for Controller {
         answer_with(
             bounded(
                 patience,
-                snapshots::list(&self.shares, request.into_inner()),
+                snapshots::list(&self.shares, patience, request.into_inner()),
             )
             .await,
         )

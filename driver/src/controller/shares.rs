@@ -5,6 +5,8 @@ use super::background::Background;
 use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
+use super::lists::Lists;
+use super::pages;
 use super::remembered::Remembered;
 use super::snapshots;
 use crate::admission::Work;
@@ -19,6 +21,7 @@ use crate::share::roots::{Root, RootError};
 use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::{NameKey, ShareUuid};
 use crate::volume_id::Location;
+use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +29,10 @@ use tokio::task::spawn_blocking;
 
 /// What a running operation on a volume gives.
 pub(super) type Outcome = Result<Option<Record>, ControllerError>;
+/// What a walk through all shares gives to those who wait for it.
+type Listed<E> = Result<Arc<pages::Answer<E>>, ControllerError>;
+type ListedVolumes = Listed<list_volumes_response::Entry>;
+type ListedSnapshots = Listed<list_snapshots_response::Entry>;
 /// A volume, for the table of running operations: its share and the key of its name.
 pub(super) type VolumeKey = (Export, NameKey);
 
@@ -54,6 +61,8 @@ pub(super) struct Shares {
     pub(super) background: Background,
     pub(super) operations: Operations<VolumeKey, Outcome>,
     pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
+    pub(super) volume_lists: Lists<ListedVolumes>,
+    pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
 }
 
@@ -76,6 +85,8 @@ impl Shares {
             background: Background::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
+            volume_lists: Lists::default(),
+            snapshot_lists: Lists::default(),
             copies: Copies::default(),
             config,
         };

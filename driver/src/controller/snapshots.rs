@@ -3,6 +3,7 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::pages;
 use super::shares::{Shares, VolumeKey};
 use super::upstream;
 use crate::export::Export;
@@ -21,7 +22,7 @@ use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a running operation on a snapshot gives.
 pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
@@ -282,9 +283,10 @@ pub(super) async fn get(
 /// ListSnapshots: one, those of a volume, or all.
 pub(super) async fn list(
     shares: &Arc<Shares>,
+    patience: Duration,
     request: csi::ListSnapshotsRequest,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
-    let max_entries = answer::max_entries(request.max_entries)?;
+    let max_entries = pages::max_entries(request.max_entries)?;
     let upstream_snapshot = shares.upstream_snapshot(&request.snapshot_id)?;
     let upstream_source = shares.upstream_volume(&request.source_volume_id)?;
     if upstream_snapshot.is_none() {
@@ -338,18 +340,26 @@ pub(super) async fn list(
             Err(_) => return Ok(csi::ListSnapshotsResponse::default()),
         },
     };
-    let token = request.starting_token;
-    let (entries, next_token) = answer::pages::<Snapshot, _>(
-        shares,
-        max_entries,
-        &token,
-        move |export, uuid, _, record| {
+    let question = csi::ListSnapshotsRequest {
+        secrets: Default::default(),
+        ..request.clone()
+    };
+    let of = Arc::clone(shares);
+    let work = move |limit| async move {
+        let token = &request.starting_token;
+        let show = move |export: &Export, uuid, _, record: Snapshot| {
             let fits =
                 source.is_none_or(|source| source == (record.source.key, record.source.nonce));
             fits.then(|| entry(answer::snapshot(export, uuid, &record)))
-        },
-    )
-    .await?;
+        };
+        pages::page::<Snapshot, _>(&of, limit, max_entries, token, show)
+            .await
+            .map(Arc::new)
+    };
+    let deadline = Instant::now() + patience;
+    let listed = (shares.snapshot_lists).join(question.encode_to_vec(), deadline, work);
+    let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
+    let (entries, next_token) = Arc::unwrap_or_clone(page);
     Ok(csi::ListSnapshotsResponse {
         entries,
         next_token,

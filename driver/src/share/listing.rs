@@ -7,11 +7,15 @@ use super::record::{Record, State};
 use super::snapshot::Snapshot;
 use super::store::{self, Keep, Kept};
 use super::token::{NameKey, Nonce};
+use crate::admission::ExtraThreads;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
-const THREADS: usize = 8;
+/// Keys whose records are in memory at a time.
 const CHUNK: usize = 256;
+/// Keys for which one more thread is worth it.
+const WORTH_A_THREAD: usize = 16;
 
 /// A volume as a list shows it.
 #[derive(Debug)]
@@ -33,50 +37,111 @@ pub trait List: Keep {
     fn read(share: &Share, key: NameKey) -> Result<Option<Self::Item>, ShareError>;
 }
 
-/// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks. Returns
-/// whether it broke.
+/// How far a walk has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// The last key that was dealt with.
+    pub last: Option<NameKey>,
+    /// Whether there are no more.
+    pub is_all: bool,
+}
+
+impl Default for Walked {
+    /// Through nothing.
+    fn default() -> Self {
+        Self {
+            last: None,
+            is_all: true,
+        }
+    }
+}
+
+/// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks; what it breaks
+/// for counts as not dealt with. When `is_over` says so, the walk ends as well, but deals with at least one key. Besides this
+/// thread `threads` read.
 ///
 /// # Errors
 /// I/O errors.
 pub fn walk<R: List>(
     share: &Share,
+    threads: &ExtraThreads,
     after: Option<NameKey>,
+    is_over: impl Fn() -> bool + Sync,
     mut visit: impl FnMut(NameKey, R::Item) -> ControlFlow<()>,
-) -> Result<bool, ShareError> {
+) -> Result<Walked, ShareError> {
     let keys = store::keys::<R>(share)?;
     let start = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
+    let mut last = None;
+    let so_far = |last| Walked {
+        last,
+        is_all: false,
+    };
     for chunk in keys[start..].chunks(CHUNK) {
-        for (key, listed) in chunk.iter().zip(read_all::<R>(share, chunk)) {
+        if last.is_some() && is_over() {
+            return Ok(so_far(last));
+        }
+        let read = read_in_order::<R>(share, threads, chunk, &is_over);
+        let is_part = read.len() < chunk.len();
+        for (key, listed) in chunk.iter().zip(read) {
             if let Some(listed) = listed?
                 && visit(*key, listed).is_break()
             {
-                return Ok(true);
+                return Ok(so_far(last));
             }
+            last = Some(*key);
+        }
+        if is_part {
+            return Ok(so_far(last));
         }
     }
-    Ok(false)
+    Ok(Walked { last, is_all: true })
 }
 
-fn read_all<R: List>(share: &Share, keys: &[NameKey]) -> Vec<Result<Option<R::Item>, ShareError>> {
-    let part = keys.len().div_ceil(THREADS).max(16);
-    let read =
-        |keys: &[NameKey]| -> Vec<_> { keys.iter().map(|key| R::read(share, *key)).collect() };
-    thread::scope(|scope| {
-        let parts: Vec<_> = keys
-            .chunks(part)
-            .map(|keys| (keys, Builder::new().spawn_scoped(scope, move || read(keys))))
-            .collect();
-        parts
-            .into_iter()
-            .flat_map(|(keys, thread)| match thread {
-                Ok(thread) => thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+type Read<R> = Result<Option<<R as List>::Item>, ShareError>;
+
+/// Reads what is kept under `keys`, the first one in any case and further ones until `is_over`; what was read without a gap.
+fn read_in_order<R: List>(
+    share: &Share,
+    threads: &ExtraThreads,
+    keys: &[NameKey],
+    is_over: &(impl Fn() -> bool + Sync),
+) -> Vec<Read<R>> {
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut read: Vec<(usize, Read<R>)> = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            match keys.get(index) {
+                Some(key) if index == 0 || !is_over() => read.push((index, R::read(share, *key))),
+                _ => return read,
+            }
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let others: Vec<_> = (0..keys.len() / WORTH_A_THREAD)
+            .map_while(|_| {
+                let (thread, read) = (threads.take()?, &read);
+                let reads = move || {
+                    let _thread = thread;
+                    read()
+                };
                 // Where no thread can be had it takes longer.
-                Err(_) => read(keys),
+                Builder::new().spawn_scoped(scope, reads).ok()
             })
-            .collect()
-    })
+            .collect();
+        let mut all = read();
+        for other in others {
+            let theirs = other.join();
+            all.extend(theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(index, _)| *index);
+    let in_order = all.into_iter().enumerate();
+    in_order
+        .take_while(|(place, (index, _))| place == index)
+        .map(|(_, (_, read))| read)
+        .collect()
 }
 
 impl List for Record {

@@ -70,8 +70,20 @@ impl Scene {
         };
         if let Ok(share) = open() {
             let _ = lifecycle::existing(&share, &wanted("v", "team/v"));
-            let _ = listing::walk::<Record>(&share, None, |_, _| ControlFlow::Continue(()));
-            let _ = listing::walk::<Snapshot>(&share, None, |_, _| ControlFlow::Continue(()));
+            let _ = listing::walk::<Record>(
+                &share,
+                &Default::default(),
+                None,
+                || false,
+                |_, _| ControlFlow::Continue(()),
+            );
+            let _ = listing::walk::<Snapshot>(
+                &share,
+                &Default::default(),
+                None,
+                || false,
+                |_, _| ControlFlow::Continue(()),
+            );
             let _ = changes::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
             let _ = recovery::recover(&share, |_| Some(()));
             let _ = lifecycle::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
@@ -205,10 +217,16 @@ fn names_of_any_bytes_in_the_records_are_passed_over() {
     }
     let share = scene.trial.share();
     let mut seen = Vec::new();
-    listing::walk::<Record>(&share, None, |_, listed| {
-        seen.push(format!("{listed:?}"));
-        ControlFlow::Continue(())
-    })
+    listing::walk::<Record>(
+        &share,
+        &Default::default(),
+        None,
+        || false,
+        |_, listed| {
+            seen.push(format!("{listed:?}"));
+            ControlFlow::Continue(())
+        },
+    )
     .unwrap();
     assert_eq!(seen.len(), 2, "{seen:?}");
     recovery::recover(&share, |_| Some(())).unwrap();

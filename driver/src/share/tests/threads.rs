@@ -44,7 +44,7 @@ fn without_threads() {
         listed += 1;
         ControlFlow::Continue(())
     };
-    listing::walk::<Record>(&trial.share(), None, count).unwrap();
+    listing::walk::<Record>(&trial.share(), &Default::default(), None, || false, count).unwrap();
     assert_eq!(listed, records.len());
 
     // Those that copy ask for little, and can be had.

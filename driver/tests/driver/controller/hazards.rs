@@ -194,6 +194,49 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     delete(&controller, &volume.volume_id).await.unwrap();
 }
 
+#[tokio::test]
+async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
+    let host = Host::new();
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    let opened = || slow.opened.load(Ordering::SeqCst);
+    let lists = || -> Vec<_> {
+        let list = || {
+            let controller = controller.clone();
+            tokio::spawn(async move { list(&controller).await })
+        };
+        (0..24).map(|_| list()).collect()
+    };
+    let settle = || async {
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // One begins, and the others, which have come before it ends, wait for what comes after it.
+    let callers = lists();
+    while opened() == 0 {
+        tokio::task::yield_now().await;
+    }
+    settle().await;
+    assert_eq!(opened(), 1);
+    let late = lists();
+    settle().await;
+    assert_eq!(opened(), 1);
+    for caller in callers.iter().chain(&late) {
+        caller.abort();
+    }
+    for caller in callers.into_iter().chain(late) {
+        assert!(caller.await.unwrap_err().is_cancelled());
+    }
+    slow.gate.add_permits(100);
+    settle().await;
+    assert_eq!(opened(), 1, "a list goes on for nobody");
+    for caller in lists() {
+        assert_eq!(caller.await.unwrap(), [volume.volume_id.as_str()]);
+    }
+    assert!(opened() <= 3, "{}", opened());
+}
+
 /// Two shares, of which one does not come.
 struct HalfSlow {
     slow: Slow,
