@@ -1,13 +1,10 @@
 //! The real `csi-nfs` as a process. It can be killed and started again at will; in the end nothing of it is left.
 
-use crate::support::PATIENCE;
 use crate::support::process::Process;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A running driver with its socket and its work folder.
@@ -72,11 +69,7 @@ impl Driver {
 
     /// Waits until the driver has died by itself.
     pub fn wait_for_death(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while self.process.is_running() {
-            assert!(Instant::now() < end, "still running\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        self.process.wait_for_death();
     }
 
     /// Kills the driver with SIGKILL, in whatever it does.
@@ -119,18 +112,9 @@ impl Driver {
         mounts_below(self.folder.path())
     }
 
+    /// The driver says that it serves once its socket takes connections.
     fn wait_until_it_answers(&mut self) {
-        let socket = socket(self.folder.path());
-        let end = Instant::now() + PATIENCE;
-        while UnixStream::connect(&socket).is_err() {
-            assert!(
-                self.process.is_running() && Instant::now() < end,
-                "csi-nfs {:?} does not answer\n{}",
-                self.args,
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.process.wait_for_error_output("serving");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A child process of a test: its output as it comes, an end that is never waited for in vain, and no survivors.
 
-use crate::support::PATIENCE;
+use super::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::io::{Read, Write as _};
@@ -85,6 +85,20 @@ impl Process {
         self.wait_for(&self.stderr, text)
     }
 
+    /// Waits for a line of the standard error that contains `text`, from the byte `from` on, which is moved behind that line.
+    pub fn wait_for_error_line(&self, from: &mut usize, text: &str) -> String {
+        let found = self.stderr.wait_for_line(*from, text);
+        let (line, end) = found
+            .unwrap_or_else(|| panic!("no line contained {text:?} any more:\n{}", self.so_far()));
+        *from = end;
+        line
+    }
+
+    /// What the process has written to its standard error so far.
+    pub fn error_output(&self) -> String {
+        self.stderr.text()
+    }
+
     fn wait_for(&self, stream: &Captured, text: &str) -> String {
         stream.wait_for(text).unwrap_or_else(|so_far| {
             panic!(
@@ -137,6 +151,16 @@ impl Process {
                 result => return result.is_ok_and(|ready| ready > 0),
             }
         }
+    }
+
+    /// Waits until the process has ended by itself, and returns how.
+    pub fn wait_for_death(&mut self) -> ExitStatus {
+        assert!(
+            self.ends_within(PATIENCE),
+            "still running\n{}",
+            self.so_far()
+        );
+        self.child.wait().expect("a child")
     }
 
     /// Kills the process and its children with SIGKILL and waits for its end.
@@ -213,6 +237,27 @@ impl Captured {
             .1
             .wait_while(self.written(), |written| !written.ended);
         std::mem::take(&mut written.unwrap_or_else(PoisonError::into_inner).bytes)
+    }
+
+    /// The first whole line from the byte `from` on that contains `text`, and the byte behind it.
+    fn wait_for_line(&self, from: usize, text: &str) -> Option<(String, usize)> {
+        let find = |written: &Written| {
+            let mut end = from;
+            let lines = written.bytes[from..].split_inclusive(|byte| *byte == b'\n');
+            let mut whole = lines.filter(|line| line.ends_with(b"\n")).map(|line| {
+                end += line.len();
+                (String::from_utf8_lossy(line).trim_end().to_owned(), end)
+            });
+            whole.find(|(line, _)| line.contains(text))
+        };
+        let (written, _) = self
+            .shared
+            .1
+            .wait_timeout_while(self.written(), PATIENCE, |written| {
+                find(written).is_none() && !written.ended
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        find(&written)
     }
 
     fn wait_for(&self, text: &str) -> Result<String, String> {

@@ -98,7 +98,7 @@ async fn a_full_share_is_said_and_nothing_is_left() {
         let trash = rig.inside("export/.csi-nfs/trash");
         let began = Instant::now();
         while entries(&trash) > 0 {
-            assert!(began.elapsed() < rig::LONG, "the trash is not purged");
+            assert!(began.elapsed() < rig::PATIENCE, "the trash is not purged");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for entry in std::fs::read_dir(rig.inside("export/v")).unwrap().skip(1) {
@@ -132,7 +132,7 @@ async fn a_killed_copy_is_finished_by_the_next_start() {
         client = Client::connect(&rig).await;
         let began = Instant::now();
         let made = loop {
-            assert!(began.elapsed() < rig::LONG, "the snapshot is not made");
+            assert!(began.elapsed() < rig::PATIENCE, "the snapshot is not made");
             match snapshot(&client, &name, &volume).await {
                 Ok(made) => break made,
                 Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
@@ -145,7 +145,7 @@ async fn a_killed_copy_is_finished_by_the_next_start() {
         let clone = format!("c{round}");
         while let Err(status) = create(&client, &clone, Some(&volume)).await {
             assert_eq!(status.code(), Code::Aborted, "{status}");
-            assert!(began.elapsed() < rig::LONG, "the clone is not made");
+            assert!(began.elapsed() < rig::PATIENCE, "the clone is not made");
         }
         assert_eq!(entries(&rig.path(&format!("export/{clone}"))), 1500);
     }

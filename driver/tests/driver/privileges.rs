@@ -3,7 +3,7 @@
 use crate::rig::{Client, Driver, Rig, publish_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use std::os::unix::fs::chown;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tonic::Code;
 
 const CHOWN: u64 = 1 << 0;
@@ -29,8 +29,7 @@ fn start(rig: &Rig, mode: &str, local: bool) -> Driver {
         .args(["--node-id", "node-1", "--mode", mode, "--endpoint"])
         .arg(rig.path("csi.sock"))
         .arg("--work-dir")
-        .arg(rig.path("work"))
-        .stderr(Stdio::piped());
+        .arg(rig.path("work"));
     if local {
         let share = format!("server:/={}", rig.path("export").display());
         command.args(["--local-share", &share]);
@@ -82,7 +81,7 @@ fn restricted(rig: &Rig, flags: &[&str]) -> Driver {
     // The driver and its flags, without what leads into the namespace, which has been entered.
     let driver = env!("CARGO_BIN_EXE_csi-nfs");
     let args: Vec<_> = whole.get_args().skip_while(|arg| *arg != driver).collect();
-    command.args(args).stderr(Stdio::piped());
+    command.args(args);
     let mut driver = Driver::start(&mut command);
     driver.wait_for("serving");
     driver

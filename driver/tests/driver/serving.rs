@@ -107,8 +107,7 @@ async fn a_loopback_port_is_served() {
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
         .env("CSI_NFS_VERBOSE", "")
-        .env("CSI_NFS_SHARES", "")
-        .stderr(std::process::Stdio::piped());
+        .env("CSI_NFS_SHARES", "");
     let mut driver = Driver::start(&mut command);
     let line = driver.wait_for("endpoint=tcp://127.0.0.1:");
     let (_, rest) = line.split_once("endpoint=tcp").unwrap();
@@ -180,7 +179,7 @@ fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     let lock = std::fs::File::open(&folder).unwrap();
     lock.lock().unwrap();
     let mut slower = Driver::start(&mut rig.driver_command());
-    let end = std::time::Instant::now() + rig::LONG;
+    let end = std::time::Instant::now() + rig::PATIENCE;
     while !slower.has_open(&folder) {
         assert!(std::time::Instant::now() < end, "{:#?}", slower.log());
         std::thread::yield_now();

@@ -276,12 +276,14 @@ impl Scene {
     /// Demands that nothing is there but what [`Scene::new`] has made.
     async fn is_as_before(&self, after: &str) {
         self.undo_preparations().await;
-        assert_eq!(
-            self.volumes().await,
-            [self.volume.volume_id.clone()],
+        assert!(
+            self.volumes().await.iter().eq([&self.volume.volume_id]),
             "{after}"
         );
-        assert_eq!(self.snapshots().await, [self.snapshot.clone()], "{after}");
+        assert!(
+            self.snapshots().await.iter().eq([&self.snapshot]),
+            "{after}"
+        );
         let mounted = if self.stage {
             vec![self.path("staging")]
         } else {
@@ -444,7 +446,7 @@ async fn no_text_is_too_long_or_too_odd(stage: bool) {
     }
     // What was deleted is really gone.
     let trash = scene.rig.path("export/.csi-nfs/trash");
-    let end = std::time::Instant::now() + rig::LONG;
+    let end = std::time::Instant::now() + rig::PATIENCE;
     while !names(&trash).is_empty() {
         assert!(std::time::Instant::now() < end, "the trash is not purged");
         tokio::task::yield_now().await;

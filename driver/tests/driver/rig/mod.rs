@@ -3,6 +3,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // Every test file uses a part of it.
 
+#[path = "../../../../tests/support/process.rs"]
+mod process;
+
 use csi_proto::Request as _;
 use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -11,17 +14,17 @@ use csi_proto::v1::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
     NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
+use process::Process;
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
 
 /// Longer than anything here may take; a test that waits that long has failed.
-pub const LONG: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A folder and a mount namespace.
 pub struct Rig {
@@ -156,8 +159,7 @@ impl Rig {
             .arg(self.path("work"))
             .arg("--local-share")
             .arg(format!("server:/={}", self.path("export").display()))
-            .args(["--node-id", "node-1"])
-            .stderr(Stdio::piped());
+            .args(["--node-id", "node-1"]);
     }
 
     /// A driver that serves.
@@ -182,73 +184,49 @@ impl Drop for Rig {
 
 /// A driver process and its log.
 pub struct Driver {
-    child: Child,
-    log: Arc<Mutex<Vec<String>>>,
-    lines: std::sync::mpsc::Receiver<String>,
+    process: Process,
+    /// How many bytes of the log [`Driver::wait_for`] has passed.
+    read: usize,
 }
 
 impl Driver {
     pub fn start(command: &mut Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let stderr = child.stderr.take().unwrap();
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let (sender, lines) = std::sync::mpsc::channel();
-        let copy = Arc::clone(&log);
-        std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                copy.lock().unwrap().push(line.clone());
-                let _ = sender.send(line);
-            }
-        });
-        Self { child, log, lines }
+        let process = Process::start(command);
+        Self { process, read: 0 }
     }
 
-    /// Waits for a log line that holds `text`.
+    /// Waits for a log line that holds `text`, after the one that the last wait has found.
     pub fn wait_for(&mut self, text: &str) -> String {
-        loop {
-            match self.lines.recv_timeout(LONG) {
-                Ok(line) if line.contains(text) => return line,
-                Ok(_) => {}
-                Err(error) => panic!("no {text:?} in the log ({error}): {:#?}", self.log()),
-            }
-        }
+        self.process.wait_for_error_line(&mut self.read, text)
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.pid().as_raw_pid().unsigned_abs()
     }
 
     pub fn log(&self) -> Vec<String> {
-        self.log.lock().unwrap().clone()
+        let log = self.process.error_output();
+        log.lines().map(str::to_owned).collect()
     }
 
     /// Whether the process has `path` open.
     pub fn has_open(&self, path: &Path) -> bool {
-        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid()));
         let mut open = descriptors.into_iter().flatten().flatten();
         open.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == path))
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
+        self.process.signal(signal);
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
+        self.process.wait_for_death()
     }
 
     /// Kills it as the kernel would when memory is short.
     pub fn kill(mut self) {
-        self.signal(Signal::KILL);
-        self.wait();
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.process.kill();
     }
 }
 
@@ -261,7 +239,7 @@ impl Client {
         let uri = format!("unix://{}", rig.path("csi.sock").display());
         let channel = Endpoint::try_from(uri)
             .unwrap()
-            .timeout(LONG)
+            .timeout(PATIENCE)
             .connect()
             .await
             .unwrap();
@@ -384,13 +362,6 @@ pub fn stage_request(
 
 /// All that a command writes to stderr until it ends, and how it ended.
 pub fn run(command: &mut Command) -> (ExitStatus, String) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut text = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    (child.wait().unwrap(), text)
+    let ended = Process::start(command).wait(PATIENCE).unwrap();
+    (ended.status, String::from_utf8(ended.stderr).unwrap())
 }
