@@ -1,5 +1,5 @@
-//! Everything that can go wrong, as one kind with causes and hints: the only place that chooses exit codes and words an
-//! error for people, for scripts (JSON) and for callers of `csc`.
+//! The error of the whole program: one type with causes and hints, and the only place that chooses exit codes and words
+//! an error for people, for scripts (JSON) and for callers of `csc`.
 //!
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use tonic::Code;
 
-/// What failed, in the terms that a script acts on.
+/// The kind of an error, in the terms that a script acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Something on this side: a file, a pipe, an endpoint that does not exist.
@@ -22,7 +22,7 @@ pub enum Kind {
     Usage,
     /// The driver, or the way to it, answered with this gRPC code.
     Rpc(Code),
-    /// What was tested was found wanting; the program itself did its work.
+    /// A test of the program found a defect in its subject; the program itself did its work.
     Failed,
     /// Ctrl-C.
     Interrupted,
@@ -35,7 +35,7 @@ pub struct Error(Box<Parts>);
 #[derive(Debug)]
 struct Parts {
     kind: Kind,
-    /// What was being done, such as `controller create-volume pvc-1`.
+    /// The operation, such as `controller create-volume pvc-1`.
     doing: Option<String>,
     /// The line of a script, such as `ci.csi:3`.
     place: Option<String>,
@@ -50,7 +50,7 @@ struct Parts {
     reported: bool,
 }
 
-/// How errors are worded.
+/// The format of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Lines for people.
@@ -81,7 +81,7 @@ impl Error {
         error
     }
 
-    /// What was tested was found wanting.
+    /// The error of a tool whose subject fails its test.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(Kind::Failed, message.into())
     }
@@ -111,14 +111,14 @@ impl Error {
         }))
     }
 
-    /// The same error, which the person has been told already: only its exit code still counts.
+    /// Marks the error as already reported to the person: only its exit code still counts.
     #[must_use]
     pub fn reported(mut self) -> Self {
         self.0.reported = true;
         self
     }
 
-    /// Whether the person has been told already.
+    /// Whether the error was already reported to the person.
     pub fn is_reported(&self) -> bool {
         self.0.reported
     }
@@ -176,7 +176,7 @@ impl Error {
         self
     }
 
-    /// What failed.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -305,7 +305,7 @@ impl StderrLines {
         (!text.trim().is_empty()).then_some(Self(text))
     }
 
-    /// Its lines, in order, without those that are empty.
+    /// The lines of the details, in order, without empty ones.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.0
             .lines()

@@ -86,7 +86,7 @@ fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> E
     wrapped.exit_code(style)
 }
 
-/// Whether the command line asks for JSON, as far as that can be told when it could not be parsed.
+/// Whether a command line that could not be parsed asks for JSON.
 fn wants_json(arguments: &[std::ffi::OsString]) -> bool {
     let words: Vec<_> = arguments
         .iter()

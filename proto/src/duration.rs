@@ -1,4 +1,4 @@
-//! Durations, as Go writes them (`1m30s`), and ages, as kubectl shows them (`3m20s`, `12d`).
+//! Durations as Go writes them (`1m30s`), and ages as kubectl shows them (`3m20s`, `12d`).
 
 use std::time::Duration;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! The `grpc-timeout` of a call: how long its caller waits, in the form that the gRPC protocol gives it.
+//! The `grpc-timeout` header of a call: how long its caller waits, in the notation of the gRPC protocol.
 //!
 //! This file must not know what becomes of the time: a driver answers within it, a recording keeps it.
 

@@ -1,4 +1,4 @@
-//! What can be told of a message whose type nobody knows: its fields by number, as far as their bytes tell what they are.
+//! Shows messages of unknown types: their fields by number, each as the likeliest kind of value.
 //!
 //! The wire does not say whether bytes are a text, a message or neither, so this is a guess, for people who asked to look.
 //! Secrets cannot be told from anything else here: whoever shows the result must have been told that they may.

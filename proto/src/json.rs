@@ -1,4 +1,4 @@
-//! From proto3 JSON to a message's bytes: what `--request` accepts.
+//! Turns proto3 JSON into a message's bytes: the JSON that `--request` accepts.
 //!
 //! Either spelling of a field's name, numbers as numbers or text, enums by name or number, `null` for what is not set.
 //! Unlike a lenient parser this one refuses what it does not know and says where.
@@ -14,9 +14,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{}: {problem}", if .at.is_empty() { "the request" } else { .at.as_str() })]
 pub struct JsonError {
-    /// Where in the document, such as `volumeCapabilities[0].accessMode.mode`; empty for the whole.
+    /// The place in the document, such as `volumeCapabilities[0].accessMode.mode`; empty for the whole document.
     pub at: String,
-    /// What is wrong there and what would be right.
+    /// The problem at that place, with the remedy.
     pub problem: String,
 }
 

@@ -1,5 +1,5 @@
-//! Paths into a message, such as `volume.volume_id` or `status.published_node_ids`, checked against the tables and read
-//! straight from the bytes: a table of many rows decodes nothing but its columns.
+//! Paths into a message, such as `volume.volume_id` or `status.published_node_ids`. They are checked against the tables
+//! and read straight from the bytes: a table of many rows decodes only its columns.
 
 use crate::schema::{Cardinality, Field, Kind, Message};
 use crate::value::{self, Secrets, Value, ValueError};

@@ -1,5 +1,5 @@
-//! Random numbers from two sources: the kernel, for what no other process may draw too, and a seed, for what must be the
-//! same in a run that is repeated.
+//! Random numbers from two sources: the kernel, for numbers that no other process may draw as well, and a seed, for
+//! numbers that must be the same when a run is repeated.
 //!
 //! This file must not know what the numbers are for. The driver's shares, which see nothing of this package, ask the kernel
 //! themselves.

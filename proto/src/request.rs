@@ -1,4 +1,4 @@
-//! Ties each request to its RPC and to the type of the reply, so that a call needs no more than its request.
+//! Ties each request to its RPC and to the type of the reply: a caller passes the request alone.
 //!
 //! The implementations are generated: an RPC that `csi.proto` has cannot be missing here. This file must not know how a
 //! call is made.
@@ -8,7 +8,7 @@ use prost::Message;
 
 /// The request of an RPC.
 pub trait Request: Message + Default + 'static {
-    /// What the RPC answers; of a stream, each of its messages.
+    /// The type of the reply; of a stream, the type of each message.
     type Reply: Message + Default + 'static;
     /// The RPC.
     const METHOD: &'static Method;

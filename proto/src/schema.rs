@@ -1,4 +1,4 @@
-//! What the protocol consists of, as constant tables: services, methods, messages, fields, enums and their documentation.
+//! The protocol as constant tables: services, methods, messages, fields, enums and their documentation.
 //!
 //! The tables are generated from `csi.proto`, cost nothing at start, and are all that the client needs to print, parse,
 //! redact and describe any message. This file owns their shape and the look-ups; it must not know about encodings.

@@ -1,4 +1,4 @@
-//! Text that came from outside, made safe to show: a driver must not be able to move the cursor or recolour a terminal.
+//! Makes text from outside safe to show: a driver must not be able to move the cursor or recolour a terminal.
 
 use serde_json::ser::Formatter;
 use std::borrow::Cow;

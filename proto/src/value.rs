@@ -18,7 +18,7 @@ pub const MASK: &str = "***stripped***";
 /// Keys whose values are secret in whatever map they stand: tokens that the kubelet puts into the volume context.
 pub const SECRET_MAP_KEYS: [&str; 1] = ["csi.storage.k8s.io/serviceAccount.tokens"];
 
-/// What becomes of fields that are marked `csi_secret`.
+/// Whether fields that are marked `csi_secret` are shown or masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     /// They are left out, so that the rest can be sent again as a request.

@@ -23,7 +23,7 @@ pub enum WireError {
     },
 }
 
-/// One field's content as it stands on the wire.
+/// The content of one field on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw<'a> {
     /// Numbers, truth values and enums.

@@ -1,4 +1,4 @@
-//! Volume capabilities, in csc's form and in one that can say everything.
+//! Volume capabilities, in csc's notation and in one that can express every capability.
 //!
 //! - `MODE,TYPE[,FSTYPE[,FLAG…]]`: `SINGLE_NODE_WRITER,mount`, `5,1`, `5,mount,nfs4,ro,hard`. Empty fields are skipped.
 //! - `KEY=VALUE[,…]` with the keys `mode`, `type`, `fs`, `flag` (repeatable) and `group`:

@@ -1,4 +1,4 @@
-//! Maps of text: `k=v,k2=v2`, with a way to say any value.
+//! Maps of text, written `k=v,k2=v2`; quotes allow any value.
 //!
 //! - Entries are separated by commas and split at their first `=`; an entry without `=` is a key with an empty value;
 //!   empty entries are skipped; the last of equal keys wins.
@@ -36,7 +36,7 @@ pub enum MapError {
     File {
         /// The entry's key.
         key: String,
-        /// What is wrong with the file.
+        /// The error of the file.
         problem: TextError,
     },
 }
@@ -110,7 +110,7 @@ impl Map {
     }
 }
 
-/// All of a repeated flag's maps as one.
+/// Joins the maps of a repeated flag.
 impl FromIterator<Map> for Map {
     fn from_iter<T: IntoIterator<Item = Map>>(maps: T) -> Self {
         let mut all = Map::default();
@@ -130,7 +130,7 @@ impl IntoIterator for Map {
     }
 }
 
-/// As [`parse`] reads it back.
+/// Writes the map so that [`parse`] reads it back.
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();

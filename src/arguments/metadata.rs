@@ -1,4 +1,4 @@
-//! gRPC metadata: which keys and values can be sent, and what the value of a `-bin` key means.
+//! gRPC metadata: the keys and values that can be sent, and the bytes that the value of a `-bin` key stands for.
 //!
 //! The text form is that of maps. Errors name keys and never values, which may be tokens.
 
@@ -43,7 +43,7 @@ pub enum MetadataError {
     /// A header of the connection.
     #[error("metadata key {0:?} cannot be sent: HTTP/2 has no such header, it is of connections")]
     Connection(String),
-    /// This client's name.
+    /// A key that carries this client's own name.
     #[error("metadata key {0:?} cannot be sent: it names this program, csi")]
     UserAgent(String),
     /// A value that no header can hold.
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<Map, MetadataError> {
     Ok(map)
 }
 
-/// What `text` means as the value of `key`, which may be in either case.
+/// The value of `key` that `text` stands for; the key may be in either case.
 ///
 /// # Errors
 /// When gRPC carries no such key or value, or the key is not the caller's to set.

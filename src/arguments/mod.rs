@@ -1,4 +1,4 @@
-//! What people write after a flag, and what it means: sizes, maps, metadata, capabilities, topologies, secrets, requests.
+//! The values of flags and how they are parsed: sizes, maps, metadata, capabilities, topologies, secrets, requests.
 //!
 //! One file a syntax. Each offers `parse(&str)`, which a flag can use as its value parser, with errors that say what would
 //! be right. Nothing here knows of flags, connects or prints. The errors hold their cause in their own text and name no

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// Where the three users of records differ.
+/// The differences between the three notations that use records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Spaces belong to entries; a quote counts only where an entry begins.
@@ -104,7 +104,7 @@ pub fn quote(entry: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the quote stands that opens the entry at the start of `rest`, if it is quoted.
+/// The place of the quote that opens the entry at the start of `rest`, if it is quoted.
 fn quote_at(rest: &str, dialect: Dialect) -> Option<usize> {
     if rest.starts_with('"') {
         return Some(0);

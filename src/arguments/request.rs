@@ -1,4 +1,4 @@
-//! Where a whole request comes from: `--request FILE|-|JSON`.
+//! Whole requests from `--request FILE|-|JSON`.
 //!
 //! What has been typed is read only when asked for, so that no report of a bad argument repeats a request that may hold
 //! secrets.
@@ -21,16 +21,16 @@ pub enum RequestError {
     /// The file or standard input cannot be read.
     #[error("{0}")]
     Text(TextError),
-    /// What was read is not JSON.
+    /// The text is not JSON.
     #[error("{origin}: line {line}, column {column}: {problem}")]
     Syntax {
-        /// Where the JSON comes from.
+        /// The origin of the JSON.
         origin: String,
         /// The line, from 1.
         line: usize,
         /// The column, from 1.
         column: usize,
-        /// What was expected there.
+        /// What the parser expected there.
         problem: String,
     },
     /// Secrets on the command line, where every process and the shell's history see them.

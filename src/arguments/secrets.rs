@@ -38,7 +38,7 @@ pub enum SecretsError {
         "secrets: {origin}: line {line} has no =; write key=value lines, # comments, or one JSON object"
     )]
     Line {
-        /// Where the secrets come from.
+        /// The origin of the secrets.
         origin: Origin,
         /// The line, from 1.
         line: usize,
@@ -46,7 +46,7 @@ pub enum SecretsError {
     /// The file begins with `{` and is not JSON.
     #[error("secrets: {origin}: not valid JSON from line {line}, column {column}")]
     Json {
-        /// Where the secrets come from.
+        /// The origin of the secrets.
         origin: Origin,
         /// The line, from 1.
         line: usize,
@@ -56,19 +56,19 @@ pub enum SecretsError {
     /// A value in the JSON object that is not text.
     #[error("secrets: {origin}: the value of {key:?} is not text; put it in quotes")]
     NotString {
-        /// Where the secrets come from.
+        /// The origin of the secrets.
         origin: Origin,
         /// The member's name.
         key: String,
     },
 }
 
-/// Names and values that must not be seen. Formatting one, also for debugging, shows nothing of either.
+/// Names and values that must never be shown. Formatting them, also for debugging, shows nothing of either.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
-    /// What `X_CSI_SECRETS` holds, or nothing when it is not set.
+    /// The secrets in `X_CSI_SECRETS`; none when it is not set.
     ///
     /// # Errors
     /// When it is malformed.

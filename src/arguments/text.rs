@@ -1,4 +1,4 @@
-//! Text that an argument names instead of holding: a file, or standard input. Bounded, and always UTF-8.
+//! Text from a file or from standard input that an argument names. Its size is limited, and it is always UTF-8.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// mistake such as `/dev/zero` or the wrong file.
 pub const LIMIT: u64 = 16 << 20;
 
-/// Where a text comes from.
+/// The origin of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Standard input.
@@ -25,7 +25,7 @@ pub enum TextError {
     /// The operating system refused.
     #[error("cannot read {origin}: {problem}")]
     Unreadable {
-        /// What was read.
+        /// The file or stream that was read.
         origin: Origin,
         /// The system's reason.
         problem: io::Error,
@@ -33,13 +33,13 @@ pub enum TextError {
     /// More than [`LIMIT`].
     #[error("{origin} holds more than {} MiB", LIMIT >> 20)]
     TooLarge {
-        /// What was read.
+        /// The file or stream that was read.
         origin: Origin,
     },
     /// Bytes that are not UTF-8, or a NUL, which no text has.
     #[error("{origin} is not text: byte {offset} is no UTF-8 character")]
     NotText {
-        /// What was read.
+        /// The file or stream that was read.
         origin: Origin,
         /// The first such byte, counted from 0.
         offset: usize,
@@ -93,7 +93,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One byte more than the limit tells that there is more.
+/// Reads one byte beyond the limit, which shows that there is more.
 fn bounded(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(LIMIT + 1).read_to_end(&mut bytes)?;

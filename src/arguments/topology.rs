@@ -1,4 +1,4 @@
-//! Topologies: `zone=a,region=b`, the segments of one place.
+//! Topologies: `zone=a,region=b`, the segments of one topology.
 
 use super::map::{self, MapError};
 use csi_proto::v1::Topology;
@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Text that is not a topology.
 #[derive(Debug, Error)]
 pub enum TopologyError {
-    /// The segments cannot be told apart.
+    /// The segments cannot be parsed.
     #[error("{0}")]
     Map(MapError),
     /// A segment without `=`.

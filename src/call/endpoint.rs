@@ -1,4 +1,4 @@
-//! Every way to name a driver, and what each name means.
+//! Endpoints: every way to name a driver, and what each name means.
 //!
 //! This file owns the syntax of endpoints: `unix:/p`, `unix:///p`, a path, `unix-abstract:NAME`, `tcp://h:p`, `h:p`,
 //! `dns:///h:p`, `https://h[:p]`, `exec:COMMAND`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
@@ -36,7 +36,8 @@ pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT
 /// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Where a driver answers, and why it last did not.
+/// The address of a driver, and the last error of a connection to it. Clones share that last error, and the embedded
+/// driver.
 ///
 /// Clones share that last error, and the embedded driver.
 #[derive(Clone)]
@@ -48,7 +49,7 @@ pub struct Endpoint {
     embedded: Arc<OnceCell<Driver>>,
 }
 
-/// What kind of connection an endpoint names.
+/// The kind of connection that an endpoint names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointKind {
     /// A unix socket in the file system.
@@ -119,7 +120,7 @@ impl Endpoint {
         }
     }
 
-    /// What kind of connection it is.
+    /// The kind of connection.
     pub fn kind(&self) -> EndpointKind {
         match self.target {
             Target::Unix(_) => EndpointKind::Unix,
@@ -182,7 +183,7 @@ impl Endpoint {
     }
 }
 
-/// As it was written.
+/// Writes the endpoint as the user wrote it.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

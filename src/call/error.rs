@@ -47,7 +47,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     }
 }
 
-/// The advice that a code of a method deserves whatever the driver said.
+/// The hint for a status code of a method, whatever the driver's message.
 pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
     let hint = match code {
         Code::Unimplemented if method.service == "Identity" => {
@@ -77,7 +77,7 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
     Some(hint.to_owned())
 }
 
-/// What to do about a connection that cannot be made.
+/// The hint for a connection that cannot be made.
 fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
         EndpointError::NoSocket { .. } => {

@@ -1,4 +1,4 @@
-//! What `-v` and the flags beside it say about calls, on stderr.
+//! The log of calls on stderr, as `-v` and related flags ask for it.
 //!
 //! Owns the wording. A line that cannot be written is lost: nothing fails because nobody reads its log.
 
@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
-/// What to say on stderr about calls.
+/// The log of calls on stderr.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
     /// A line a call.
@@ -26,7 +26,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// What is about to be sent through `session`.
+    /// Logs a request that is about to be sent through `session`.
     pub fn request(&self, session: &Session, method: &'static Method, bytes: &[u8]) {
         if self.metadata {
             // Values may be tokens: which keys are sent is enough to see what is missing.
@@ -64,7 +64,7 @@ impl Log {
         }
     }
 
-    /// How a call ended: what was being done, the name of the code, and how long it took.
+    /// Logs the end of a call: its description, the name of the code, and the time it took.
     pub fn call(&self, doing: &str, status: &str, took: Duration) {
         if self.calls {
             let milliseconds = took.as_secs_f64() * 1000.0;

@@ -1,4 +1,4 @@
-//! Calls of a driver: every way to name one, the connection, the one generic call, and why it failed.
+//! Calls to a driver: endpoints, connections, the one generic call, and the errors of calls.
 //!
 //! Must not know clap, look into what commands mean, or print replies.
 

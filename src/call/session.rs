@@ -39,11 +39,11 @@ pub struct CallError {
     pub method: &'static Method,
     /// The status, with the code that the person should see.
     pub status: Status,
-    /// How long the call was allowed to take.
+    /// The time limit of the call.
     pub timeout: Option<Duration>,
 }
 
-/// What a call says for which there was no connection.
+/// The message of a call for which there was no connection.
 const NO_CONNECTION: &str = "no connection to the driver";
 
 /// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
@@ -53,7 +53,7 @@ const NO_CONNECTION: &str = "no connection to the driver";
 pub struct Lost(String);
 
 impl Lost {
-    /// That of a status; `None` for a status that the driver answered with.
+    /// The lost connection behind a status; `None` for a status that the driver answered with.
     pub fn of(status: &Status) -> Option<&Self> {
         status.source()?.downcast_ref()
     }
@@ -90,14 +90,14 @@ impl Session {
         })
     }
 
-    /// The same session with a deadline for every call from now on; `None` for none.
+    /// Sets a deadline for every call from now on; `None` for no deadline.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same session with this metadata sent along. Values of `-bin` keys are base64.
+    /// Sends this metadata with every call from now on. Values of `-bin` keys are base64.
     ///
     /// # Errors
     /// When a key or value is not one that gRPC can carry.

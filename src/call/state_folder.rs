@@ -1,4 +1,4 @@
-//! Where a user's state is kept, such as the history of the shell and the share of the embedded driver.
+//! The folder of a user's state, such as the history of the shell and the share of the embedded driver.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ pub fn current() -> Option<PathBuf> {
     state_folder(env::var_os("XDG_STATE_HOME"), env::home_dir())
 }
 
-/// Where a user's state is kept. A relative `XDG_STATE_HOME` is ignored, as its specification says.
+/// The folder of a user's state. A relative `XDG_STATE_HOME` is ignored, as its specification says.
 fn state_folder(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg.map(PathBuf::from)
         .filter(|folder| folder.is_absolute())

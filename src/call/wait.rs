@@ -1,4 +1,4 @@
-//! Waiting for a driver: until its endpoint answers and Probe says that it is ready.
+//! Waits for a driver, until its endpoint answers and Probe reports that it is ready.
 
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
@@ -14,7 +14,7 @@ use tonic::Code;
 /// driver that takes its time should not be asked all the time.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// What `open` opens, once the driver behind it says that it is ready.
+/// The session that `open` opens, once the driver behind it reports that it is ready.
 ///
 /// # Errors
 /// When it is not within `limit`: the reason why it was not the last time.

@@ -1,4 +1,4 @@
-//! The dispatch of a parsed command line: an RPC is called, a tool is run.
+//! Dispatches a parsed command line: calls an RPC, or runs a tool.
 
 use super::tools::TOOLS;
 use super::tree;

@@ -1,4 +1,5 @@
-//! The command line: the tree of commands, made from the RPC declarations and the tools, and the dispatch of what was typed.
+//! The command line: the tree of commands, made from the RPC declarations and the tools, and the dispatch of a parsed
+//! line.
 //!
 //! Nobody imports it but the program's entry.
 

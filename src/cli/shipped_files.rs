@@ -1,4 +1,4 @@
-//! The scripts that make shells complete, as they are shipped. The test proves that the committed ones are current;
+//! The completion scripts as they are shipped. The test proves that the committed ones are current;
 //! `UPDATE_GENERATED=1` writes them anew.
 
 use super::completion::script::{Shell, kubectl, script};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What kubectl runs to complete a plugin; it has to be executable.
+/// The name of the script that kubectl runs to complete a plugin; it has to be executable.
 const KUBECTL: &str = "kubectl_complete-csi";
 
 /// Every shipped file: its name in `completions/` and its content.

@@ -1,4 +1,4 @@
-//! The table of the tools: what each is called and takes, and what runs it.
+//! The table of the tools: the name, the command line and the function of each.
 
 use super::{completion, man};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use clap::{ArgMatches, Command};
 
 /// A command that is no RPC.
 pub struct Tool {
-    /// Its part of the tree.
+    /// The tool's part of the tree.
     pub command: fn() -> Command,
     /// Runs it with the matches of that part.
     pub run: fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>,

@@ -1,4 +1,4 @@
-//! Completion, in shells and in `csi shell`: what could stand next on a line, from the tree of commands itself.
+//! Completion, in shells and in `csi shell`: candidates for the next word of a line, from the tree of commands itself.
 //!
 //! Beside `cli/completion/script.rs` the only file that knows `clap_complete`, whose engine is not stable yet and therefore pinned. The engine cannot ask a
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
@@ -25,10 +25,10 @@ pub struct Candidate {
     pub help: Option<String>,
 }
 
-/// What only a driver can tell.
+/// Candidates that only a driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Its ids of a kind.
+    /// The driver's ids of a kind.
     Ids(IdKind),
     /// The keys of the parameters that it takes.
     Parameters,
@@ -67,7 +67,7 @@ pub struct Tree {
 const MARK: char = '\0';
 
 impl Tree {
-    /// Of these commands.
+    /// Completion for these commands.
     pub fn new(mut command: Command) -> Self {
         command.build();
         let globals = command.get_arguments().filter(|arg| arg.is_global_set());
@@ -78,8 +78,8 @@ impl Tree {
         }
     }
 
-    /// What could be the last of `words`, which is what was typed of it, possibly nothing. `ask` is asked where
-    /// only the driver knows.
+    /// The candidates for the last of `words`, which holds the part of it that was typed, possibly nothing. `ask` is called
+    /// where only the driver knows the candidates.
     pub fn candidates(
         &mut self,
         words: &[String],

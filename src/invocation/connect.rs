@@ -119,7 +119,7 @@ pub fn block_on(
     })
 }
 
-/// One thread: starting more costs more than a call.
+/// A runtime of one thread: starting more costs more than a call.
 ///
 /// # Errors
 /// When the system refuses.

@@ -1,4 +1,4 @@
-//! The defaults of a command: what holds where its own flags say nothing.
+//! The defaults of a command: they apply where its own flags are not given.
 
 use super::globals::Globals;
 use crate::arguments::capability;
@@ -10,20 +10,20 @@ use csi_proto::v1::VolumeCapability;
 /// The program whose commands a shell runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its tree of commands.
+    /// Makes the program's tree of commands.
     pub tree: fn() -> Command,
     /// Runs the tool that the matches of that tree name.
     pub run_tool: fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>,
 }
 
-/// What holds where a command's own flags say nothing, and where the command runs.
+/// The defaults of a command, and the place where it runs.
 #[derive(Clone, Debug)]
 pub struct Defaults {
     /// The name by which the program was called.
     pub name: &'static str,
     /// The program itself, whose commands a shell runs.
     pub program: Program,
-    /// What a required capability is that nobody gave.
+    /// The required capability that is sent when no flag names one.
     pub capability: Option<VolumeCapability>,
     /// The file of the secrets.
     pub secrets_file: Option<String>,
@@ -48,7 +48,7 @@ impl Defaults {
         self.name == "csc"
     }
 
-    /// How errors are worded.
+    /// The format of errors.
     pub fn style(&self, globals: &Globals) -> Style {
         match globals.output(self.is_csc()).format {
             _ if self.is_csc() => Style::Csc,

@@ -1,4 +1,4 @@
-//! The global flags, and what they mean for connections, checks, output and the log.
+//! The global flags, and the options of connections, checks, output and log that they stand for.
 //!
 //! Owns their names and help texts. Must not connect or run anything.
 
@@ -158,7 +158,7 @@ impl Globals {
         }
     }
 
-    /// Takes from `outer` every flag that was not `typed`; flags are told by their ids.
+    /// Takes from `outer` every flag that was not `typed`; `typed` gets the flag's id.
     pub fn inherit(&mut self, outer: &Self, typed: impl Fn(&str) -> bool) {
         macro_rules! take {
             ($($path:ident).+, $id:literal) => {
@@ -227,7 +227,7 @@ impl Globals {
         typed
     }
 
-    /// How replies are printed; `csc` when nothing else was asked for under that name.
+    /// The options of output; the format is `csc` for a program called `csc`, unless a flag asks for another.
     pub fn output(&self, called_as_csc: bool) -> output::Options {
         let format = match self.output {
             None if called_as_csc => Format::Csc,
@@ -247,7 +247,7 @@ impl Globals {
         }
     }
 
-    /// What is checked of requests and replies.
+    /// The checks of requests and replies.
     pub fn checks(&self) -> Checks {
         Checks {
             spec: self.csc.with_spec_validation,
@@ -265,7 +265,7 @@ impl Globals {
         }
     }
 
-    /// What to say on stderr about calls.
+    /// The log of calls on stderr.
     pub fn log(&self) -> Log {
         let verbosity = self.verbosity();
         Log {
@@ -276,7 +276,7 @@ impl Globals {
         }
     }
 
-    /// How to connect.
+    /// The options of connections.
     pub fn connect_options(&self) -> ConnectOptions {
         let defaults = ConnectOptions::default();
         let tls = TlsOptions {
@@ -311,7 +311,7 @@ impl Globals {
         }
     }
 
-    /// How much more is wanted on stderr.
+    /// The number of `-v` flags.
     pub fn verbosity(&self) -> u8 {
         let level = match self.csc.log_level {
             Some(LogLevel::Debug) => 2,

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks, the second ends the process at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal asks the program to stop, the second ends the process at once.
 //!
 //! The first is an event that a future can wait for, so that calls are cancelled and commands behind `exec:` endpoints
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second.
@@ -21,7 +21,7 @@ fn signals() -> Vec<i32> {
     signals
 }
 
-/// Whether the signal is ignored, as far as the kernel tells.
+/// Whether the kernel reports that the signal is ignored.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status

@@ -1,4 +1,4 @@
-//! Ids that a completion can offer: those that a reply holds, and those that the driver lists when it is asked.
+//! Ids for completion: those in a reply, and those that the driver lists when it is asked.
 //!
 //! Errors are silence here: a completion that fails must not disturb the line that is being typed.
 
@@ -65,7 +65,7 @@ pub async fn fetch(session: &Session, kind: IdKind, limit: Duration) -> Vec<Stri
     }
 }
 
-/// The driver's name, unless it does not tell within `limit`.
+/// The driver's name, if it answers within `limit`.
 pub async fn driver_name(session: &Session, limit: Duration) -> Option<String> {
     let session = session.clone().with_timeout(Some(limit));
     let info = session.ask(&v1::GetPluginInfoRequest {}).await;

@@ -1,4 +1,4 @@
-//! Command lines read with the tree of commands, and the flags of a command.
+//! Parses command lines by the tree of commands, and reads the flags of a command.
 //!
 //! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too.
 //! All other words about a wrong line are clap's.
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 /// How wide a list of commands may be.
 const WIDTH: usize = 80;
 
-/// What `words` say in the language of `tree`.
+/// Parses `words` by the commands of `tree`.
 ///
 /// # Errors
 /// When they say nothing in it, or ask for help: clap's error.

@@ -1,4 +1,4 @@
-//! What an RPC's requests are built from: `--request`, secrets and defaults, and the command that sends them.
+//! Builds an RPC's requests from `--request`, secrets and defaults, and the command that sends them.
 
 use super::defaults::Defaults;
 use super::globals::Globals;
@@ -25,7 +25,7 @@ pub fn command(
     command_in(called, globals, defaults, &context)
 }
 
-/// As [`command`], with what its requests are built from.
+/// Builds a command as [`command`] does, with the given context for its requests.
 ///
 /// # Errors
 /// As [`command`].
@@ -53,7 +53,7 @@ pub fn command_in(
     })
 }
 
-/// What requests are built from beside their own flags.
+/// The context of requests: everything beside their own flags that they are built from.
 ///
 /// # Errors
 /// When `--request` or the secrets are not usable.

@@ -26,11 +26,11 @@ pub struct Command {
     pub group: &'static Group,
     /// The RPC.
     pub rpc: &'static Rpc,
-    /// Its requests.
+    /// The requests, in order.
     pub calls: Calls,
-    /// How replies are printed.
+    /// The options of output.
     pub output: output::Options,
-    /// What is checked of requests and replies.
+    /// The checks of requests and replies.
     pub checks: Checks,
     /// Codes that count as success.
     pub forgives: Forgives,
@@ -38,7 +38,7 @@ pub struct Command {
     pub keep_going: bool,
     /// Whether to print the requests instead of sending them.
     pub dry_run: bool,
-    /// What to say on stderr.
+    /// The log of calls on stderr.
     pub log: Log,
 }
 
@@ -51,7 +51,7 @@ pub struct Forgives {
     pub missing: bool,
 }
 
-/// Who follows a command while it runs.
+/// An observer of a command while it runs.
 pub trait Follower {
     /// A failure after which the command goes on.
     fn failed(&mut self, error: &Error);
@@ -61,7 +61,7 @@ pub trait Follower {
 }
 
 impl Command {
-    /// What is being done, for errors.
+    /// The description of a call in errors.
     fn doing(&self, subject: &str) -> String {
         let space = if subject.is_empty() { "" } else { " " };
         format!("{} {}{space}{subject}", self.group.name, self.rpc.verb())
@@ -301,7 +301,7 @@ impl Command {
 
 enum Progress {
     Continue,
-    /// Nobody reads any more.
+    /// The reader of the output is gone.
     Stop,
 }
 

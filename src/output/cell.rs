@@ -1,4 +1,4 @@
-//! A value as the text of a table's cell, and a column as something that reads it from a row.
+//! Turns a value into the text of a table's cell. A column reads that value from a row.
 
 use super::view::{Column, Format};
 use crate::arguments::{map, size};
@@ -11,10 +11,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What stands where there is nothing, as kubectl has it.
+/// The text of an empty cell, as in kubectl.
 const NONE: &str = "<none>";
 
-/// A row, and what it is a row of: the bytes of all three.
+/// A row with its reply and its request, as bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     /// The request that was answered.
@@ -43,7 +43,7 @@ enum Origin {
     Row,
 }
 
-/// Places of which the first that is set counts.
+/// Alternative paths to a value: the first that is set counts.
 #[derive(Debug)]
 pub struct Source(Vec<(Origin, Path)>);
 
@@ -238,7 +238,7 @@ fn separated<T>(
     }
 }
 
-/// How long ago a time was, as kubectl shows ages.
+/// The age of a time, as kubectl shows ages.
 fn age(time: prost_types::Timestamp) -> String {
     let Ok(time) = SystemTime::try_from(time) else {
         return "<invalid>".to_owned();

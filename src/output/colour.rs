@@ -1,4 +1,4 @@
-//! Colours for a terminal, where they are wanted.
+//! Colours for a terminal that shows them.
 
 use std::io::IsTerminal;
 
@@ -12,15 +12,15 @@ pub fn is_wanted() -> bool {
 /// A colour or weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// What stands back.
+    /// Less important text.
     Dim,
     /// A name.
     Bold,
-    /// What is well.
+    /// Success.
     Green,
-    /// What failed.
+    /// A failure.
     Red,
-    /// What is odd.
+    /// A warning.
     Yellow,
 }
 

@@ -83,7 +83,7 @@ impl Columns {
         })
     }
 
-    /// One line a row, filled up with spaces; a row of spaces in place of one that has a long cell.
+    /// One line for each row, filled up with spaces; a row of spaces in place of one that has a long cell.
     fn drawn<'a, T: AsRef<str> + 'a>(&self, rows: impl Iterator<Item = &'a [T]>) -> Vec<String> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);

@@ -1,5 +1,5 @@
-//! What `csc` prints, byte by byte, for scripts that were written for it: the parts of its format. What it prints for one
-//! RPC stands beside that RPC's block.
+//! The output of `csc`, byte by byte, for scripts that were written for it: the parts of its format. The output for one
+//! RPC is declared beside that RPC's block.
 
 use super::cell;
 use super::cell::Row;

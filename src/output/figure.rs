@@ -1,4 +1,4 @@
-//! Times and rates as JSON numbers: rounded to what was measured, so that they read as people write decimals.
+//! Times and rates as JSON numbers, rounded to the precision of the measurement: they read as people write decimals.
 //!
 //! A number that is made from an integer by one division is the nearest to its decimal, and is written as short as that.
 //! `as_secs_f64() * 1000.0` rounds three times, and is written as 1.2000000000000002.

@@ -12,11 +12,11 @@ use std::io::{self, Write};
 
 /// A message that is decoded while it is written.
 pub struct Document<'a> {
-    /// Its type.
+    /// The type of the message.
     pub message: &'static Message,
-    /// Its bytes.
+    /// The bytes of the message.
     pub bytes: &'a [u8],
-    /// What becomes of secrets.
+    /// Whether secrets are shown or masked.
     pub secrets: Secrets,
 }
 

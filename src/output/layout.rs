@@ -7,7 +7,7 @@ use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Field, Kind, Method};
 use csi_proto::value::ValueError;
 
-/// What a view means for the messages of its method.
+/// The checked form of a view, for the messages of its method.
 #[derive(Debug)]
 pub struct Layout {
     /// The method whose replies are shown.
@@ -77,7 +77,7 @@ impl Layout {
         })
     }
 
-    /// What `-o name` prints for a row.
+    /// The source of the text that `-o name` prints for a row.
     ///
     /// # Errors
     /// When the declaration names fields that do not exist.

@@ -1,5 +1,4 @@
-//! Lines that are made and written aside, in a thread of their own: whoever has something to show never waits for whoever
-//! reads it.
+//! Lines that a thread of its own formats and writes: a slow reader never delays the calls that the lines report.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,17 +13,17 @@ const WAITING_MAX: usize = 4096;
 /// How many bytes those items may hold together. One that is larger alone may wait all the same.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
-/// How much is written at once.
+/// The number of bytes that are written at once.
 const BATCH: usize = 64 << 10;
 
 /// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
 /// cost more than the rest.
 const REST: Duration = Duration::from_millis(5);
 
-/// The way to the thread that writes. Dropping it writes what waits.
+/// Sends items to the thread that writes. Dropping it writes the waiting items.
 pub struct Lines<T> {
     sender: Option<SyncSender<(T, usize)>>,
-    /// What waits, in bytes.
+    /// The bytes of the waiting items.
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,

@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::time::Duration;
 
-/// What came of a load.
+/// The report of a load.
 pub struct Report {
-    /// What names all that it made.
+    /// The run id, which is part of the names of all volumes that the load made.
     pub run: String,
-    /// What was done, as on the command line.
+    /// The load, as on the command line.
     pub what: String,
     /// Calls, or cycles, at a time.
     pub concurrency: usize,
@@ -25,23 +25,23 @@ pub struct Report {
     pub rate: Option<f64>,
     /// Whether it ended before its time.
     pub interrupted: bool,
-    /// One driver, or two that are compared.
+    /// The results of one driver, or of two that are compared.
     pub sides: Vec<Side>,
-    /// How the second compares with the first.
+    /// The ratios of the second driver to the first.
     pub ratios: Vec<Ratio>,
 }
 
-/// What came of one driver.
+/// The result of one driver.
 pub struct Side {
-    /// How it was named.
+    /// The endpoint, as on the command line.
     pub endpoint: String,
-    /// How long calls were made.
+    /// The time during which calls were made.
     pub elapsed: Duration,
     /// Calls that were due and never begun.
     pub unsent: u64,
-    /// One an RPC, and where there are several one for the whole cycle.
+    /// One row for each RPC, and where there are several, one for the whole cycle.
     pub rows: Vec<Row>,
-    /// What failed.
+    /// The failed calls, by their errors.
     pub errors: Vec<Failure>,
 }
 
@@ -49,9 +49,9 @@ pub struct Side {
 pub struct Row {
     /// The RPC, or `cycle`.
     pub name: String,
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of them failed.
+    /// The number of failed calls.
     pub failed: u64,
     /// Minimum, mean, 50, 90, 99, 99.9 percent, maximum; absent without calls.
     pub latency: Option<[Duration; 7]>,
@@ -65,17 +65,17 @@ pub struct Failure {
     pub rpc: &'static str,
     /// The code's name.
     pub code: &'static str,
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// One driver's words; untrusted.
+    /// The message of one such error; untrusted text of the driver.
     pub example: String,
 }
 
-/// How one measure of the second driver compares with the first's.
+/// One measure of the second driver in proportion to the first's.
 pub struct Ratio {
     /// The RPC, or `cycle`.
     pub name: String,
-    /// What is compared.
+    /// The measure.
     pub measure: &'static str,
     /// Whether more of it is better.
     pub more_is_better: bool,
@@ -85,7 +85,7 @@ pub struct Ratio {
     pub lowest: f64,
     /// The highest of a pair.
     pub highest: f64,
-    /// How many pairs there were.
+    /// The number of pairs.
     pub pairs: usize,
 }
 
@@ -106,7 +106,7 @@ const GAP: u16 = 2;
 const WIDTH: usize = 80;
 
 impl Ratio {
-    /// What it means: no more than what the pairs agree on.
+    /// The verdict on the pairs: a difference only where they agree on it.
     fn verdict(&self) -> &'static str {
         let better = match self.more_is_better {
             true => self.lowest > 1.0,

@@ -1,4 +1,4 @@
-//! Replies on their way to stdout: the only place that writes there.
+//! Prints replies and the results of tools: the only place that writes to stdout.
 //!
 //! One walk makes values of bytes (`csi_proto::value`); the formats here only arrange them. Nothing here connects, knows
 //! clap, or chooses exit codes.

@@ -27,14 +27,14 @@ pub struct Printer<W: Write> {
     form: Form,
 }
 
-/// What a reply becomes. It is decided once, since nothing in a reply changes it.
+/// The form in which a reply is printed. It is decided once, since nothing in a reply changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// What csc prints.
+    /// The output of csc.
     Csc,
     /// Nothing yet: its rows are held back, to be sorted.
     Held,
-    /// What has happened to the subject.
+    /// A sentence that says what has happened to the subject.
     Done,
     /// A document over several lines.
     Document,
@@ -42,13 +42,13 @@ enum Form {
     Line,
     /// The subject, where the reply has no name of its own.
     Subject,
-    /// Its first row: a name that stands in the reply is one name, however many rows the reply has.
+    /// The first row: a name that stands in the reply is one name, however many rows the reply has.
     FirstRow,
-    /// Its rows.
+    /// The rows of the reply.
     Rows,
 }
 
-/// What decides about the form beside the format.
+/// The facts beside the format that decide about the form.
 #[derive(Clone, Copy, Debug, Default)]
 struct Facts<'a> {
     /// Whether `--sort-by` is given.
@@ -59,7 +59,7 @@ struct Facts<'a> {
     is_list: bool,
     /// Whether the pages of a list are to look like one.
     all_pages: bool,
-    /// What the view says is done when an empty reply arrives.
+    /// The view's word for an empty reply, such as `deleted`.
     done: &'a str,
     /// The path of the view's name.
     name: &'a str,

@@ -1,4 +1,4 @@
-//! Stdout led elsewhere for a while: into a file, a program, or a page that is compared with the last one.
+//! Redirects stdout for a while: into a file, a program, or a page that is compared with the last one.
 
 use rustix::fd::{AsFd, OwnedFd};
 use std::io::{self, Write};

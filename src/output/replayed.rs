@@ -1,4 +1,4 @@
-//! What came of the calls of a recording, one after the other: lines for people, one JSON object a call for scripts.
+//! The results of replayed calls, one after the other: lines for people, one JSON object a call for scripts.
 
 use super::json as careful;
 use super::{OutputError, figure};
@@ -10,42 +10,42 @@ use std::time::Duration;
 /// Wide enough for the longest name of an RPC with its service.
 const NAME_WIDTH: usize = 42;
 
-/// What came of a call.
+/// The result of a replayed call.
 #[derive(Clone, Debug)]
 pub struct Replayed<'a> {
-    /// Its number in the recording.
+    /// The call's number in the recording.
     pub number: u64,
-    /// Its service and name, or its path: untrusted text.
+    /// The call's service and name, or its path: untrusted text.
     pub name: &'a str,
-    /// How long it took now.
+    /// The duration of the replayed call.
     pub took: Duration,
-    /// What the comparison says.
+    /// The result of the comparison.
     pub verdict: Verdict<'a>,
 }
 
-/// What a comparison says.
+/// The result of the comparison of a replayed call with the recorded one.
 #[derive(Clone, Debug)]
 pub enum Verdict<'a> {
     /// Nothing differs.
     Same,
-    /// Something differs: where, what was recorded, what came now.
+    /// Differences: the place, the recorded value, the value now.
     Different(Vec<(&'a str, &'a Json, &'a Json)>),
-    /// It was sent, and there is nothing to compare with: why.
+    /// The call was sent, and there is nothing to compare with: the reason.
     NotCompared(&'a str),
-    /// It was not sent: why.
+    /// The call was not sent: the reason.
     Skipped(&'a str),
 }
 
-/// How many calls had which end.
+/// The numbers of calls by their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Those without a difference.
+    /// Calls without a difference.
     pub same: usize,
-    /// Those with one.
+    /// Calls with a difference.
     pub different: usize,
-    /// Those that were sent and not compared.
+    /// Calls that were sent and not compared.
     pub not_compared: usize,
-    /// Those that were not sent.
+    /// Calls that were not sent.
     pub skipped: usize,
     /// Values that the driver chose anew.
     pub taken_over: usize,
@@ -63,7 +63,7 @@ impl Count {
     }
 }
 
-/// Prints them.
+/// Prints the results of replayed calls.
 pub struct Printer<W: Write> {
     out: W,
     json: bool,

@@ -1,11 +1,11 @@
-//! What is printed and how: a reply with its request, the formats and options, and why output cannot be made.
+//! The input of printing: a reply with its request, the formats and options; and the errors of printing.
 
 use csi_proto::path::PathError;
 use csi_proto::value::ValueError;
 use std::io;
 use thiserror::Error;
 
-/// How replies are written.
+/// The format of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Columns for people.
@@ -19,7 +19,7 @@ pub enum Format {
     Jsonl,
     /// Ids or names alone, one a line.
     Name,
-    /// What csc prints.
+    /// The output of csc.
     Csc,
 }
 
@@ -38,7 +38,7 @@ pub struct Options {
     pub fit: Option<usize>,
 }
 
-/// One reply and what it answers.
+/// One reply and its request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     /// The volume, snapshot or name on the command line; empty where there is none.
@@ -57,16 +57,16 @@ pub enum OutputError {
     /// The reply's bytes are not the message that they should be.
     #[error("the reply is not valid: {0}")]
     Value(#[from] ValueError),
-    /// The same, noticed elsewhere.
+    /// The reply cannot be decoded into its type.
     #[error("the reply is not valid: {0}")]
     Decode(#[from] prost::DecodeError),
-    /// The same, noticed while JSON was written.
+    /// The reply cannot be decoded while JSON is written.
     #[error("the reply is not valid: {0}")]
     Json(serde_json::Error),
     /// A column that does not exist.
     #[error("no column {name:?}: {source}{}", heads(.known))]
     Column {
-        /// What was asked for.
+        /// The name of the column that was asked for.
         name: String,
         /// Why it is not a path either.
         source: PathError,

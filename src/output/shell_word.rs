@@ -1,4 +1,4 @@
-//! Text as one word of a shell, safe to show on a terminal.
+//! Quotes text as one word of a shell, safe to show on a terminal.
 
 use csi_proto::text::escaped;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The steps of a longer task, printed as they happen: aligned lines for people, one JSON object a line for scripts.
+//! Prints the steps of a longer task as they happen: aligned lines for people, one JSON object a line for scripts.
 
 use super::figure;
 use csi_proto::text::escaped;
@@ -15,14 +15,14 @@ pub struct Steps<W: Write> {
     json: bool,
 }
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should.
+    /// The step succeeded.
     Done,
-    /// It was not needed, or could not be done here; the text says why.
+    /// The step was not needed, or could not be done here; the text says why.
     Skipped,
-    /// It failed; the error follows on stderr.
+    /// The step failed; the error follows on stderr.
     Failed,
 }
 
@@ -32,7 +32,7 @@ impl<W: Write> Steps<W> {
         Self { out, json }
     }
 
-    /// Prints a step: its command, what came of it, how long it took.
+    /// Prints a step: its command, its result, its duration.
     ///
     /// # Errors
     /// When `out` cannot be written.

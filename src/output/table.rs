@@ -1,4 +1,4 @@
-//! Tables like kubectl's: no borders, upper-case heads, columns as wide as the pages so far needed.
+//! Tables like kubectl's: no borders, upper-case heads, and columns as wide as the rows printed so far need.
 //!
 //! A page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
@@ -24,7 +24,7 @@ pub struct Table {
     ends: Vec<usize>,
 }
 
-/// What the first page decides for all pages.
+/// The shape of a table, which its first page decides for all pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Nothing is written yet.

@@ -1,14 +1,14 @@
-//! The size of the terminal behind stdout, and how many of its columns a text takes.
+//! The size of the terminal behind stdout, and the number of its columns that a text takes.
 
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
-/// Its columns; `None` where stdout is no terminal. A terminal that does not know its size counts as 80 wide.
+/// The terminal's columns; `None` where stdout is no terminal. A terminal that does not know its size counts as 80 wide.
 pub fn width() -> Option<usize> {
     size().map(|(_, columns)| columns)
 }
 
-/// Its rows and columns; `None` where stdout is no terminal.
+/// The terminal's rows and columns; `None` where stdout is no terminal.
 pub fn size() -> Option<(usize, usize)> {
     let stdout = rustix::stdio::stdout();
     if !stdout.is_terminal() {
@@ -22,7 +22,7 @@ pub fn size() -> Option<(usize, usize)> {
     })
 }
 
-/// How many columns of a terminal `text` takes.
+/// The number of a terminal's columns that `text` takes.
 pub fn columns_of(text: &str) -> usize {
     if text.is_ascii() {
         text.len()

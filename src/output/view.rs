@@ -1,6 +1,6 @@
-//! How the replies of an RPC look as a table: data that each RPC declares, nothing that prints.
+//! The table of an RPC's replies, as each RPC declares it. Data only: nothing here prints.
 
-/// How a reply becomes rows and columns.
+/// The rows and columns of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// The repeated field of which every element is a row; empty where the reply is the one row.
@@ -9,12 +9,12 @@ pub struct View {
     pub columns: &'static [Column],
     /// The path of what `-o name` prints, from the row.
     pub name: &'static str,
-    /// What has happened when an empty reply arrives, such as `deleted`.
+    /// The word for an empty reply, such as `deleted`.
     pub done: &'static str,
 }
 
 impl View {
-    /// One row a reply.
+    /// A view with one row for each reply.
     pub const fn new(columns: &'static [Column]) -> Self {
         Self {
             rows: "",
@@ -37,30 +37,30 @@ impl View {
         self
     }
 
-    /// What `-o name` prints.
+    /// Sets the path of the text that `-o name` prints.
     pub const fn name(mut self, path: &'static str) -> Self {
         self.name = path;
         self
     }
 }
 
-/// One column.
+/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// The head, in upper case.
     pub head: &'static str,
     /// The path from the row, or from the whole reply when it begins with `/`.
     pub path: &'static str,
-    /// How the value is written.
+    /// The format of the value.
     pub format: Format,
     /// Whether only `-o wide` (and `--columns`) shows it.
     pub wide: bool,
 }
 
-/// How a value is written in a table.
+/// The format of a value in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// As it is.
+    /// The value without change.
     Plain,
     /// Bytes as 10Gi.
     Size,

@@ -1,4 +1,4 @@
-//! A call as a proxy saw it, whole: plain data.
+//! A complete call as a proxy records it: plain data.
 
 use crate::recording::grpc::framing::Message;
 use crate::recording::grpc::status::Status;
@@ -7,7 +7,7 @@ use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
 use http::{HeaderMap, HeaderName};
 use std::time::{Duration, SystemTime};
 
-/// Metadata whose values tell no secret. Of all other the key is shown: a value may be a token.
+/// Metadata whose values are no secrets. Of all other metadata only the key is shown: a value may be a token.
 const HARMLESS: [&str; 9] = [
     "date",
     "user-agent",
@@ -26,25 +26,25 @@ const SECRET_MIN: usize = 4;
 /// A call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its number, from 1 on.
+    /// The call's number, from 1 on.
     pub number: u64,
-    /// When it began.
+    /// The time at which the call began.
     pub began: SystemTime,
-    /// The same, since the recording began.
+    /// The time between the beginning of the recording and that of the call.
     pub at: Duration,
-    /// Its gRPC path: untrusted text.
+    /// The gRPC path: untrusted text.
     pub path: String,
     /// The method of CSI that it is, if any.
     pub method: Option<&'static Method>,
-    /// What came with the request, and with the reply: keys, and values that may be shown.
+    /// The metadata of the request and of the reply: keys, and values that may be shown.
     pub metadata: [Vec<(String, String)>; 2],
-    /// What the caller sent.
+    /// The messages of the caller.
     pub requests: Vec<Message>,
-    /// What the driver sent.
+    /// The messages of the driver.
     pub replies: Vec<Message>,
-    /// How it ended.
+    /// The end of the call.
     pub end: End,
-    /// How long it took.
+    /// The duration of the call.
     pub took: Duration,
     /// The fault that was injected.
     pub injected: Option<String>,
@@ -52,7 +52,7 @@ pub struct Call {
     pub sent: bool,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug)]
 pub enum End {
     /// With a status of the driver's.
@@ -73,13 +73,13 @@ pub enum End {
 }
 
 impl Call {
-    /// What the requests hold that must not be seen wherever it occurs.
+    /// The secret values in the requests, which must be masked wherever they occur.
     pub fn secrets(&self) -> Vec<String> {
         secrets_in(self.method, &self.requests)
     }
 }
 
-/// What requests hold that must not be seen wherever it occurs.
+/// The secret values in requests, which must be masked wherever they occur.
 pub fn secrets_in(method: Option<&'static Method>, requests: &[Message]) -> Vec<String> {
     let mut all = Vec::new();
     let Some(method) = method else {

@@ -1,4 +1,4 @@
-//! One call as one line of JSON.
+//! Writes one call as one line of JSON.
 
 use super::call::{Call, End};
 use super::{BYTES, HIDDEN};
@@ -25,12 +25,12 @@ const GUESSED_MAX: usize = 1 << 20;
 pub struct Line<'a> {
     /// The call.
     pub call: &'a Call,
-    /// What becomes of its messages when nobody knows its method.
+    /// What is shown of the call's messages when its method is unknown.
     pub unknown: Unknown,
 }
 
-/// What becomes of messages of methods that CSI does not have. They may hold secrets that nobody knows, so they are shown
-/// only to who asks for it, and never recorded.
+/// What is shown of messages of methods that CSI does not have. They may hold secrets that nothing marks as such, so they
+/// are shown only on request, and never recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// Their size is shown.
@@ -159,7 +159,8 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// One message under the first name; another number of them, or those of a stream, as a list under the second.
+    /// Writes one message under the first name; any other number of messages, or those of a stream, as a list under the
+    /// second.
     fn entry<M: SerializeMap>(
         &self,
         out: &mut M,

@@ -1,4 +1,4 @@
-//! Recordings of calls: what `csi proxy --record` writes, and `csi replay` reads.
+//! Recordings of calls: `csi proxy --record` writes them, `csi replay` reads them.
 //!
 //! A recording is lines of JSON: a header, then one line a call in the order in which they ended. Owns that format and what
 //! may stand in it: secrets are masked here. Must not know how calls are carried or compared.

@@ -1,4 +1,4 @@
-//! Reading a recording back.
+//! Reads a recording.
 
 use super::VERSION;
 use crate::error::CODE_NAMES;
@@ -22,7 +22,7 @@ pub enum ReadError {
         #[source]
         cause: io::Error,
     },
-    /// Its first line is not a recording's.
+    /// The first line of the file is not a recording's.
     #[error("{} is not a recording of `csi proxy --record`: its first line says no version", .0.display())]
     NotARecording(PathBuf),
     /// Another version of the format.
@@ -30,7 +30,7 @@ pub enum ReadError {
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version in the file.
         version: String,
         /// The version of the program that wrote it, as text to add.
         made_by: String,
@@ -42,7 +42,7 @@ pub enum ReadError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem of the line.
         problem: String,
     },
 }
@@ -59,21 +59,21 @@ pub struct Recording {
 /// A call that was recorded.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Its number.
+    /// The call's number.
     pub number: u64,
-    /// When it began, since the recording began.
+    /// The time between the beginning of the recording and that of the call.
     pub at: Duration,
-    /// How long it took.
+    /// The duration of the call.
     pub took: Duration,
-    /// Its gRPC path: untrusted text.
+    /// The gRPC path: untrusted text.
     pub path: String,
     /// The method of CSI that it is, if any.
     pub method: Option<&'static Method>,
-    /// What was sent, as JSON.
+    /// The requests, as JSON.
     pub requests: Vec<Json>,
-    /// What was answered, as JSON.
+    /// The replies, as JSON.
     pub replies: Vec<Json>,
-    /// How it ended.
+    /// The end of the call.
     pub outcome: Outcome,
     /// Whether it was passed on to the driver.
     pub sent: bool,
@@ -81,7 +81,7 @@ pub struct Recorded {
     pub injected: Option<String>,
 }
 
-/// How a recorded call ended.
+/// The end of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// With a status of the driver's.
@@ -91,12 +91,12 @@ pub enum Outcome {
         /// The message; empty where there was none.
         message: String,
     },
-    /// Otherwise: who or what ended it. It tells nothing of the driver.
+    /// The caller or the proxy ended the call: the name of which. Such an end is no answer of the driver.
     EndedBy(String),
 }
 
 impl Recorded {
-    /// When it ended.
+    /// The time between the beginning of the recording and the end of the call.
     pub fn end(&self) -> Duration {
         self.at.saturating_add(self.took)
     }

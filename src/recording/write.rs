@@ -1,4 +1,4 @@
-//! Writing a recording: whole lines only, and never a failure of the calls.
+//! Writes a recording: whole lines only. An error in writing never fails a call.
 
 use super::line::time;
 use super::{Line, Unknown, VERSION};
@@ -29,12 +29,12 @@ pub enum RecordError {
     },
 }
 
-/// What the first line says.
+/// The content of the first line.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The driver, without what may be a credential.
     pub target: String,
-    /// When it began.
+    /// The time at which the recording began.
     pub started: SystemTime,
 }
 
@@ -47,9 +47,9 @@ pub struct Recorder {
     is_new: bool,
     /// The first line, which stands before whatever is written first.
     header: Vec<u8>,
-    /// Where the last whole line ends.
+    /// The end of the last whole line.
     end: u64,
-    /// How many calls are missing since a line last could not be written.
+    /// The number of calls that are missing since a line last could not be written.
     missing: u64,
 }
 
@@ -113,7 +113,7 @@ impl Recorder {
         }
     }
 
-    /// Adds a call. One that cannot be written is missing, and said so once.
+    /// Adds a call. A call that cannot be written is missing from the file; that is reported once.
     pub fn add(&mut self, call: &Call) {
         let line = Line {
             call,

@@ -1,4 +1,4 @@
-//! How an RPC is declared: its names, flags, request and columns, and what commands need of them.
+//! The declaration of an RPC: its names, flags, request and columns, and the parts of it that commands need.
 //!
 //! Nothing here prints, connects, or knows a particular RPC.
 
@@ -16,21 +16,20 @@ use prost::Message;
 pub trait Declare: Args {
     /// The request's type, which knows its method and its reply.
     type Request: csi_proto::Request;
-    /// What a call does, needs, requires and gives.
+    /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
     const FACTS: Facts;
-    /// What `--with-spec-validation` checks beyond the rules of all messages.
+    /// The rules that `--with-spec-validation` checks beyond those of all messages.
     const RULES: RpcRules = RpcRules::NONE;
     /// The verb, then its aliases.
     const NAMES: &'static [&'static str];
-    /// How replies look as a table.
+    /// The table of its replies.
     const VIEW: View;
-    /// How `csc` prints replies, where csc has the RPC and prints more than the subject.
+    /// The output of `csc`, where csc has the RPC and prints more than the subject.
     const CSC: Option<csc::Writer> = None;
     /// Command lines behind `csi GROUP`, which say every field of the request between them.
     const EXAMPLES: &'static [&'static str];
 
-    /// What the command names one by one (volume ids, snapshot names …): one call each. `None` where the RPC has no such
-    /// argument.
+    /// The arguments of which each makes a call (volume ids, snapshot names …). `None` where the RPC has no such argument.
     fn subjects(&self) -> Option<flags::Subjects<'_>> {
         None
     }
@@ -59,15 +58,15 @@ pub trait Declare: Args {
 pub struct Rpc {
     /// The method in the descriptors.
     pub method: &'static Method,
-    /// What a call does, needs, requires and gives.
+    /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
     pub facts: &'static Facts,
-    /// What is checked beyond the rules of all messages.
+    /// The rules beyond those of all messages.
     pub rules: RpcRules,
     /// The verb, then its aliases.
     pub names: &'static [&'static str],
-    /// How replies look as a table.
+    /// The table of its replies.
     pub view: &'static View,
-    /// How `csc` prints replies, where csc has the RPC.
+    /// The output of `csc`, where csc has the RPC.
     pub csc: Option<csc::Writer>,
     /// Command lines behind `csi GROUP`.
     #[cfg(test)]
@@ -78,10 +77,10 @@ pub struct Rpc {
     pub calls: fn(&ArgMatches, &Context) -> Result<Calls, RequestError>,
 }
 
-/// What one command line asks for.
+/// The requests of one command line.
 #[derive(Debug)]
 pub struct Calls {
-    /// One request a subject, in order.
+    /// One request for each subject, in order.
     pub requests: Vec<Request>,
     /// Whether to follow `next_token` to the end.
     pub follow_pages: bool,
@@ -178,7 +177,7 @@ pub struct Group {
     pub at_node: bool,
     /// A line of help.
     pub about: &'static str,
-    /// Its RPCs in the order of the help.
+    /// The RPCs of the group in the order of the help.
     pub rpcs: &'static [Rpc],
 }
 

@@ -1,5 +1,5 @@
-//! The types of the facts that stand beside each RPC's block: what a call does, which capability it needs, what its
-//! request must have, what later calls take from its reply.
+//! The types of the facts beside each RPC's block: the effect of a call, the capability it needs, the fields its
+//! request requires, the ids that later calls take from its reply.
 //!
 //! Owns the shape of these facts and what follows from them. Knows no command line, no table and no connection.
 
@@ -10,39 +10,39 @@ pub use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 pub use csi_proto::v1::plugin_capability::service::Type as PluginCapability;
 use std::fmt;
 
-/// What the specification says of one RPC.
+/// The facts of one RPC, from the specification.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// What a call does to what the driver has.
+    /// The effect of a call on the driver's volumes and snapshots.
     pub effect: Effect,
     /// A driver that advertises one of these has the RPC. Empty: every driver that serves the service has it.
     pub needs: &'static [Capability],
     /// The fields of the request that the specification requires.
     pub required: &'static [&'static str],
-    /// What later calls take from the reply, each with its path there. The id of a thing that the RPC makes is in
-    /// [`Making::id_path`].
+    /// The ids and contexts that later calls take from the reply, each with its path there. The id of a thing that the RPC
+    /// makes is in [`Making::id_path`].
     pub gives: &'static [(Given, &'static str)],
     /// The heading in the specification under which the RPC stands.
     pub section: &'static str,
 }
 
-/// What a call does to what the driver has.
+/// The effect of a call on the driver's volumes and snapshots.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {
-    /// It changes nothing.
+    /// The call changes nothing.
     Reads,
-    /// It makes something that stays until another RPC takes it back.
+    /// The call makes something that stays until another RPC takes it back.
     Makes(Making),
-    /// It takes back what another RPC has made.
+    /// The call takes back what another RPC has made.
     Undoes,
-    /// It changes what is there; nothing takes that back.
+    /// The call changes an existing thing; nothing takes that back.
     Changes,
 }
 
-/// How a thing that an RPC makes is taken back. Each field of the undoing request has its [`Source`].
+/// The undoing of an RPC that makes something. Each field of the undoing request has its [`Source`].
 #[derive(Clone, Copy, Debug)]
 pub struct Making {
-    /// What is made.
+    /// The thing that is made.
     pub thing: Thing,
     /// The RPC that takes it back.
     pub undone_by: &'static Method,
@@ -55,7 +55,7 @@ pub struct Making {
 /// The field of a request under which a thing is made whose id the driver chooses.
 pub const NAME: &str = "name";
 
-/// What an RPC makes, in the order in which such things are taken back: nothing is taken from under something else.
+/// The things that RPCs make, in the order in which they are taken back: nothing is taken from under something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thing {
     /// A volume at its target path.
@@ -72,12 +72,12 @@ pub enum Thing {
     Volume,
 }
 
-/// Where the undoing request gets a field from.
+/// The source of a field of the undoing request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From this path in the reply of the making call.
+    /// This path in the reply of the making call.
     Reply(&'static str),
-    /// From the field of the same name in the request of the making call.
+    /// The field of the same name in the request of the making call.
     Request,
 }
 
@@ -86,15 +86,15 @@ pub enum Source {
 pub enum Capability {
     /// A service of GetPluginCapabilities.
     Plugin(PluginCapability),
-    /// One of ControllerGetCapabilities.
+    /// A capability of ControllerGetCapabilities.
     Controller(ControllerCapability),
-    /// One of NodeGetCapabilities.
+    /// A capability of NodeGetCapabilities.
     Node(NodeCapability),
-    /// One of GroupControllerGetCapabilities.
+    /// A capability of GroupControllerGetCapabilities.
     Group(GroupCapability),
 }
 
-/// What later calls take from a reply.
+/// A value that later calls take from a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
     /// Ids of things that are there.
@@ -105,7 +105,7 @@ pub enum Given {
     PublishContext,
 }
 
-/// What an id names.
+/// The kind of thing that an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdKind {
     /// A volume.
@@ -132,7 +132,7 @@ impl Effect {
         matches!(self, Self::Reads)
     }
 
-    /// How the thing that it makes is taken back.
+    /// The undoing of the thing that the RPC makes.
     pub fn making(&self) -> Option<&Making> {
         match self {
             Self::Makes(making) => Some(making),
@@ -142,18 +142,18 @@ impl Effect {
 }
 
 impl Making {
-    /// Where a field of the undoing request comes from.
+    /// The source of a field of the undoing request.
     pub fn source(&self, field: &Field) -> Source {
         let told = self.id_path.iter().find(|(name, _)| *name == field.name);
         told.map_or(Source::Request, |(_, path)| Source::Reply(path))
     }
 
-    /// Whether what is made has an id of its own, which the driver chooses: only the reply tells what to take back.
+    /// Whether the thing has an id of its own, which the driver chooses: only the reply holds it.
     pub fn has_own_id(&self) -> bool {
         !self.id_path.is_empty()
     }
 
-    /// What the id of the thing names, and the path at which the reply tells it; `None` where it has no id of its own.
+    /// The kind of the thing's id, and its path in the reply; `None` where the thing has no id of its own.
     pub fn own_id(&self) -> Option<(IdKind, &'static str)> {
         let (field, path) = self.id_path.first()?;
         Some((IdKind::of_field(field)?, path))
@@ -178,7 +178,7 @@ impl Making {
 }
 
 impl Thing {
-    /// Its name, for one of them and for several.
+    /// The noun for one thing, and for several.
     pub fn noun(self) -> (&'static str, &'static str) {
         match self {
             Self::PublishedVolume => ("published volume", "published volumes"),
@@ -205,7 +205,7 @@ impl Thing {
 }
 
 impl IdKind {
-    /// What the field of that name holds ids of, in snake case as in `csi.proto`.
+    /// The kind of ids in a field, by its name in snake case as in `csi.proto`.
     pub fn of_field(name: &str) -> Option<Self> {
         match name {
             "volume_id" | "source_volume_id" | "source_volume_ids" | "source_volume" => {
@@ -221,7 +221,7 @@ impl IdKind {
 }
 
 impl Capability {
-    /// Its name in the specification.
+    /// The name in the specification.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plugin(one) => one.as_str_name(),

@@ -1,4 +1,4 @@
-//! The facts agree with the messages, with each other and with what the documentation of `csi.proto` says.
+//! Tests that the facts agree with the messages, with each other and with the documentation in `csi.proto`.
 
 use super::facts::{Capability, Effect, Given, IdKind, NAME, Source, Thing};
 use super::{all, facts, maker_of, makers, making, only_reads};

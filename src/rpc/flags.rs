@@ -1,4 +1,4 @@
-//! Flags that several RPCs share, and how each puts its part into a request. An RPC's own flags stand in its block.
+//! Flags that several RPCs share; each sets its part of a request. An RPC's own flags stand in its block.
 
 use crate::arguments::map::{self, Map};
 use crate::arguments::request::{self, RequestSource};
@@ -34,10 +34,10 @@ pub struct RequestFlags {
 
 const REQUEST: &str = "Request";
 
-/// What a request is built from beside its own flags.
+/// Everything beside its own flags that a request is built from.
 #[derive(Debug, Default)]
 pub struct Context {
-    /// What a required capability is that nobody gave; none is sent without it, as csc does.
+    /// The required capability that is sent when no flag names one; none is sent without it, as csc does.
     pub default_capability: Option<v1::VolumeCapability>,
     /// The secrets, for every request that has such a field.
     pub secrets: Secrets,
@@ -62,7 +62,7 @@ pub enum RequestError {
     Json {
         /// The request's message.
         message: &'static str,
-        /// Where it does not fit.
+        /// The place that does not fit.
         source: JsonError,
     },
     /// The document of `--request` made bytes that are not the message: a defect of this program.
@@ -93,11 +93,11 @@ impl Context {
     }
 }
 
-/// What a command names one by one.
+/// The arguments of a command of which each makes a call.
 pub struct Subjects<'a> {
-    /// What one of them is called in the help, such as `ID`.
+    /// The name of one of them in the help, such as `ID`.
     pub value_name: &'static str,
-    /// All of them, in the order of the command line.
+    /// All arguments, in the order of the command line.
     pub all: Vec<&'a str>,
 }
 

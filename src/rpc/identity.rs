@@ -1,4 +1,4 @@
-//! The Identity service: who the driver is, what it offers, whether it is ready.
+//! The Identity service: the driver's name and version, its capabilities, whether it is ready.
 
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Effect, Facts};

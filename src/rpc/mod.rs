@@ -75,7 +75,7 @@ pub fn only_reads(method: &Method) -> bool {
     facts(method).is_some_and(|facts| facts.effect.is_reads())
 }
 
-/// How the thing that a method makes is taken back; `None` where it makes nothing.
+/// The undoing of a method that makes something; `None` where it makes nothing.
 pub fn making(method: &Method) -> Option<&'static Making> {
     facts(method)?.effect.making()
 }
@@ -103,7 +103,7 @@ pub struct Called<'a> {
     pub group: &'static Group,
     /// The RPC.
     pub rpc: &'static Rpc,
-    /// Its flags.
+    /// The flags of the command.
     pub matches: &'a ArgMatches,
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use prost::Message;
     use std::collections::BTreeSet;
 
-    /// What a parsed example asks for.
+    /// The RPC and the requests of an example's command line.
     fn parsed(line: &str) -> (&'static Rpc, Calls) {
         let words = line.split(' ');
         let matches = cli::command("csi").try_get_matches_from(words);

@@ -1,4 +1,5 @@
-//! The SnapshotMetadata service: which blocks a snapshot has, and which differ from another's. Replies are streams.
+//! The SnapshotMetadata service: the blocks of a snapshot that hold data, and the blocks that differ between two
+//! snapshots. Replies are streams.
 
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Capability, Effect, Facts, PluginCapability as P};
@@ -21,7 +22,7 @@ pub const GROUP: Group = Group {
     ],
 };
 
-/// Where to start and how much to get at once.
+/// The start of the range and the number of entries in a message.
 #[derive(Args, Debug)]
 struct RangeFlags {
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, help = help::get_metadata_allocated_request::STARTING_OFFSET)]

@@ -24,7 +24,7 @@ use rule::Rule;
 use view::View;
 use violations::Broken;
 
-/// What to check.
+/// The checks that a command line asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Checks {
     /// The rules of the specification.
@@ -42,7 +42,7 @@ fn rules(method: &Method) -> RpcRules {
     super::find(method).map_or(RpcRules::NONE, |rpc| rpc.rules)
 }
 
-/// What the request of an RPC must satisfy.
+/// The rules of an RPC's request.
 fn request_rules(method: &Method) -> Vec<Rule> {
     let required = super::facts(method).map_or(&[][..], |facts| facts.required);
     let required = required.iter().copied().map(Rule::Required);

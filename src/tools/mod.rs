@@ -1,4 +1,4 @@
-//! The tools: each folder has a tool's command line and its work. No tool knows another, nor the dispatcher.
+//! The tools: the folder of each has its command line and its work. No tool knows another, nor the dispatcher.
 
 pub mod bench;
 pub mod lifecycle;

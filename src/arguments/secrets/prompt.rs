@@ -1,4 +1,4 @@
-//! Asking for secrets on the terminal, unseen.
+//! Asks for secrets on the terminal, without echo.
 //!
 //! The terminal's echo comes back whatever happens. To that end its signal keys are read as characters meanwhile: Ctrl-C
 //! ends the prompt with an error instead of killing the process with the echo off.
@@ -26,7 +26,7 @@ pub enum PromptError {
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
-    /// What was typed for a key is not text.
+    /// The value that was typed for a key is not text.
     #[error("what was typed for {0:?} is not UTF-8 text")]
     NotText(String),
     /// A key that cannot be one.
@@ -152,7 +152,7 @@ mod tests {
         (person.into(), program.expect("opened").into())
     }
 
-    /// What a prompt for `keys` gives to someone who types `typed`, and what the screen shows meanwhile.
+    /// The result of a prompt for `keys` when someone types `typed`, and the screen meanwhile.
     fn run(keys: &[&str], typed: &'static [u8]) -> (Result<Secrets, PromptError>, String) {
         let (mut person, program) = terminal();
         let modes = |file: &File| tcgetattr(file).expect("modes").local_modes;

@@ -1,4 +1,4 @@
-//! From an endpoint to a channel: opening streams, again after each loss.
+//! Opens connections to an endpoint, again after each loss, and a gRPC channel over them.
 
 use super::embedded::Driver;
 use super::exec::ExecStream;
@@ -15,13 +15,14 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
 
-/// What a reply's headers may hold together. With the default of 16 KiB, longer error messages, which travel there, are lost.
+/// The most bytes that a reply's headers may hold together. With the default of 16 KiB, longer error messages, which travel
+/// there, are lost.
 const HEADERS_MAX: u32 = 1 << 20;
 
 /// How often a unix socket is tried whose queue of connections is full.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How to connect.
+/// The options of connections.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// The time for one connection to be made: looking up the name, connecting, and the TLS handshake.
@@ -79,7 +80,7 @@ impl Endpoint {
             .map_err(|error| self.last_error().unwrap_or_else(|| broken(error)))
     }
 
-    /// One connection's bytes, without gRPC.
+    /// Opens a stream of bytes to the driver, without gRPC.
     ///
     /// # Errors
     /// The typed reason why there is no connection.
@@ -92,7 +93,7 @@ impl Endpoint {
         Ok(Box::new(stream))
     }
 
-    /// What opens connections for a caller that speaks HTTP/2 by itself.
+    /// Opens connections for a caller that speaks HTTP/2 by itself.
     ///
     /// # Errors
     /// When the options cannot be used for this endpoint.
@@ -131,7 +132,7 @@ impl Connector {
         &self.endpoint
     }
 
-    /// One connection, over which gRPC is to be spoken: what else answers is found in [`Endpoint::last_error`].
+    /// Opens one connection for gRPC. If the other side does not speak gRPC, [`Endpoint::last_error`] says so.
     ///
     /// # Errors
     /// The typed reason why there is no connection.

@@ -1,4 +1,4 @@
-//! Why an endpoint cannot be used. Every way to fail has its variant, so that a hint can be given where errors become text.
+//! Errors of endpoints. Every way to fail has its variant, so that a hint can be given where errors become text.
 //!
 //! Cloneable, because the reason of a lost connection is both kept and returned.
 
@@ -17,9 +17,9 @@ pub enum EndpointError {
     /// The text names no endpoint.
     #[error("{text:?} is not an endpoint: {problem}")]
     Syntax {
-        /// What was written.
+        /// The endpoint as it was written.
         text: String,
-        /// What is wrong with it, and what would be right.
+        /// The problem, with the remedy.
         problem: String,
     },
     /// The socket's file does not exist.
@@ -40,7 +40,7 @@ pub enum EndpointError {
         /// The path.
         path: PathBuf,
     },
-    /// Nobody listens: the driver is not running.
+    /// Nothing listens on the address: the driver is not running.
     #[error("nobody listens on {endpoint}")]
     Refused {
         /// The endpoint as it was written.
@@ -60,7 +60,7 @@ pub enum EndpointError {
     TimedOut {
         /// The endpoint as it was written.
         endpoint: String,
-        /// How long it was tried.
+        /// The time of all tries.
         after: Duration,
     },
     /// Another error of the system while connecting.
@@ -81,9 +81,9 @@ pub enum EndpointError {
     /// A certificate or key that cannot be used.
     #[error("the {what}: {problem}")]
     TlsMaterial {
-        /// What it is, with the file's name.
+        /// The kind of the file, with its name.
         what: String,
-        /// What is wrong with it.
+        /// The problem of the file.
         problem: String,
     },
     /// The handshake failed.
@@ -109,9 +109,9 @@ pub enum EndpointError {
     ExecEnded {
         /// The program.
         program: String,
-        /// How it ended.
+        /// The end of the command.
         outcome: ExecOutcome,
-        /// What it wrote to stderr, if anything.
+        /// Its output on stderr, if any.
         #[source]
         stderr: Option<StderrLines>,
     },
@@ -121,7 +121,7 @@ pub enum EndpointError {
         /// The endpoint as it was written.
         endpoint: String,
     },
-    /// The other side closed the connection before it said anything.
+    /// The other side closed the connection without sending a byte.
     #[error("{endpoint} closed the connection without a word{}", tls_advice(.address.as_deref()))]
     Silent {
         /// The endpoint as it was written.
@@ -138,7 +138,7 @@ pub enum EndpointError {
         #[source]
         cause: Arc<dyn std::error::Error + Send + Sync>,
     },
-    /// What answers is not a gRPC server.
+    /// The server that answers does not speak gRPC.
     #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer, .address.as_deref()))]
     NotGrpc {
         /// The endpoint as it was written.
@@ -159,7 +159,7 @@ pub enum EndpointError {
     },
 }
 
-/// How an `exec:` command ended.
+/// The end of an `exec:` command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecOutcome {
     /// It exited with this code.

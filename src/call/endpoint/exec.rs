@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
-/// How much of the end of stderr is kept.
+/// The number of bytes that are kept of the end of stderr.
 const STDERR_KEPT: usize = 8 << 10;
 /// How long a command may take to end by itself once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(200);
@@ -181,7 +181,7 @@ impl Stderr {
         }
     }
 
-    /// What there is once all has been read, or at `deadline`: a child of the command may hold stderr open.
+    /// The text of stderr when all has been read, or at `deadline`: a child of the command may hold stderr open.
     async fn text(&self, deadline: Instant) -> String {
         let reader = lock(&self.reader).take();
         if let Some(reader) = reader {
@@ -195,7 +195,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a command whose output has ended came to its end.
+/// The end of a command whose output has ended.
 async fn post_mortem(program: String, pid: Option<Pid>, stderr: Stderr) -> EndpointError {
     let deadline = Instant::now() + POST_MORTEM;
     let outcome = loop {
@@ -212,7 +212,7 @@ async fn post_mortem(program: String, pid: Option<Pid>, stderr: Stderr) -> Endpo
     }
 }
 
-/// How the process has ended, if it has. It stays a zombie, so that its id, which is its group's, cannot be reused yet.
+/// The end of the process, if it has ended. It stays a zombie, so that its id, which is its group's, cannot be reused yet.
 fn outcome(pid: Pid) -> Option<ExecOutcome> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::Pid(pid), options).ok()??;

@@ -1,4 +1,5 @@
-//! Why TLS failed, for people: rustls names its reasons for programmers, and the usual ones have a remedy.
+//! Explains failed TLS handshakes to people: rustls words its reasons for programmers, and the usual ones have a
+//! remedy.
 
 use rustls::{AlertDescription, CertificateError};
 use std::io;
@@ -66,7 +67,7 @@ pub enum HandshakeError {
         "the server closed the connection in the handshake: for gRPC without TLS write tcp://HOST:PORT"
     )]
     Closed,
-    /// What needs no other words.
+    /// An error that rustls words well enough.
     #[error("{0}")]
     Other(io::Error),
 }

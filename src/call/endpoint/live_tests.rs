@@ -1,4 +1,5 @@
-//! Every kind of endpoint against a small real server. Here sockets and TCP, beneath commands and TLS.
+//! Tests every kind of endpoint against a small real server: sockets and TCP in this file, commands and TLS in files of
+//! their own.
 
 mod exec;
 mod tls;

@@ -1,4 +1,4 @@
-//! Where the embedded driver keeps its state: the folder that was named, or one of the user's own.
+//! The state folder of the embedded driver: the folder that the endpoint names, or one of the user's own.
 
 use super::EndpointError;
 use crate::call::state_folder;
@@ -17,7 +17,7 @@ use thiserror::Error;
 pub(super) enum Folder {
     /// The one that was named.
     Named(PathBuf),
-    /// None was named.
+    /// The folder of the user: the endpoint names none.
     Default {
         /// `csi/embedded` among the user's state, where there is such a place.
         state: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! TLS for `https` endpoints: which certificates are trusted, which one this side shows, and the handshake.
+//! TLS for `https` endpoints: the certificates that are trusted, this client's own certificate, and the handshake.
 //!
 //! It is done here and not by the channel, so that the reason of a failed handshake stays typed.
 
@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What a TLS connection trusts and shows. All files are PEM.
+/// The certificates that a TLS connection trusts, and its own. All files are PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// The authorities to trust, instead of the system's.

@@ -1,4 +1,5 @@
-//! A connection that knows why it ended: judging what greets it, and keeping the reason for the call that fails.
+//! A connection that keeps the reason for its end, for the call that fails with it. It also recognises servers that do
+//! not speak gRPC.
 
 use super::{EndpointError, handshake};
 use std::io;
@@ -12,7 +13,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// How much is shown of an answer that is not gRPC.
+/// The number of bytes that are shown of an answer that is not gRPC.
 const ANSWER_SHOWN: usize = 64;
 
 /// The reason of the last failure, shared by an endpoint, its clones and their connections.
@@ -48,9 +49,9 @@ fn is_http2(answer: &[u8]) -> bool {
 pub(super) struct Origin {
     /// The endpoint's text.
     pub(super) endpoint: String,
-    /// Where TLS could be spoken instead.
+    /// The address that may speak TLS instead.
     pub(super) tls_address: Option<String>,
-    /// Where the reason goes.
+    /// The place that keeps the reason of the end.
     pub(super) last_error: LastError,
 }
 
@@ -96,7 +97,7 @@ impl Watched {
         }
     }
 
-    /// What it means that the other side has closed the connection.
+    /// The error to report when the other side has closed the connection.
     fn closed(&self) -> EndpointError {
         let endpoint = self.origin.endpoint.clone();
         match self.greeting {
@@ -172,7 +173,7 @@ fn is_loss(error: &io::Error) -> bool {
     )
 }
 
-/// The same error again, for the one who keeps it: `io::Error` cannot be cloned.
+/// A copy of an error: `io::Error` cannot be cloned.
 fn repeat(error: &io::Error) -> io::Error {
     if let Some(reason) = handshake::reason(error) {
         return io::Error::other(reason);

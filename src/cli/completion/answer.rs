@@ -1,4 +1,5 @@
-//! Answers to the scripts: the words typed so far come as arguments, candidates go to stdout in the shell's own form.
+//! Answers the completion scripts: the words typed so far come as arguments, candidates go to stdout in the shell's own
+//! notation.
 //!
 //! Nothing here fails aloud: a completion that cannot be had must not disturb the line that is being typed.
 
@@ -153,7 +154,7 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// What it tells, or nothing when it does not in time. It is asked once.
+    /// The driver's ids of a kind, or nothing when it does not answer in time. It is asked once.
     fn asked(&mut self, wanted: Wanted) -> Vec<String> {
         if let Some((_, known)) = self.known.iter().find(|(other, _)| *other == wanted) {
             return known.clone();

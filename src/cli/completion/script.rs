@@ -1,4 +1,4 @@
-//! The scripts that make a shell ask this program.
+//! The completion scripts, by which a shell asks this program for candidates.
 
 use clap::ValueEnum;
 use clap_complete::env::{EnvCompleter, Fish, Powershell, Zsh};
@@ -53,7 +53,7 @@ complete -o nosort -F {function} {name}
     )
 }
 
-/// What kubectl runs, by the name `kubectl_complete-csi`, to complete its plugin `kubectl csi`.
+/// The script that kubectl runs, by the name `kubectl_complete-csi`, to complete its plugin `kubectl csi`.
 #[cfg(test)]
 pub fn kubectl() -> String {
     format!(

@@ -1,13 +1,13 @@
-//! The text after a command's help, taken apart for a manual page: notes, examples, exit codes.
+//! Splits the text after a command's help for its manual page: notes, examples, exit codes.
 
-/// What such a text says.
+/// The parts of the text after a command's help.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HelpText {
-    /// Its paragraphs.
+    /// The paragraphs of prose.
     pub notes: Vec<String>,
-    /// Its command lines.
+    /// The command lines of the examples.
     pub examples: Vec<String>,
-    /// What the exit codes mean that this command has of its own.
+    /// The meaning of the exit codes that are this command's own.
     pub exit_codes: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `csi man`: the manual pages, written into a folder. Packages make theirs with it.
+//! `csi man`: writes the manual pages into a folder. Packages make their pages with it.
 
 mod help_text;
 mod page;

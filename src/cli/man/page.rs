@@ -302,7 +302,7 @@ fn environment(command: &Command, is_root: bool, roff: &mut Roff) {
     }
 }
 
-/// Its own, or one of each inner command, or those of the outer command.
+/// The examples of a command: its own, or one of each inner command, or those of the outer command.
 fn examples(path: &[&Command], roff: &mut Roff) {
     roff.control("SH", ["EXAMPLES"]);
     for example in examples_of(path) {

@@ -1,13 +1,14 @@
-//! The messages of one direction of a gRPC call, put together from the pieces in which HTTP/2 carries them.
+//! Puts the messages of one direction of a gRPC call together from the pieces in which HTTP/2 carries them.
 //!
 //! It looks at five bytes before each message and at nothing inside of it.
 
 use bytes::Bytes;
 
-/// What is kept of one direction of a call. A larger message, and those after that many bytes, only leave their size.
+/// The most bytes that are kept of one direction of a call. Of a larger message, and of those after that many bytes, only
+/// the size is kept.
 const KEPT_MAX: usize = 64 << 20;
 
-/// How much room is made at once for a message that has only begun: its length is what the other side says.
+/// The most bytes that are allocated at once for a message that has only begun: the other side chooses its length.
 const ROOM_MAX: usize = 1 << 20;
 
 const PREFIX: usize = 5;
@@ -15,7 +16,7 @@ const PREFIX: usize = 5;
 /// A message as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Its bytes.
+    /// The bytes of the message.
     Plain(Bytes),
     /// So many bytes, compressed in a way that only the two sides know.
     Compressed(usize),

@@ -1,4 +1,4 @@
-//! gRPC as it stands on HTTP/2, in bytes and headers: for those who look at calls that are not their own.
+//! gRPC on the level of HTTP/2, in bytes and headers, for a proxy that looks at other programs' calls.
 
 pub mod framing;
 pub mod status;

@@ -1,4 +1,4 @@
-//! The status of a gRPC call as it stands in trailers: read from what passes by, and written where the proxy itself
+//! The status of a gRPC call in trailers: read from calls that pass the proxy, and written where the proxy itself
 //! answers.
 
 use base64::Engine as _;
@@ -16,7 +16,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// How a call was answered.
+/// The status of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The code's number: 0 to 16, or what the driver says beyond.
@@ -75,7 +75,7 @@ fn percent_decoded(text: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// All but printable ASCII, and `%`, as `%XX`.
+/// Percent-encodes all but printable ASCII, and `%` itself.
 fn percent_encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut encoded = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! What must agree between a request and its reply, or from one message of a stream to the next.
+//! Rules between a request and its reply, or between one message of a stream and the next.
 
 use super::view::View;
 use super::violations::{Broken, quoted};
@@ -11,16 +11,16 @@ pub struct Exchange<'a, 's> {
     pub request: View<'a>,
     /// The reply.
     pub reply: View<'a>,
-    /// What the messages before this one have said.
+    /// The state of the stream after the messages before this one.
     pub stream: &'s mut Stream,
 }
 
-/// What a stream of snapshot metadata has said so far.
+/// The state of a stream of snapshot metadata.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// The type of the ranges and the capacity of the volume, of the first message.
     constant: Option<(i64, i64)>,
-    /// Where the last range ends; `None` before the first.
+    /// The end of the last range; `None` before the first.
     end: Option<i64>,
     /// The size of the first range.
     size: Option<i64>,
@@ -43,7 +43,7 @@ pub enum Agreement {
         /// The path in the reply.
         got: &'static str,
     },
-    /// As [`Agreement::Same`], for every entry of the reply.
+    /// The same agreement as [`Agreement::Same`], for every entry of the reply.
     EveryEntry {
         /// The path in the request.
         asked: &'static str,
@@ -168,7 +168,7 @@ fn can_be_one(place: &Value<'_>, wanted: &Value<'_>) -> bool {
     })
 }
 
-/// All ways of use that were asked for are among the confirmed ones: an older driver overlooks what it does not know.
+/// All capabilities that were asked for are among the confirmed ones: an older driver overlooks those it does not know.
 pub fn confirmed_capabilities(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     let at = "confirmed.volume_capabilities";
     if !exchange.reply.is_set(at) {

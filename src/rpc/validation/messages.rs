@@ -1,5 +1,5 @@
-//! The rules of the messages that occur inside requests and replies: one entry for each, with the fields that the
-//! specification requires and what holds between its fields.
+//! The rules of the messages inside requests and replies: one entry for each message, with the fields that the
+//! specification requires and the rules between its fields.
 
 use super::rule::{Rule, mount_flags_size};
 use super::syntax;

@@ -1,17 +1,17 @@
-//! The shape of the rules that stand beside an RPC's block, and the rules that several RPCs have.
+//! The type of the rules beside an RPC's block, and the rules that several RPCs share.
 
 use super::exchange::{self, Agreement};
 use super::rule::Rule;
 use super::syntax;
 
-/// What holds for an RPC beyond the rules of all messages and the required fields of its request.
+/// The rules of an RPC beyond those of all messages and the required fields of its request.
 #[derive(Clone, Copy)]
 pub struct RpcRules {
-    /// What its request must satisfy.
+    /// The rules of its request.
     pub request: &'static [Rule],
-    /// What its reply must satisfy.
+    /// The rules of its reply.
     pub reply: &'static [Rule],
-    /// What must agree between the two.
+    /// The rules between the two.
     pub exchange: &'static [Agreement],
 }
 
@@ -44,7 +44,7 @@ pub const PAGE: Agreement = Agreement::AtMost {
     limit: "max_entries",
 };
 
-/// What holds for the ranges of a stream of snapshot metadata.
+/// The rules of the ranges of a stream of snapshot metadata.
 pub const RANGES: &[Agreement] = &[
     Agreement::AtMost {
         list: "block_metadata",

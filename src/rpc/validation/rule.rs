@@ -9,7 +9,7 @@ use csi_proto::value::Value;
 pub enum Rule {
     /// The field is specified; a list or map has an element, a list of ids no empty id, a number is not 0.
     Required(&'static str),
-    /// The field's text, when it is not empty, satisfies the function; else this is said about it.
+    /// The field's text, when it is not empty, satisfies the function; the last text describes the violation.
     Text(&'static str, fn(&str) -> bool, &'static str),
     /// Whatever concerns several fields. The function gets the message, its path, and where to put violations.
     Check(fn(&View<'_>, &str, &mut Broken)),

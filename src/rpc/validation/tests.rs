@@ -1,4 +1,4 @@
-//! Every RPC with a request and reply that are valid, and with each way to break them.
+//! Tests every RPC with a valid request and reply, and with each way to break them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,7 +55,7 @@ fn changed(json: &Json, pointer: &str, value: Json) -> Json {
     json
 }
 
-/// What is said about a message, without the message's name in front; empty when it is valid.
+/// The violations of a message, without the message's name in front; empty when it is valid.
 fn said(result: Result<(), Violations>, message: &'static Message) -> String {
     match result {
         Ok(()) => String::new(),

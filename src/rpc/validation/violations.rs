@@ -27,7 +27,7 @@ impl fmt::Display for Violations {
     }
 }
 
-/// How many violations are shown; a list of thousands of bad entries would bury the rest of the output.
+/// The number of violations that are shown; a list of thousands of bad entries would bury the rest of the output.
 const SHOWN: usize = 20;
 
 /// The rules that a message breaks, while it is checked: the path of a field, empty for the whole message, and the rule that it breaks.

@@ -1,5 +1,5 @@
-//! The walk over a message and all messages in it. Checks what holds everywhere, from the descriptors alone: sizes, signs,
-//! paths, `oneof`s, secrets' keys; and at every message the rules that `messages` has for it.
+//! Walks over a message and all messages in it. It checks the rules that hold everywhere, from the descriptors alone
+//! (sizes, signs, paths, `oneof`s, keys of secrets), and the rules that `messages` has for each message.
 //!
 //! What the descriptors do not know (fields, enum values) is let through: the other side may be newer.
 

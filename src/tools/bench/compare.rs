@@ -1,4 +1,4 @@
-//! Two drivers in turns: who is next, and what the pairs of turns say about how they compare.
+//! Compares two drivers in alternating turns: whose turn is next, and the ratios of the paired turns.
 //!
 //! A machine is never as fast as it was a minute ago. Turns in the order A B B A A B … give both the same share of that,
 //! and the spread between pairs shows how much of it there is.
@@ -17,7 +17,7 @@ pub fn order(turns: u64) -> impl Iterator<Item = (u64, usize)> {
 /// A figure of one row.
 type Measure = fn(&Tally, usize) -> f64;
 
-/// How the second driver compares with the first, by pairs of their turns. `names` has one for each row that counts.
+/// The ratios of the second driver to the first, by pairs of their turns. `names` has one for each row that counts.
 pub fn ratios(names: &[String], first: &[Tally], second: &[Tally]) -> Vec<Ratio> {
     let measures: [(&str, bool, Measure); 4] = [
         ("per second", true, |tally, row| {

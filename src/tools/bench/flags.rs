@@ -96,7 +96,7 @@ pub struct CycleFlags {
     pub(super) secrets_file: Option<String>,
 }
 
-/// What comes before the calls that count.
+/// The warm-up before the calls that count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WarmUp {
     /// So many calls.
@@ -105,12 +105,12 @@ pub enum WarmUp {
     Time(Duration),
 }
 
-/// How many calls may fail.
+/// The number of calls that may fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MaxErrors {
     /// So many.
     Calls(u64),
-    /// This part of all, in percent.
+    /// A share of all calls, in percent.
     Percent(f64),
 }
 
@@ -133,7 +133,7 @@ impl BenchFlags {
         }
     }
 
-    /// How many calls, how fast, how long.
+    /// The limits of the calls that count: number, rate, duration.
     pub(super) fn limits(&self) -> Limits {
         Limits {
             count: self.count,
@@ -145,7 +145,7 @@ impl BenchFlags {
         }
     }
 
-    /// The same for the calls that do not count.
+    /// The limits of the warm-up's calls.
     pub(super) fn warm_up(&self) -> Option<Limits> {
         let (count, duration) = match self.warm_up? {
             WarmUp::Calls(0) => return None,
@@ -171,7 +171,7 @@ impl MaxErrors {
     }
 }
 
-/// As it was written.
+/// Writes the limit as the user wrote it.
 impl std::fmt::Display for MaxErrors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,5 +1,5 @@
-//! When the calls of a load begin: as fast as answers come, or at a fixed rate whatever the answers do; and when no more
-//! begin.
+//! The pace of a load: calls begin as fast as answers come, or at a fixed rate whatever the answers do; and the moment
+//! after which no call begins.
 //!
 //! At a fixed rate every call has a time at which it is due. Its latency counts from there, so that calls which had to wait
 //! behind a stall show it, though they were answered fast once sent.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::unix::pipe::Receiver;
 
-/// How many calls, how fast, how long.
+/// The limits of a load: number of calls, rate, duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Not more calls than this.
@@ -26,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// When the call of that number is due, after the first; `None` where there is no such call.
+    /// The time after the first call at which the call of that number is due; `None` where there is no such call.
     fn due(&self, number: u64) -> Option<Duration> {
         if self.count.is_some_and(|count| number >= count) {
             return None;
@@ -39,7 +39,7 @@ impl Limits {
         in_time.then_some(due)
     }
 
-    /// How many calls are due until `elapsed` after the first.
+    /// The number of calls that are due until `elapsed` after the first.
     fn due_until(&self, elapsed: Duration) -> u64 {
         let (Some(rate), Some(duration)) = (self.rate, self.duration) else {
             return 0;
@@ -93,7 +93,7 @@ impl Pace {
         })
     }
 
-    /// When it began.
+    /// The time at which the load began.
     pub fn started(&self) -> Instant {
         self.start
     }
@@ -136,7 +136,7 @@ impl Pace {
         Some(due)
     }
 
-    /// How many calls were due until now and were never begun, because all workers still waited for answers.
+    /// The number of calls that were due until now and never begun, because all workers still waited for answers.
     pub fn overdue(&self) -> u64 {
         let due = self.limits.due_until(self.start.elapsed());
         due.saturating_sub(self.next.load(Ordering::Relaxed))

@@ -1,4 +1,5 @@
-//! What a person sees on a terminal while a load runs: one line on stderr, drawn anew; nothing where stderr is none.
+//! Shows the progress of a load on a terminal: one line on stderr, drawn anew. It shows nothing where stderr is no
+//! terminal.
 
 use super::pace::Limits;
 use super::side::lock;
@@ -22,7 +23,7 @@ pub struct Progress {
     now: Mutex<Option<Watched>>,
 }
 
-/// What is watched at the moment.
+/// The part of the load that is shown at the moment.
 struct Watched {
     what: String,
     tally: Arc<Mutex<Tally>>,

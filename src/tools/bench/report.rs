@@ -1,4 +1,4 @@
-//! From what was counted to what is shown.
+//! Turns the tallies of a load into the report that is printed.
 
 use super::compare;
 use super::side::Side;
@@ -11,7 +11,7 @@ use tonic::Code;
 /// The most bars of a histogram.
 const BARS: usize = 14;
 
-/// Where bars may end, in each power of ten: the finest that needs not too many bars is taken.
+/// The ends that bars may have, in each power of ten: the finest series that needs not too many bars is taken.
 const SERIES: [&[f64]; 5] = [
     &[
         1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.2, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0,
@@ -37,7 +37,7 @@ pub fn names(side: &Side) -> Vec<String> {
     names
 }
 
-/// What came of one driver, of all its turns.
+/// The result of one driver, over all its turns.
 pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
     let names = names(side);
     let mut all = Tally::new(side.scenario.cycle.len());
@@ -100,7 +100,7 @@ fn row(name: String, row: &Row) -> load::Row {
     }
 }
 
-/// How the second side compares with the first.
+/// The ratios of the second driver to the first.
 pub fn ratios(first: &Side, turns: &[Vec<Tally>]) -> Vec<load::Ratio> {
     match turns {
         [a, b] => compare::ratios(&names(first), a, b),
@@ -108,7 +108,7 @@ pub fn ratios(first: &Side, turns: &[Vec<Tally>]) -> Vec<load::Ratio> {
     }
 }
 
-/// Where the bars end that hold everything from `min` to `max`.
+/// The ends of the bars that hold everything from `min` to `max`.
 fn ends(min: Duration, max: Duration) -> Vec<Duration> {
     let (min, max) = (min.as_nanos() as f64, max.as_nanos() as f64);
     let mut ends = Vec::new();

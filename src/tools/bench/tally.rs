@@ -1,4 +1,4 @@
-//! What came of a load's calls: how many, how long, which errors. Latencies are histograms with three significant digits;
+//! Counts a load's calls: how many, how long, which errors. Latencies are histograms with three significant digits;
 //! those of failed calls count too, because a stall that ends in a time-out is no less a stall.
 
 use super::client::Outcome;
@@ -10,9 +10,9 @@ use tonic::Code;
 /// The calls of one RPC, or the cycles of several.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Those that ended with OK.
+    /// The calls that ended with OK.
     pub succeeded: u64,
-    /// Those that did not.
+    /// The calls that failed.
     pub failed: u64,
     /// Nanoseconds.
     histogram: Histogram<u64>,
@@ -21,7 +21,7 @@ pub struct Row {
 /// The errors of one RPC with one code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failures {
-    /// How many.
+    /// The number of calls with this error.
     pub calls: u64,
     /// The first one's words.
     pub example: String,
@@ -30,13 +30,13 @@ pub struct Failures {
 /// The calls of a stretch of a load.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// One a step, and behind them one for whole cycles.
+    /// One row for each step, and behind them one for whole cycles.
     pub rows: Vec<Row>,
     /// By step and code.
     pub errors: BTreeMap<(usize, u8), Failures>,
     /// Calls that were due and never begun.
     pub unsent: u64,
-    /// From the first call's begin to the last one's end.
+    /// The time between the beginning of the first call and the end of the last.
     pub elapsed: Duration,
     started: Option<Instant>,
 }
@@ -69,7 +69,7 @@ impl Row {
         let _ = self.histogram.add(&other.histogram);
     }
 
-    /// All of them.
+    /// The number of all calls.
     pub fn calls(&self) -> u64 {
         self.succeeded + self.failed
     }
@@ -94,7 +94,7 @@ impl Row {
         Duration::from_secs_f64(self.histogram.mean() / 1e9)
     }
 
-    /// How many calls took longer than `from` and at most `to`; the lowest bar holds the shortest too.
+    /// The number of calls that took longer than `from` and at most `to`; the lowest bar holds the shortest too.
     pub fn between(&self, from: Duration, to: Duration) -> u64 {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (from, to) = (nanoseconds(from), nanoseconds(to));
@@ -118,7 +118,7 @@ impl Tally {
         }
     }
 
-    /// From now on.
+    /// Starts the clock of the tally.
     pub fn start(&mut self, at: Instant) {
         self.started = Some(at);
     }

@@ -1,4 +1,5 @@
-//! The command `csi bench`: every RPC by the names and flags of its own command, and the named cycles.
+//! The command `csi bench`: a subcommand for every RPC, with the names and flags of its own command, and for each named
+//! cycle.
 
 use super::flags::{BenchFlags, CycleFlags};
 use super::scenario::{CYCLES, Cycle};
@@ -8,23 +9,23 @@ use csi_proto::schema;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What is to be done, how often and how fast.
+/// A parsed command line of `csi bench`.
 pub struct Bench {
-    /// How often and how fast.
+    /// The flags that every load has.
     pub flags: BenchFlags,
-    /// What.
+    /// The load.
     pub load: Load,
 }
 
-/// What is done over and over.
+/// The work that is repeated.
 pub enum Load {
     /// One RPC.
     Rpc {
-        /// Its group.
+        /// The RPC's group.
         group: &'static Group,
         /// It.
         rpc: &'static Rpc,
-        /// Its flags.
+        /// The RPC's flags.
         matches: ArgMatches,
     },
     /// A named cycle.
@@ -126,7 +127,7 @@ fn of_rpc(command: Command, rpc: &'static Rpc) -> Command {
         .defer(rpc.add_flags)
 }
 
-/// What a parsed command line of it asks for.
+/// Reads the parsed command line of `csi bench`.
 ///
 /// # Errors
 /// When the matches are not of [`command`]: clap's own error.

@@ -1,4 +1,4 @@
-//! Carrying one call: headers, messages, trailers, cancellations, unchanged, in both directions.
+//! Carries one call: headers, messages, trailers and cancellations, unchanged, in both directions.
 //!
 //! What passes is handed to a [`Witness`]. Must not know what messages mean, or who looks at them.
 //!
@@ -15,7 +15,7 @@ use std::future::{Future, poll_fn};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tonic::Code;
 
-/// Who sees what passes.
+/// An observer of the messages that pass.
 pub trait Witness: Send {
     /// A piece of the request's body.
     fn request(&mut self, piece: &Bytes);
@@ -34,17 +34,17 @@ pub struct Caller {
     respond: SendResponse<Bytes>,
     /// The reply, once it has begun.
     reply: Option<SendStream<Bytes>>,
-    /// What was read of the body while the call was held back.
+    /// The part of the body that was read while the call was held back.
     ahead: Vec<Bytes>,
 }
 
-/// How much of a request is read while its call is held back.
+/// The most bytes of a request that are read while its call is held back.
 const AHEAD_MAX: usize = 64 << 10;
 
 /// The caller gave up the call, or is gone.
 struct GaveUp(Reason);
 
-/// How carrying a call ended.
+/// The end of a carried call.
 enum Carried {
     Answered(End),
     GaveUp(Reason),
@@ -68,7 +68,7 @@ impl Caller {
         &self.head
     }
 
-    /// Does `work` before the call goes on; the start of its request is seen meanwhile.
+    /// Does `work` before the call goes on; meanwhile the start of its request is read and observed.
     ///
     /// # Errors
     /// How the call ended, when the caller gave up.
@@ -297,7 +297,7 @@ fn seen_by<'a, 'w>(witness: &'a Mutex<&'w mut dyn Witness>) -> MutexGuard<'a, &'
     witness.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where passing on broke.
+/// The side on which passing on failed.
 enum Passing {
     From(h2::Error),
     To,

@@ -1,4 +1,4 @@
-//! `csi proxy` as a command: where it listens, which driver it calls, its signals and its end.
+//! The command `csi proxy`: its listening address, the driver it calls, its signals and its end.
 
 use super::stdio::{self, RelayError};
 use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};

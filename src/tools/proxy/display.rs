@@ -1,4 +1,4 @@
-//! The wording of calls as they happen: lines for people.
+//! Words calls for people as they happen: one line for each event of a call.
 //!
 //! Owns how a call looks. Secrets are masked and untrusted text is escaped here; where the text goes is not decided here.
 
@@ -29,7 +29,7 @@ pub enum Event {
         mark: Mark,
         /// The message.
         message: Message,
-        /// Its metadata.
+        /// The metadata of the call.
         metadata: Vec<(String, String)>,
     },
     /// The driver has sent a message of a stream.
@@ -38,7 +38,7 @@ pub enum Event {
         mark: Mark,
         /// The message.
         message: Message,
-        /// What must not be shown.
+        /// Secret values, which are masked wherever they occur.
         secrets: Vec<String>,
     },
     /// A call has ended.
@@ -46,7 +46,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// How much memory its messages take.
+    /// The memory that its messages take.
     pub fn bytes(&self) -> usize {
         let kept = |message: &Message| match message {
             Message::Plain(bytes) => bytes.len(),
@@ -59,27 +59,27 @@ impl Event {
     }
 }
 
-/// Which call it is, and when something happened to it.
+/// The identity of a call, and the time of an event of it.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// The time.
     pub time: SystemTime,
     /// The call's number.
     pub number: u64,
-    /// Its gRPC path: untrusted text.
+    /// The gRPC path: untrusted text.
     pub path: String,
-    /// Its method, if it is one of CSI.
+    /// The method, if it is one of CSI.
     pub method: Option<&'static Method>,
 }
 
 /// Puts events into text.
 #[derive(Clone, Copy, Debug)]
 pub struct Display {
-    /// One JSON object a call, instead of lines for people.
+    /// Whether each call is shown as one JSON object, instead of lines for people.
     pub json: bool,
     /// Whether metadata is shown to people; in JSON it always is.
     pub metadata: bool,
-    /// What becomes of messages of methods that CSI does not have.
+    /// What is shown of messages of methods that CSI does not have.
     pub unknown: Unknown,
     /// For people.
     pub brush: Brush,

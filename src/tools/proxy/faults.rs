@@ -1,4 +1,4 @@
-//! Faults on purpose: which calls are delayed, failed or swallowed, and how often.
+//! Faults on purpose: the calls that are delayed, failed or left without an answer, and how often.
 //!
 //! Owns the syntax of `--delay`, `--fail`, `--drop` and `--drop-reply`, and the counting. Must not know how calls are
 //! carried.
@@ -26,7 +26,7 @@ enum Calls {
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     calls: Calls,
-    /// How often it still holds; `None` for ever.
+    /// The number of calls that it still applies to; `None` for all calls.
     left: Option<u64>,
     what: T,
 }
@@ -47,7 +47,7 @@ pub enum FaultError {
     /// Not a status code that is a failure.
     #[error("{text:?} is no code of a failure: use a number from 1 to 16, or one of {}", CODE_NAMES[1..].join(", "))]
     Code {
-        /// What was written.
+        /// The rule as it was written.
         text: String,
     },
     /// Not a number of calls.
@@ -197,16 +197,16 @@ pub struct Rules {
     pub dropped_replies: Vec<Rule<()>>,
 }
 
-/// What is done to one call.
+/// The faults of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// How long it is held back first.
+    /// The delay before anything else.
     pub delay: Option<Duration>,
-    /// What then comes instead of the driver's answer.
+    /// The end that comes instead of the driver's answer.
     pub end: Option<PlannedEnd>,
 }
 
-/// How a call ends that is not simply answered.
+/// The planned end of a call that is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlannedEnd {
     /// With a status, without the driver.
@@ -218,7 +218,7 @@ pub enum PlannedEnd {
 }
 
 impl Plan {
-    /// What was done, for the log; nothing where nothing was.
+    /// The description of the faults for the log; nothing where there are none.
     pub fn describe(&self) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(delay) = self.delay {
@@ -247,7 +247,7 @@ impl Faults {
         }
     }
 
-    /// What is done to a call that begins now. Of several rules of a flag, the first that still holds counts.
+    /// The faults of a call that begins now. Of several rules of a flag, the first that still applies counts.
     pub fn plan(&self, path: &str, method: Option<&'static Method>) -> Plan {
         if !self.any {
             return Plan::default();

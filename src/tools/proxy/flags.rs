@@ -1,4 +1,4 @@
-//! The flags of `csi proxy`, and what they mean together.
+//! The flags of `csi proxy`, and the settings that they make together.
 
 use super::faults::{self, Rule, Rules};
 use clap::{ArgGroup, Args};

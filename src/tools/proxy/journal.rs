@@ -1,4 +1,4 @@
-//! What is seen of calls while they pass: numbered, shown as it happens, and recorded at their end.
+//! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends.
 
 use super::carry::Witness;
 use super::display::{Display, Event, Mark};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How much earlier than here a caller's deadline may be.
+/// The tolerance by which a caller's deadline may pass earlier than here.
 const CLOCKS: Duration = Duration::from_millis(50);
 
 /// The journal of a proxy.
@@ -156,7 +156,7 @@ fn now(mark: &Mark) -> Mark {
     }
 }
 
-/// What a call shows to, when anybody wants to know.
+/// Observes a call, where calls are shown or recorded.
 impl Witness for Option<Entry<'_>> {
     fn request(&mut self, piece: &Bytes) {
         let Some(entry) = self else { return };

@@ -1,4 +1,4 @@
-//! Where callers find the proxy: its listening sockets, and the driver's own path when that is taken over.
+//! The proxy's listening sockets, and the driver's own socket when the proxy takes it over.
 //!
 //! Owns files of sockets: none is removed that is not this process's own, and the driver gets its path back. Must not know
 //! what connections carry.
@@ -24,7 +24,7 @@ const LOCK_BOUND: Duration = Duration::from_secs(5);
 /// How often that lock is tried.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// What is added to the name of a socket that is taken over.
+/// The suffix of the name of a socket that is taken over.
 const ASIDE: &str = ".driver";
 
 /// The longest path that the kernel takes for a socket.
@@ -38,9 +38,9 @@ pub enum ListenError {
         "{text:?} is no place to listen: {problem}; write unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT"
     )]
     Syntax {
-        /// What was written.
+        /// The address as it was written.
         text: String,
-        /// What is wrong with it.
+        /// The problem of the address.
         problem: String,
     },
     /// Another process answers on the socket.
@@ -52,7 +52,7 @@ pub enum ListenError {
     /// The socket's folder is missing.
     #[error("{}: the folder does not exist", .0.display())]
     NoFolder(PathBuf),
-    /// Nobody listens on the socket that is to be taken over.
+    /// Nothing listens on the socket that is to be taken over.
     #[error("{}: no driver listens on this socket, so there is nothing to take over", .0.display())]
     NoDriver(PathBuf),
     /// Another proxy has done it already.
@@ -60,13 +60,13 @@ pub enum ListenError {
     TakenOver {
         /// The socket.
         path: PathBuf,
-        /// Where the driver's is now.
+        /// The path of the driver's socket now.
         aside: PathBuf,
     },
     /// The system refuses.
     #[error("cannot listen on {place}")]
     System {
-        /// Where.
+        /// The address.
         place: String,
         /// The reason.
         #[source]
@@ -84,7 +84,7 @@ impl ListenError {
     }
 }
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A socket in the file system.
@@ -149,7 +149,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A listener that has its place.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
     /// A socket in the file system, with its file.
@@ -188,7 +188,7 @@ impl Listener {
         })
     }
 
-    /// Where it listens; a port of 0 has become the one that the kernel chose.
+    /// The address of the listener; a port of 0 has become the one that the kernel chose.
     pub fn place(&self, asked: &Place) -> Place {
         match self {
             Self::Tcp(listener) => listener
@@ -253,7 +253,7 @@ fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
     }
 }
 
-/// What stands at a path.
+/// The state of a path that may have a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -355,7 +355,7 @@ pub struct TakeOver {
     newcomer: Option<(u64, u64)>,
 }
 
-/// What a look at a socket that was taken over has brought.
+/// The change of a socket that was taken over, since the last look.
 pub enum Change {
     /// Nothing new.
     None,
@@ -389,7 +389,7 @@ impl TakeOver {
         })
     }
 
-    /// Where the driver answers once its socket is taken over.
+    /// The path at which the driver answers once its socket is taken over.
     pub fn aside(&self) -> &Path {
         &self.aside
     }

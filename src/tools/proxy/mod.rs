@@ -1,4 +1,4 @@
-//! `csi proxy`: carrying connections between an orchestrator and a driver.
+//! `csi proxy`: carries connections between an orchestrator and a driver.
 //!
 //! Nothing of a call is changed on its way: bytes and headers are passed on, and looked at aside.
 
@@ -37,16 +37,16 @@ use upstream::Upstream;
 /// A proxy that cannot begin.
 #[derive(Debug, Error)]
 pub enum ProxyError {
-    /// It cannot listen.
+    /// The proxy cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The driver is not one that can be connected to, whenever it is tried.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// It cannot record.
+    /// The proxy cannot record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// It would be its own driver.
+    /// The proxy would be its own driver.
     #[error("--listen and --to both name {0}: calls would go round in circles")]
     Circle(String),
     /// There is no thread for what is shown.
@@ -54,10 +54,10 @@ pub enum ProxyError {
     Output(#[source] io::Error),
 }
 
-/// How calls are shown.
+/// The options for showing calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Show {
-    /// One JSON object a call.
+    /// Whether each call is shown as one JSON object.
     pub json: bool,
     /// With their metadata.
     pub metadata: bool,
@@ -68,14 +68,14 @@ pub struct Proxy {
     relay: Arc<Relay>,
     listener: Listener,
     taken: Option<TakeOver>,
-    /// Where callers find it.
+    /// The address of the proxy.
     pub place: String,
     /// Whether others than processes of this machine can reach it.
     pub is_public: bool,
     drain: std::time::Duration,
 }
 
-/// Where the driver of a socket that is to be taken over will be.
+/// The path that the driver of a socket moves to when the socket is taken over.
 ///
 /// # Errors
 /// When its path cannot be used.
@@ -176,7 +176,7 @@ impl Proxy {
     }
 }
 
-/// How an endpoint is named where others read it: the arguments of a command may hold credentials.
+/// The text of an endpoint without credentials, which the arguments of a command may hold.
 fn without_credentials(endpoint: &Endpoint) -> String {
     let text = endpoint.spelled_out();
     match endpoint.kind() {

@@ -1,4 +1,4 @@
-//! The proxy at work: accepts connections, gives each call its fate, ends when it is told to.
+//! The running proxy: accepts connections, applies faults to calls or passes them on, and stops when it is asked to.
 
 use super::carry::{Caller, Witness};
 use super::faults::{Faults, Plan, PlannedEnd};
@@ -26,13 +26,13 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// How long a request may take to come in whose call is failed on purpose.
 const HEARD: Duration = Duration::from_millis(100);
 
-/// How long a look at a driver may take: one that hangs is not gone.
+/// The time limit of a look at a driver: one that hangs is not gone.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often a socket that was taken over is looked at.
+/// The pause between two looks at a socket that was taken over.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
-/// What calls go through.
+/// The running proxy, through which every call goes.
 pub struct Relay {
     upstream: Upstream,
     faults: Faults,
@@ -140,7 +140,8 @@ impl Relay {
         }
     }
 
-    /// Looks after a socket that was taken over. `trouble` is what was said of it last: it is said once, not at each look.
+    /// Looks after a socket that was taken over. `trouble` is the last problem that was reported: each is reported once,
+    /// not at each look.
     async fn look(
         &self,
         taken: &mut TakeOver,

@@ -48,8 +48,8 @@ pub async fn relay(endpoint: &Endpoint, options: &ConnectOptions) -> Result<(), 
         .map_err(broken)
 }
 
-/// What `input` gives, chunk by chunk. A task of the runtime would do, but a runtime waits for its blocking reads when it
-/// is dropped, and standard input may never end.
+/// Reads `input` in a thread, chunk by chunk. A task of the runtime would do, but a runtime waits for its blocking reads when it is
+/// dropped, and standard input may never end.
 fn read_in_thread(mut input: impl Read + Send + 'static) -> io::Result<mpsc::Receiver<Vec<u8>>> {
     let (sender, receiver) = mpsc::channel(4);
     thread::Builder::new()

@@ -1,4 +1,4 @@
-//! The one connection to the driver, made when a call needs it and again after each loss.
+//! The proxy's one connection to the driver, opened when a call needs it and again after each loss.
 
 use crate::call::endpoint::{ByteStream, ConnectOptions, Connector, Endpoint, EndpointError};
 use bytes::Bytes;
@@ -9,13 +9,13 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// How much may be under way to one side before the other has taken it: of a stream, and of a connection.
+/// The most bytes under way to one side before the other has taken them: of a stream, and of a connection.
 pub(super) const WINDOWS: (u32, u32) = (1 << 20, 8 << 20);
 
-/// What the headers of a call may hold together: long error messages travel there.
+/// The most bytes that the headers of a call may hold together: long error messages travel there.
 pub(super) const HEADERS_MAX: u32 = 1 << 20;
 
-/// How many bytes of small frames may wait. Both sides are trusted; a stream of many small messages is no attack.
+/// The most bytes of small frames that may wait. Both sides are trusted; a stream of many small messages is no attack.
 pub(super) const SMALL_FRAMES_MAX: usize = 64 << 20;
 
 /// The way to the driver.
@@ -68,7 +68,7 @@ impl Upstream {
             .build()
     }
 
-    /// A connection that stands, as far as can be told.
+    /// A connection that is open, as far as this side knows.
     ///
     /// # Errors
     /// The reason why there is none.

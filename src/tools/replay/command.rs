@@ -1,4 +1,4 @@
-//! `csi replay` as a command: the recording, the driver, and the end.
+//! The command `csi replay`: opens the recording, connects to the driver, sends the calls and prints the results.
 
 use super::{Replay, ReplayFlags, note};
 use crate::error::Error;

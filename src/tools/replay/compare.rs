@@ -1,4 +1,4 @@
-//! Comparing what two drivers answered, field by field, and learning what each calls by its own names.
+//! Compares the replies of two drivers field by field, and learns the names that each gives to the same thing.
 
 use super::names::{Names, Place};
 use super::request::place_of;
@@ -15,15 +15,15 @@ const UNIT: &str = "unit";
 /// A difference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Where, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
+    /// The place, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
     pub at: String,
-    /// What was recorded; `null` for nothing.
+    /// The recorded value; `null` for none.
     pub recorded: Json,
-    /// What came now; `null` for nothing.
+    /// The value now; `null` for none.
     pub now: Json,
 }
 
-/// What is compared how.
+/// The rules of the comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Paths that are not compared, as they were written.
@@ -218,7 +218,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Messages of a list. Those with an id are told by it, since drivers list in an order of their own.
+    /// Compares two lists of messages. Messages with an id are matched by it, since drivers list in an order of their own.
     fn list(&mut self, of: Option<&'static Message>, old: &[Json], new: &[Json], at: &str) {
         let Some(of) = of else { return };
         let mut left: Vec<Option<&Json>> = new.iter().map(Some).collect();

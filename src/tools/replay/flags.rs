@@ -35,7 +35,7 @@ pub struct ReplayFlags {
 }
 
 impl ReplayFlags {
-    /// How long after the first call one begins that began so long after it in the recording.
+    /// The time after the first call at which a call begins that began at `offset` in the recording.
     pub fn scaled(&self, offset: Duration) -> Duration {
         offset.div_f64(self.speed)
     }

@@ -1,4 +1,4 @@
-//! The folders in which an orchestrator makes a driver mount: made before a call, removed at the end.
+//! The folders that an orchestrator makes before it calls a driver: made before a replayed call, removed at the end.
 
 use crate::rpc::{self, facts::Thing};
 use csi_proto::path::contents;

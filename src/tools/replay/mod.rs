@@ -1,4 +1,4 @@
-//! `csi replay`: the calls of a recording, sent again to another driver, and what that answers otherwise.
+//! `csi replay`: sends the calls of a recording to another driver, and shows where its replies differ.
 //!
 //! Owns the order of the calls. Must not print beside `output/`, or know how a recording is written.
 
@@ -48,7 +48,7 @@ pub struct Replay<'a, W: Write> {
     count: Count,
 }
 
-/// An answer of the driver of now.
+/// The answer of the driver to a replayed call.
 struct Answer {
     index: usize,
     took: Duration,

@@ -1,4 +1,5 @@
-//! What a driver chooses by itself, and what another one chose in its place: ids, page tokens, values of contexts.
+//! Names that drivers choose (ids, page tokens, values of contexts): the recorded driver's, and those that replace them
+//! now.
 //!
 //! Learned from replies, used for what is sent and compared later. Must not know messages.
 
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// The least length of an id that is looked for inside of other text, such as a path. Shorter ones occur by chance.
 const ID_MIN: usize = 8;
 
-/// What was learned so far.
+/// The names that were learned so far.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Ids of volumes, snapshots, groups and nodes; the longest first when they are looked for.
@@ -18,7 +19,7 @@ pub struct Names {
     folders: Vec<(String, String)>,
 }
 
-/// Where a text stands, which decides what it can be.
+/// The kind of field that a text stands in, which decides what kind of name it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// A field that holds an id.
@@ -42,13 +43,13 @@ impl Names {
         }
     }
 
-    /// How many values were taken over.
+    /// The number of values that were taken over.
     pub fn count(&self) -> usize {
         let contexts: usize = self.contexts.values().map(HashMap::len).sum();
         self.ids.len() + self.tokens.len() + contexts
     }
 
-    /// What the driver of now says for what the recorded one said.
+    /// The new driver's name for a name of the recorded driver.
     pub fn translate(&self, place: Place<'_>, old: &str) -> String {
         let known = match place {
             Place::Id => self.ids.get(old),

@@ -1,4 +1,4 @@
-//! From a recorded request to one that can be sent: names of the driver of now, secrets in their places.
+//! Turns a recorded request into one that can be sent: with the new driver's names, and with secrets in their places.
 
 use super::names::{Names, Place};
 use crate::recording::is_secret_key;
@@ -21,7 +21,7 @@ pub enum RequestError {
     Json(#[from] JsonError),
 }
 
-/// What stands in for what the recording masks, and what was missing.
+/// The values that replace those which the recording masks, and a list of those that are missing.
 pub struct Sources<'a> {
     /// Names that were learned.
     pub names: &'a Names,
@@ -29,7 +29,7 @@ pub struct Sources<'a> {
     pub secrets: &'a BTreeMap<String, String>,
 }
 
-/// What could not be said again.
+/// The parts of a request that could not be sent again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Keys of secrets that were sent then and are not known now.
@@ -129,7 +129,7 @@ fn text(place: Place<'_>, json: &Json, sources: &Sources<'_>) -> Json {
     }
 }
 
-/// What a text field holds, by its name.
+/// The kind of text that a field holds, by the field's name.
 pub fn place_of(field: &Field) -> Place<'static> {
     match field.name {
         "starting_token" | "next_token" => Place::Token,

@@ -1,4 +1,4 @@
-//! What comes of a call that was sent again: the same, something else, or nothing that tells.
+//! The verdict on a replayed call: the same reply, a different one, or nothing to compare with.
 //!
 //! Decides alone. Who sends, counts and prints stands elsewhere.
 
@@ -12,7 +12,7 @@ use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
 use tonic::Code;
 
-/// What a comparison comes to.
+/// The result of a comparison.
 #[derive(Debug, PartialEq)]
 pub enum Verdict {
     /// Nothing differs.
@@ -23,7 +23,7 @@ pub enum Verdict {
     NotCompared(&'static str),
 }
 
-/// How a call ended now.
+/// The end of a replayed call.
 pub struct Now<'a> {
     /// The code.
     pub code: Code,
@@ -33,8 +33,8 @@ pub struct Now<'a> {
     pub replies: &'a [Bytes],
 }
 
-/// Compares how a call ended then and now, and learns what the driver of now calls by its own names. `messages`: those of
-/// errors too.
+/// Compares the recorded end of a call with its end now, and learns the names that the new driver chose. `messages`:
+/// whether messages of errors are compared too.
 ///
 /// # Errors
 /// When a reply is not the message that it should be.

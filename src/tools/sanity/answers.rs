@@ -1,4 +1,4 @@
-//! What cases demand of answers beyond OK and refusals: answers that may be either, and how they are told.
+//! Checks of calls that may either succeed or be refused, and the wording of their answers.
 
 use super::context::{Context, decoded, encoded, must_be_refused, streamed};
 use super::verdict::{Stop, answers_ok, any_of, told};
@@ -14,8 +14,8 @@ impl Context {
         must_be_ok_or::<Q>(self.send(request)?, codes)
     }
 
-    /// The same about an id that no driver has made, which cases beside this one name too: a driver that answers ABORTED to
-    /// one of them is asked again.
+    /// Sends a request about an id that no driver has made. Other cases use that id at the same time: a driver that answers
+    /// ABORTED is asked again.
     ///
     /// # Errors
     /// As [`Context::ok_or`].
@@ -28,8 +28,8 @@ impl Context {
         must_be_ok_or::<Q>(decoded(Q::METHOD, answer)?, codes)
     }
 
-    /// A stream that must be OK, after a call that was given up and may still be under way: ABORTED is answered by a
-    /// repetition.
+    /// Sends a request for a stream that must be OK, after a call that was given up and may still be under way: after
+    /// ABORTED the request is sent again.
     ///
     /// # Errors
     /// When it is not, or as [`Context::stream`].

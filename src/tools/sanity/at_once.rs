@@ -1,4 +1,4 @@
-//! Things that cases do at the same time. Whatever is in them is one step: the driver is not restarted in the middle.
+//! Calls that a case makes at the same time. Together they are one step: the driver is not restarted in the middle.
 
 use super::answers::ok_or_aborted;
 use super::context::{Context, decoded, encoded};
@@ -84,7 +84,7 @@ impl Context {
             .collect()
     }
 
-    /// The same where a driver may do one thing at a time: what was ABORTED is sent again.
+    /// Sends equal calls to a driver that may do one thing at a time: calls that end with ABORTED are sent again.
     ///
     /// # Errors
     /// As [`Context::equal_calls`] and [`Context::ok_in_the_end`].

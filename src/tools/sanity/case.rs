@@ -1,4 +1,4 @@
-//! What a case is: a declaration, a body, and how it ends.
+//! The type of a case: a declaration and a body.
 //!
 //! Owns the shape of declarations and the macro that writes them. Must not run anything.
 
@@ -17,27 +17,27 @@ pub struct Case {
     pub sentence: &'static str,
     /// The heading in the specification under which the rule stands.
     pub section: &'static str,
-    /// What it does to the driver.
+    /// The effect of the case on the driver.
     pub kind: Kind,
-    /// What the driver, the settings or the place must have; without it the case is skipped.
+    /// The needs of the case: without one of them it is skipped.
     pub needs: &'static [Need],
     pub(super) body: Body,
 }
 
-/// What a case does to a driver, and what it takes beside itself.
+/// The effect of a case on a driver, and whether other cases may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Asks, changes nothing: also for drivers in production. Runs beside others.
     Reads,
     /// Makes and removes things of its own. Runs beside others.
     Changes,
-    /// As [`Kind::Changes`], with nothing else running: others would disturb what it looks at, or be disturbed.
+    /// Changes volumes as [`Kind::Changes`] does, with nothing else running: other cases would disturb it, or be disturbed.
     Alone,
-    /// Calls nothing: judges what all cases before it have seen.
+    /// Makes no call: judges the calls of all cases before it.
     Last,
 }
 
-/// What a case does.
+/// The function that runs a case.
 #[derive(Clone, Copy)]
 pub struct Body(pub &'static (dyn Fn(&Arc<Context>) -> Verdict + Sync));
 

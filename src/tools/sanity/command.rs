@@ -1,4 +1,4 @@
-//! `csi sanity` as a command: settings from flags and file, a run that signals stop, its output and its end.
+//! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
 use super::report::instance_name;
 use super::settings::Access;
@@ -62,7 +62,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
 }
 
-/// What a command line and the file that it names say. Flags count more.
+/// The settings from a command line and from the file that it names. Flags take precedence.
 fn settings(
     flags: &SanityFlags,
     matches: &ArgMatches,
@@ -82,7 +82,7 @@ fn settings(
     Ok(settings)
 }
 
-/// What is to be done.
+/// The task of a command line.
 #[derive(Debug)]
 enum Task {
     /// Print these cases.
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use crate::error::Style;
 
-    /// What a command line comes to: `runs ENDPOINT`, how many cases are listed, or the first line of the error.
+    /// The task of a command line as text: `runs ENDPOINT`, the number of listed cases, or the first line of the error.
     fn outcome(line: &str, file: &str) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sanity.toml");

@@ -1,4 +1,4 @@
-//! A file of settings in TOML. Its keys are the names of the flags; maps are tables, lists are lists.
+//! Reads a file of settings in TOML. Its keys are the names of the flags; maps are tables, lists are lists.
 //!
 //! ```toml
 //! endpoint = "unix:///csi/csi.sock"
@@ -17,7 +17,7 @@ use thiserror::Error;
 /// A file that does not make settings.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{file}: {source}")]
     Io {
         /// The file.
@@ -25,19 +25,19 @@ pub enum ConfigError {
         /// The system's word.
         source: io::Error,
     },
-    /// It is not TOML, or has keys or values that mean nothing.
+    /// The file is not TOML, or has unknown keys or values.
     #[error("{file}:{line}: {problem}")]
     Content {
         /// The file.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there, and under which key.
+        /// The problem, and the key that it belongs to.
         problem: String,
     },
 }
 
-/// What the library says that it expects, and how TOML's users know it.
+/// The library's words for what it expects, and the words that users of TOML know.
 const PLAIN_WORDS: &[(&str, &str)] = &[
     ("expected a string", "expected text in quotes"),
     ("expected path string", "expected text in quotes"),

@@ -1,4 +1,4 @@
-//! Data in published volumes: written, read back, and what stands at their paths.
+//! Data in published volumes: written, read back, and compared; and the kinds of files at their paths.
 
 use super::context::Context;
 use super::fixtures::Placed;
@@ -96,7 +96,7 @@ impl Context {
     }
 }
 
-/// Where data is written to in a published volume.
+/// The file in a published volume that data is written to.
 pub fn data_path(placed: &Placed) -> PathBuf {
     match access_of(placed) {
         Access::Mount => Path::new(&placed.target).join(FILE),
@@ -121,7 +121,7 @@ pub fn is_mount(path: &str) -> Result<bool, Stop> {
     })
 }
 
-/// Whether a block device stands at a path, and not a file that stands for one.
+/// Whether a path is a block device, and not a file in place of one.
 ///
 /// # Errors
 /// When that cannot be told.

@@ -1,4 +1,4 @@
-//! Values in a file of settings that TOML has no type for. As texts they are read as the flags of the same name are.
+//! Values in a file of settings that TOML has no type for. They are parsed as the flags of the same name are.
 
 use crate::arguments::{capability, size};
 use csi_proto::duration;
@@ -26,7 +26,7 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     }
 }
 
-/// How long something may take.
+/// A duration.
 pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     duration::parse(&text).map_err(D::Error::custom)

@@ -1,13 +1,13 @@
-//! What a case needs: a capability of the driver, a setting, or something of the place where it runs.
+//! The needs of a case: a capability of the driver, a setting, or a property of the machine that runs it.
 
 use crate::rpc::facts::Capability;
 
-/// What a case cannot do without.
+/// A need of a case: without it the case is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A capability that the driver advertises.
     Advertised(Capability),
-    /// One of several capabilities.
+    /// At least one of these capabilities.
     OneOf(&'static [Capability]),
     /// The Node service at the endpoint.
     NodeService,
@@ -78,11 +78,11 @@ pub mod needs {
     pub const MUTABLE_PARAMETERS: Need = Need::MutableParameters;
 }
 
-/// How a missing capability is said.
+/// The words before the name of a missing capability.
 pub const NOT_ADVERTISED: &str = "not advertised: ";
 
 impl Need {
-    /// What it is, in the words of the specification where it has some.
+    /// The name of the need, in the words of the specification where it has some.
     pub fn name(self) -> &'static str {
         match self {
             Self::Advertised(capability) => capability.name(),
@@ -101,7 +101,7 @@ impl Need {
 }
 
 impl std::fmt::Display for Need {
-    /// What is missing when it is not there, as the end of "skipped: ".
+    /// Writes the missing need, as the end of "skipped: ".
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name();
         match self {

@@ -1,9 +1,9 @@
-//! Who follows a run, and who may stop it.
+//! The observer of a run: it is told of every event, and it may stop the run.
 
 use super::report::CaseResult;
 use tokio::sync::watch;
 
-/// Who follows a run while it goes on.
+/// An observer of a run.
 pub trait Observer {
     /// The run begins, with that many cases.
     fn begins(&mut self, _plan: &Plan<'_>) {}
@@ -11,29 +11,29 @@ pub trait Observer {
     fn case_begins(&mut self, _name: &str) {}
     /// A case has ended.
     fn case_ended(&mut self, _result: &CaseResult) {}
-    /// Something that is worth knowing and no result.
+    /// Information that is no result.
     fn note(&mut self, _text: &str) {}
 }
 
-/// Nobody.
+/// An observer that shows nothing.
 pub(super) struct Silent;
 
 impl Observer for Silent {}
 
-/// What is about to run.
+/// The plan of a run that is about to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// The driver's name and version.
     pub driver: (&'a str, &'a str),
     /// The endpoint.
     pub endpoint: &'a str,
-    /// How many cases there are, those that will be skipped among them.
+    /// The number of cases, including those that will be skipped.
     pub cases: usize,
     /// The seed.
     pub seed: u64,
-    /// How many run at a time.
+    /// The number of cases that run at a time.
     pub jobs: usize,
 }
 
-/// How often somebody has asked to stop: once ends the cases, and takes down what they made; twice ends that too.
+/// The number of requests to stop: one ends the cases and takes down what they made; two end that too.
 pub type Asked = watch::Receiver<u8>;

@@ -1,5 +1,5 @@
-//! Looking at the node's paths: what is mounted, what is there. Never in a case's own thread, for a path may belong to a
-//! server that is dead.
+//! Looks at the node's paths: mounts and files. Never in a case's own thread, for a path may belong to a server that is
+//! dead.
 
 use super::verdict::Stop;
 use std::fs;
@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a path may take to answer.
+/// The time limit of a look at a path.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What stands at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -26,7 +26,7 @@ pub enum Found {
     DeadLink,
 }
 
-/// What stands at a path.
+/// The kind of file at a path.
 ///
 /// # Errors
 /// When it cannot be told.

@@ -1,14 +1,14 @@
-//! What came of a run, as plain data. How it is shown is in `shown.rs` and `junit.rs`.
+//! The results of a run, as plain data. `shown.rs` and `junit.rs` print them.
 
 use super::case::Case;
 use super::settings::Access;
 use super::verdict::Failure;
 use std::time::Duration;
 
-/// How many equal failures are no chance.
+/// The number of equal failures from which they count as having one cause.
 const COMMON_FROM: usize = 5;
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -18,7 +18,7 @@ pub struct Report {
     pub version: String,
     /// The endpoint.
     pub endpoint: String,
-    /// What the names began with that the run gave.
+    /// The prefix of all names that the run gave.
     pub run: String,
     /// The seed that makes the same order and the same choices.
     pub seed: u64,
@@ -26,11 +26,11 @@ pub struct Report {
     pub results: Vec<CaseResult>,
     /// Why the run ended before all cases had run.
     pub cut_short: Option<String>,
-    /// How long the run took.
+    /// The duration of the run.
     pub took: Duration,
 }
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CaseResult {
@@ -38,28 +38,28 @@ pub struct CaseResult {
     pub case: &'static Case,
     /// The name; a case that runs for each access type has one with `@block` for that.
     pub name: String,
-    /// How it ended.
+    /// The end of the case.
     pub outcome: Outcome,
-    /// What the specification recommends and the driver does not do.
+    /// Recommendations of the specification that the driver does not follow.
     pub warnings: Vec<Failure>,
     /// Command lines that do the same again; only where something was found.
     pub commands: Vec<String>,
-    /// How long it took, without taking down what it made.
+    /// The duration of the case, without taking down what it made.
     pub took: Duration,
 }
 
-/// How a case ended.
+/// The end of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The driver keeps the rule.
     Passed,
-    /// It does not.
+    /// The driver breaks the rule.
     Failed(Failure),
-    /// It cannot be shown here; the text says why.
+    /// The rule cannot be tested here; the text says why.
     Skipped(String),
 }
 
-/// How many cases ended how.
+/// The numbers of cases by their ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Passed, with and without warnings.
@@ -73,7 +73,7 @@ pub struct Counts {
 }
 
 impl Report {
-    /// How many cases ended how.
+    /// The numbers of cases by their ends.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for result in &self.results {

@@ -1,5 +1,5 @@
-//! Restarting the driver in the middle of a case, by the command of the settings: where a case asks for it, and between its
-//! steps where the settings do.
+//! Restarts the driver in the middle of a case, by the command in the settings: where a case asks for it, and between
+//! its steps where the settings do.
 
 use super::context::Context;
 use super::run::locked;
@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Behind a proxy nothing of it is seen.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
 
-/// How often is looked whether the old driver is gone, and whether the new one is there.
+/// The pause between two looks for the end of the old driver, or for the new one.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Context {
-    /// What comes before a step: nothing, or a restart of the driver.
+    /// Restarts the driver before a step, where the settings ask for it.
     ///
     /// # Errors
     /// As [`Context::restart`].

@@ -1,4 +1,4 @@
-//! The restarts of one case, as it counts them: when one is due between two steps, and how long all of them took.
+//! Counts the restarts of one case: when one is due between two steps, and how long all of them took.
 
 use super::run::locked;
 use csi_proto::random;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// The restarts of one case: those between its steps, and the time that all of them took.
 pub struct Restarts {
-    /// Before which of the steps the driver is restarted: each of that number, or none with 0.
+    /// The driver is restarted before each step of this number; before none with 0.
     every: u64,
     state: Mutex<State>,
 }
@@ -17,14 +17,14 @@ struct State {
     /// The steps until now, counted from where the seed says.
     steps: u64,
     begun: bool,
-    /// How many things are under way that are one step, whatever calls are in them.
+    /// The number of actions under way that count as one step, whatever calls they make.
     whole: usize,
     restarts: usize,
     under_way: Option<Instant>,
     spent: Duration,
 }
 
-/// A point in time, to tell whether there was a restart since then.
+/// A point in time, to find out whether there was a restart since then.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     restarts: usize,
@@ -32,7 +32,7 @@ pub struct Mark {
 }
 
 impl Restarts {
-    /// None but those that the case itself asks for.
+    /// Only the restarts that the case itself asks for.
     pub(super) fn asked_for() -> Self {
         Self {
             every: 0,
@@ -40,8 +40,8 @@ impl Restarts {
         }
     }
 
-    /// As the settings have it: before every step of a number, and in cases of the lifecycle before each, so that all pairs
-    /// of its steps are tried.
+    /// The restarts that the settings ask for: before every step of a number, and in cases of the lifecycle before each, so
+    /// that all pairs of its steps are tried.
     pub(super) fn between_steps(every: u64, is_lifecycle: bool, seed: u64, number: u64) -> Self {
         let every = match every {
             2.. if is_lifecycle => 1,
@@ -57,7 +57,7 @@ impl Restarts {
         }
     }
 
-    /// Counts a step that is about to be taken; whether the driver is to be restarted before it.
+    /// Counts a step that is about to be taken, and returns whether the driver is to be restarted before it.
     pub(super) fn is_due(&self) -> bool {
         let mut state = locked(&self.state);
         if self.every == 0 || state.whole > 0 {
@@ -81,7 +81,7 @@ impl Restarts {
         mark.under_way || locked(&self.state).restarts != mark.restarts
     }
 
-    /// How long the restarts took, which is no time of the case's.
+    /// The duration of the restarts, which does not count as the case's.
     pub(super) fn spent(&self) -> Duration {
         let state = locked(&self.state);
         state.spent

@@ -1,4 +1,4 @@
-//! What all cases of a run have seen together, for the cases that judge it in the end.
+//! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
 
 use crate::error::code_name;
 use bytes::Bytes;
@@ -9,9 +9,9 @@ use tonic::{Code, Status};
 /// Observations that are of no single case. Each is kept once.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// How many calls were made.
+    /// The number of calls.
     pub calls: usize,
-    /// How many of them were refused.
+    /// The number of refused calls.
     pub refusals: usize,
     /// Errors without a message, as `RPC: CODE`.
     pub silent: BTreeSet<String>,

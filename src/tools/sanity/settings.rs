@@ -1,4 +1,4 @@
-//! What a run is told: which driver, what to send it, which cases, how strict.
+//! The settings of a run: the driver, the values to send it, the cases, the strictness.
 //!
 //! One declaration a setting: its flag, its help, its key in a file of settings. Values that TOML does not have stand in
 //! `file_values.rs`, what a file may hold wrong in `config.rs`.
@@ -136,7 +136,7 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub secrets: Map,
-    /// How to connect.
+    /// The options of connections.
     #[arg(skip)]
     #[serde(skip)]
     pub(crate) connect: ConnectOptions,
@@ -146,7 +146,7 @@ pub struct Settings {
     pub(crate) connection_flags: Vec<String>,
 }
 
-/// What holds where nothing else is said.
+/// The default settings.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -189,7 +189,7 @@ fn parameters(text: &str) -> Result<Map, MapError> {
 }
 
 impl Settings {
-    /// Those for the driver at an endpoint, in any form that `csi --endpoint` takes.
+    /// The default settings for the driver at an endpoint, in any form that `csi --endpoint` takes.
     pub fn of(endpoint: impl Into<String>) -> Self {
         Self {
             endpoint: endpoint.into(),
@@ -217,7 +217,7 @@ impl Settings {
         Ok(())
     }
 
-    /// How many cases run at a time: one, where others would be met by its restarts.
+    /// The number of cases that run at a time: one, where the restarts of one case would disturb others.
     pub(super) fn jobs(&self) -> usize {
         match self.restart_between_steps {
             0 => self.jobs.max(1),
@@ -269,12 +269,12 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// How a volume is accessed.
+/// The access type of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// As a mounted file system.
+    /// A mounted file system.
     Mount,
-    /// As a block device.
+    /// A block device.
     Block,
 }
 
@@ -290,7 +290,7 @@ impl Access {
         }
     }
 
-    /// That of a capability; a capability without one counts as mount.
+    /// The access type of a capability; a capability without one counts as mount.
     pub(super) fn of(capability: &VolumeCapability) -> Self {
         match capability.access_type {
             Some(AccessType::Block(_)) => Self::Block,

@@ -1,4 +1,4 @@
-//! A run of `csi sanity` as it is shown: a line a case while it runs, what was found with it, and a summary; or JSON.
+//! Prints a run of `csi sanity`: a line for each case while it runs, its findings, and a summary; or JSON.
 //!
 //! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
 
@@ -17,7 +17,7 @@ use std::io::{self, Write};
 /// How wide a name may be before its time moves to the right.
 const NAME_WIDTH: usize = 62;
 
-/// How a run is shown.
+/// The format in which a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Lines for people.
@@ -159,7 +159,7 @@ fn line(result: &CaseResult) -> String {
     }
 }
 
-/// What was found by a case, and how to see it again; nothing for a case that found nothing.
+/// The findings of a case, and the commands that show them again; nothing for a case without findings.
 pub fn details(result: &CaseResult) -> String {
     let mut out = String::new();
     let failed = match &result.outcome {

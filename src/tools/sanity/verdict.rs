@@ -1,4 +1,4 @@
-//! How a case ends: the verdict, what was expected and what came instead.
+//! The end of a case: passed, failed (with the expected and the actual answer), or skipped.
 
 use crate::call::session::Lost;
 use crate::error::code_name;
@@ -14,12 +14,12 @@ pub enum Stop {
     Skipped(String),
 }
 
-/// What was expected, and what came instead. Texts of a driver in it are as they came: escape them before showing them.
+/// The expected and the actual answer. Texts of a driver are kept as they came: escape them before showing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the specification demands.
+    /// The demand of the specification.
     pub expected: String,
-    /// What the driver did.
+    /// The behaviour of the driver.
     pub actual: String,
 }
 
@@ -33,7 +33,7 @@ impl Stop {
     }
 }
 
-/// How a case ends.
+/// The end of a case.
 pub type Verdict = Result<(), Stop>;
 
 /// Demands that `kept` holds.
@@ -59,7 +59,7 @@ pub fn same_id(what: &str, wanted: &str, found: &str) -> Verdict {
     )
 }
 
-/// What is expected of a call that must succeed, as the first half of a failure.
+/// The expected answer to a call that must succeed, as the first half of a failure.
 pub fn answers_ok(method: &Method) -> String {
     format!("{} answers OK", method.name)
 }

@@ -1,4 +1,4 @@
-//! `assert`: comparisons of values, of which sizes compare as numbers.
+//! `assert`: compares values; sizes compare as numbers.
 
 use crate::arguments::size;
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! The commands that only a shell has: what each is called and takes. They join the tree of the program's own commands, so
-//! that help, errors and completion are the same for all.
+//! The command lines of the shell's own commands. They join the tree of the program's commands, so that help, errors
+//! and completion are the same for all.
 
 use crate::invocation::defaults::Program;
 use crate::rpc::{GROUPS, Rpc};
@@ -163,7 +163,7 @@ pub fn tree(program: Program) -> Command {
         .after_help(AFTER_HELP)
 }
 
-/// What `help` alone says: the commands, without the flags that all of them have.
+/// The text of `help` alone: the commands, without the flags that all of them have.
 pub fn overview(program: Program) -> String {
     let root = tree(program).mut_args(|flag| flag.hide(true));
     root.disable_help_flag(true)
@@ -177,7 +177,8 @@ const AFTER_HELP: &str = "\
 $_ is the last reply, `name = COMMAND` keeps one, $name.volume.volume_id is a part of it.
 Quotes, # comments, ; and a backslash at the end of a line are as in other shells. Ctrl-D leaves.";
 
-/// What the command of these words wants and has not, such as `<ID…> --target-path <PATH>`, for a hint behind the line.
+/// The arguments that the command of these words still lacks, such as `<ID…> --target-path <PATH>`, for a hint behind the
+/// line.
 pub fn wants(program: Program, words: &[String]) -> Option<String> {
     let mut command = tree(program);
     let mut given: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! What the commands do that only a shell has.
+//! Runs the shell's own commands.
 
 use super::builtins::{Builtin, Switch};
 use super::execute::{Flow, Shell};

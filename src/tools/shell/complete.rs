@@ -1,4 +1,4 @@
-//! What Tab offers while a line is typed, and what is shown behind it: a layer between the line editor and the tree.
+//! Completion and hints while a line is typed: a layer between the line editor and the tree.
 
 use super::builtins;
 use super::describe;
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the line editor asks while a line is typed.
+/// Answers the line editor while a line is typed.
 pub struct Assistant {
     shell: Rc<RefCell<Shell>>,
     /// Built at the first Tab: a prompt must not wait for it.
@@ -33,9 +33,9 @@ pub struct Assistant {
 struct Unfinished {
     /// The words of the command so far, the last of which is being typed.
     words: Vec<String>,
-    /// Where that last one begins, in bytes.
+    /// The start of the last word, in bytes.
     start: usize,
-    /// What is typed of it, with its quotes.
+    /// The typed part of that word, with its quotes.
     typed: String,
     /// Whether it is the file of `>`.
     is_file: bool,
@@ -208,7 +208,7 @@ const MOST: usize = 20_000;
 /// Columns that the line editor leaves between two candidates.
 const GAP: usize = 2;
 
-/// A candidate that fits one line of the list: of a longer one the end is shown, which is what tells ids apart.
+/// A candidate shortened to one line of the list: only its end is shown, in which ids differ.
 fn shortened(text: &str, columns: usize) -> String {
     let room = columns.saturating_sub(GAP).max(2);
     if columns_of(text) <= room {
@@ -224,7 +224,7 @@ fn shortened(text: &str, columns: usize) -> String {
     format!("…{end}")
 }
 
-/// What all replacements begin with.
+/// The common start of all replacements.
 fn common_start(pairs: &[Pair]) -> &str {
     let Some((first, rest)) = pairs.split_first() else {
         return "";
@@ -304,7 +304,7 @@ impl Completer for Assistant {
 impl Hinter for Assistant {
     type Hint = String;
 
-    /// What a command still wants, behind a blank.
+    /// The arguments that a command still lacks, behind a blank.
     fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
         if position < line.len() || !line.ends_with(' ') {
             return None;

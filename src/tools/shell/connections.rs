@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// How long a prompt waits to know whether the driver answers.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// How long that is true.
+/// The time for which that knowledge is kept.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// How long a driver may take to say its name.
@@ -75,13 +75,13 @@ impl Connections {
     }
 }
 
-/// What tells connections apart.
+/// The key of a connection: all flags that make it a different one.
 pub fn key(globals: &Globals) -> String {
     let tls = globals.connect_options().tls;
     format!("{} {tls:?}", globals.endpoint.as_deref().unwrap_or(""))
 }
 
-/// What a prompt tells about the driver.
+/// The status of the driver in the prompt.
 #[derive(Default)]
 pub struct Status {
     key: String,

@@ -1,4 +1,4 @@
-//! `desc`: what the specification says about an RPC, a message or an enum, from the tables of the protocol.
+//! `desc`: shows the specification's text about an RPC, a message or an enum, from the tables of the protocol.
 
 use crate::error::Error;
 use crate::output::terminal;
@@ -34,10 +34,10 @@ pub fn describe(name: &str) -> Result<String, Error> {
     Ok(page.text)
 }
 
-/// How many names an error offers.
+/// The number of names that an error offers.
 const OFFERED: usize = 8;
 
-/// What to say when there is nothing called `name`: what begins like it, or else holds it.
+/// The error for an unknown `name`, with names that begin like it, or else contain it.
 fn unknown(name: &str) -> String {
     let wanted = name.to_lowercase();
     let mut near = names();

@@ -1,4 +1,4 @@
-//! `edit`: a request as commented JSON in an editor.
+//! `edit`: opens a request as commented JSON in an editor.
 
 use super::describe;
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl Edited {
         self.words.clone()
     }
 
-    /// Lets the file stay, and tells where it is.
+    /// Keeps the file, and returns its path.
     pub fn keep(&mut self) -> String {
         self.kept = true;
         self.file.display().to_string()

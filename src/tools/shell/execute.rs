@@ -1,5 +1,5 @@
-//! What a line does: variables are put in, the command is parsed by the program's own tree and run through the program's
-//! own calls, and its output goes where the line sends it.
+//! Executes a line: replaces its variables, parses the command by the program's own tree, runs it, and sends its output
+//! where the line says.
 
 use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, Status};
@@ -44,11 +44,11 @@ pub struct Shell {
     /// Every Ctrl-C since the last line, also one that came while nothing could be interrupted.
     interrupts: Signal,
     pub(super) connections: Connections,
-    /// What `set` sets.
+    /// The flags of the session, which `set` changes.
     pub settings: Settings,
     /// The variables.
     pub values: Values,
-    /// The ids that were seen.
+    /// The ids in the replies of this session.
     pub ids: KnownIds,
     /// The lines typed so far.
     pub history: History,
@@ -59,7 +59,7 @@ pub struct Shell {
     pub(super) depth: usize,
     /// The reply of the command that runs, to become a value.
     reply: Option<Variable>,
-    /// How wide a page of `watch` is.
+    /// The width of a page of `watch`.
     pub page: Option<usize>,
 }
 
@@ -123,13 +123,13 @@ impl Shell {
         self.status.name()
     }
 
-    /// How errors are worded.
+    /// The format of errors.
     pub fn style(&self) -> Style {
         let globals = self.settings.globals_of_shell();
         self.settings.defaults().style(&globals)
     }
 
-    /// Tells about an error that nobody has told about.
+    /// Reports an error that was not yet reported.
     pub fn report(&self, error: &Error) {
         if !error.is_reported() {
             let _ = io::stderr().write_all(error.render(self.style()).as_bytes());

@@ -1,4 +1,4 @@
-//! The lines typed so far, in a file that only its owner can read, without those that carry a secret.
+//! The history of typed lines, in a file that only its owner can read, without lines that carry a secret.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// How many lines are kept.
+/// The number of lines that are kept.
 const LIMIT: usize = 1000;
 
 /// The lines, and where they are kept.
@@ -17,7 +17,8 @@ pub struct History {
 }
 
 impl History {
-    /// Those of the user's state folder; without one, or when it cannot be read, those of this session alone.
+    /// Loads the history in the user's state folder; without one, or when it cannot be read, the history has this session's
+    /// lines alone.
     pub fn load() -> Self {
         let Some(state) = crate::call::state_folder::current() else {
             return Self::default();

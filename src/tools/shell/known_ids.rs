@@ -1,4 +1,5 @@
-//! The ids that a session can offer: those it has seen in replies, and those the driver listed a moment ago.
+//! The ids that a session offers for completion: those in replies it has received, and those that the driver listed a
+//! moment ago.
 
 use crate::invocation::live_ids;
 use crate::rpc::facts::IdKind;
@@ -6,7 +7,7 @@ use csi_proto::schema::Message;
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// How long a list of the driver's is taken for true.
+/// The time for which a list of the driver's is kept.
 const FRESH: Duration = Duration::from_secs(10);
 
 /// Ids by driver and kind.

@@ -1,5 +1,5 @@
-//! The syntax of what is typed: words, quotes, comments, `;`, `|`, `>` and where variables stand. Nothing is looked up or
-//! run here.
+//! The syntax of a typed line: words, quotes, comments, `;`, `|`, `>` and the places of variables. Nothing is looked up
+//! or run here.
 //!
 //! Quotes are a POSIX shell's: `'…'` takes everything as it is, `"…"` expands variables and knows `\"`, `\\` and `\$`, a
 //! backslash outside takes the next character as it is. There are no globs and no commands inside words.
@@ -20,9 +20,9 @@ pub enum Piece {
 /// A word as it was typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// Its parts; an empty quoted word has none.
+    /// The parts of the word; an empty quoted word has none.
     pub pieces: Vec<Piece>,
-    /// Where it begins in the text, in bytes.
+    /// The start of the word in the text, in bytes.
     pub start: usize,
     /// Whether any of it was quoted or escaped.
     pub quoted: bool,
@@ -60,7 +60,7 @@ impl Word {
     }
 }
 
-/// What a text consists of.
+/// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     /// A word.
@@ -76,7 +76,7 @@ pub enum Token {
     End,
 }
 
-/// What keeps a text from being whole.
+/// The unfinished construct at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
     /// A `'` without its partner.
@@ -123,7 +123,7 @@ pub enum LineError {
     NoValue(String),
 }
 
-/// One command with what is to become of its output.
+/// One command and the place that its output goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statement {
     /// The variable that gets the reply.
@@ -267,7 +267,7 @@ fn variable(text: &str, dollar: usize, letters: &mut Letters<'_>, word: &mut Wor
     while letters.next_if(|(position, _)| *position < end).is_some() {}
 }
 
-/// How long the path at the start of `text` is: `name`, then `.name`, `[0]` or `["key"]` as often as it is.
+/// The length of the path at the start of `text`: `name`, then any number of `.name`, `[0]` or `["key"]`.
 fn path_length(text: &str) -> usize {
     let name = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');

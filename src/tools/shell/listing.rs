@@ -1,4 +1,4 @@
-//! `vars`: the variables, one a line.
+//! `vars`: lists the variables, one a line.
 
 use super::values::{Values, Variable};
 use crate::output::columns::{Columns, aligned};

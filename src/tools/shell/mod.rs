@@ -1,4 +1,4 @@
-//! `csi shell`: lines instead of command lines.
+//! `csi shell`: runs many commands in one session, typed or from a script.
 //!
 //! Owns the loop that reads and runs them, typed ones and those of scripts. What a line means is in `line`, what it does in
 //! `execute`; the commands themselves are the program's own.

@@ -1,4 +1,4 @@
-//! Where a command's output goes: `> FILE`, `| PROGRAM`.
+//! Sends a command's output to a file or a program: `> FILE`, `| PROGRAM`.
 
 use crate::error::Error;
 use crate::output::redirect::Redirected;

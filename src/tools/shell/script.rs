@@ -1,4 +1,4 @@
-//! Lines that nobody types: from a file, from standard input, from `-c`.
+//! Runs lines that come from a file, from standard input or from `-c`.
 
 use super::execute::{self, Flow, Shell};
 use super::line::{self, Statement};

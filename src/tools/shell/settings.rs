@@ -1,4 +1,4 @@
-//! What `set` sets: the flags that a session keeps, so that no line has to repeat them.
+//! The session's flags, set by `set`: no line has to repeat them.
 
 use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
@@ -49,7 +49,7 @@ pub enum SettingError {
     Value {
         /// The setting.
         name: &'static str,
-        /// What is wrong, and what would be right.
+        /// The problem, with the remedy.
         problem: String,
     },
 }
@@ -163,7 +163,7 @@ impl Settings {
         globals
     }
 
-    /// What holds where a command's own flags say nothing.
+    /// The defaults of the session's commands.
     pub fn defaults(&self) -> Defaults {
         let defaults = Defaults::of("csi", self.program);
         Defaults {
@@ -177,7 +177,7 @@ impl Settings {
         }
     }
 
-    /// All settings, one a line.
+    /// Lists all settings, one on each line.
     pub fn shown(&self) -> String {
         let globals = self.globals_of_shell();
         let timeout = globals.timeout();

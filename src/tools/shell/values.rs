@@ -12,14 +12,14 @@ use thiserror::Error;
 /// The variable that holds the last reply.
 pub const LAST: &str = "_";
 
-/// What a variable holds.
+/// The content of a variable.
 #[derive(Clone, Debug)]
 pub enum Variable {
     /// A reply; the pages of a list are one.
     Reply {
-        /// Its type.
+        /// The type of the message.
         message: &'static Message,
-        /// Its bytes.
+        /// The bytes of the message.
         bytes: Vec<u8>,
     },
     /// Text.
@@ -41,7 +41,7 @@ pub enum PathError {
     Variable {
         /// The name.
         name: String,
-        /// All that there are.
+        /// All names that there are.
         has: Vec<String>,
     },
     /// No such field.
@@ -65,7 +65,7 @@ pub enum PathError {
         at: String,
         /// The index.
         index: usize,
-        /// How many there are.
+        /// The number of entries.
         length: usize,
     },
     /// A step into something that has no parts.
@@ -73,7 +73,7 @@ pub enum PathError {
     Leaf {
         /// The path so far.
         at: String,
-        /// What stands there.
+        /// The kind of value at that place.
         what: &'static str,
         /// The step.
         step: String,

@@ -1,4 +1,4 @@
-//! `watch`: a command again and again, with a mark at the lines that changed.
+//! `watch`: runs a command again and again, and marks the lines that changed.
 
 use super::execute::Shell;
 use crate::error::{Error, Kind, Style};
@@ -56,7 +56,7 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
     }
 }
 
-/// What the command prints, and the error with which it ends.
+/// The output of the command, and the error with which it ends.
 fn page(shell: &mut Shell, command: &[String]) -> Result<String, Error> {
     let failed = |error: &dyn std::error::Error| {
         Error::local(format!("the output cannot be caught: {error}"))

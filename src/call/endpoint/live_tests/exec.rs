@@ -1,4 +1,4 @@
-//! Commands that carry connections, and that nothing of them is left behind.
+//! Tests commands that carry connections, and that no process of them is left behind.
 
 use super::*;
 use crate::error::StderrLines;

@@ -1,4 +1,4 @@
-//! TLS with an authority of its own, in both roles.
+//! Tests TLS with a certificate authority of its own, as client and as server.
 
 use super::*;
 use rcgen::{
@@ -89,7 +89,7 @@ impl Certificates {
         self.serve_as("localhost", strict).await
     }
 
-    /// The same with the certificate of these files.
+    /// Serves with the certificate of these files.
     async fn serve_as(&self, file: &str, strict: bool) -> u16 {
         let provider = || std::sync::Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider())

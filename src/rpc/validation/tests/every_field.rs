@@ -1,4 +1,5 @@
-//! What holds for every field of every request and reply: sizes, signs, paths, and what the documentation calls required.
+//! Tests that hold for every field of every request and reply: sizes, signs, paths, and the fields that the
+//! documentation calls required.
 
 use super::super::rule::Rule;
 use super::super::violations::{Broken, inside};

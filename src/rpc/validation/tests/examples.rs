@@ -7,7 +7,7 @@ pub mod volumes;
 
 use serde_json::{Value as Json, json};
 
-/// A JSON pointer, the value to put there (`null` takes the field away), and what is then said.
+/// A JSON pointer, the value to put there (`null` removes the field), and the violation that follows.
 pub struct Change(pub &'static str, pub Json, pub String);
 
 /// An RPC's messages.

@@ -1,4 +1,4 @@
-//! Calls at the same time, and create against delete.
+//! Calls at the same time, and creation racing with deletion.
 
 use crate::tools::sanity::answers::ok_or_aborted;
 use crate::tools::sanity::case::{Case, case, ensure};

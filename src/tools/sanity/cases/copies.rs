@@ -1,4 +1,4 @@
-//! CreateVolume from a snapshot or from another volume, and the data in what it makes.
+//! CreateVolume from a snapshot or from another volume, and the data in the copy.
 
 use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
 use crate::tools::sanity::context::Context;
@@ -11,7 +11,8 @@ use csi_proto::v1;
 use std::collections::BTreeSet;
 use tonic::Code;
 
-/// What is in a source from the beginning, and what is written into it later, at the same place and at another.
+/// The data that a source has from the beginning, and the data that is written into it later, at the same place and at
+/// another.
 const OLD: Mark = Mark {
     letter: b'a',
     offset: 0,

@@ -1,4 +1,5 @@
-//! CreateVolumeGroupSnapshot: snapshots of several volumes at one instant. What becomes of groups is in `made_groups`.
+//! CreateVolumeGroupSnapshot: snapshots of several volumes at one instant. Cases about existing groups are in
+//! `made_groups`.
 
 use super::capabilities::are_constant;
 use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};

@@ -1,4 +1,4 @@
-//! The Identity service: who the driver is, what it can do, whether it is ready.
+//! The Identity service: the driver's name and version, its capabilities, whether it is ready.
 
 use super::capabilities::are_constant;
 use crate::tools::sanity::case::{Case, case, ensure};

@@ -1,4 +1,4 @@
-//! The whole way of a volume, in order, out of order, and with a driver that is restarted between any two steps.
+//! The whole life of a volume: in order, out of order, and with a driver that is restarted between any two steps.
 
 use crate::tools::sanity::case::{Case, Verdict, case, ensure, same_id};
 use crate::tools::sanity::context::Context;

@@ -1,4 +1,4 @@
-//! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and what a group's snapshots are to DeleteSnapshot.
+//! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and DeleteSnapshot of a snapshot that belongs to a group.
 
 use super::group_snapshots::{delete, get, id_of, members, new_group, same_group};
 use super::made_snapshots::strange_ids;

@@ -1,4 +1,4 @@
-//! DeleteSnapshot and GetSnapshot, and what DeleteVolume is to snapshots.
+//! DeleteSnapshot and GetSnapshot, and DeleteVolume of a volume that has snapshots.
 
 use super::snapshots::id_of;
 use crate::tools::sanity::answers::ok_or_aborted;

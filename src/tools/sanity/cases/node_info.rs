@@ -83,7 +83,7 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-/// What the node says of itself. Only a plugin whose controller publishes volumes to nodes must serve it.
+/// The node's id, topology and limits. Only a plugin whose controller publishes volumes to nodes must serve them.
 ///
 /// # Errors
 /// When it is not served, or must be and is refused.

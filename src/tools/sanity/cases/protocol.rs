@@ -1,4 +1,4 @@
-//! What gRPC and protocol buffers promise below the RPCs: fields, methods and metadata that a driver does not know.
+//! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::tools::sanity::answers::told_of;
 use crate::tools::sanity::case::{Case, Stop, case, ensure, same_id};
@@ -134,7 +134,7 @@ const NO_METHOD: Method = Method {
     doc: "",
 };
 
-/// One of a service that is not there.
+/// A method of a service that no driver has.
 const NO_SERVICE: Method = Method {
     service: "NoSuchService",
     path: "/csi.v1.NoSuchService/NoSuchMethod",

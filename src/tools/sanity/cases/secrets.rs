@@ -1,4 +1,4 @@
-//! Secrets: taken where they may stand, and never shown.
+//! Secrets: accepted wherever the specification allows them, and never shown.
 
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;

@@ -28,7 +28,7 @@ const STREAMED: &[Need] = &[
     BLOCK,
 ];
 
-/// And the volumes can be written.
+/// The needs of cases that also write to volumes.
 const WRITTEN: &[Need] = &[
     SNAPSHOT_METADATA_SERVICE,
     CREATE_DELETE_SNAPSHOT,
@@ -65,7 +65,7 @@ macro_rules! wanted {
 
 wanted!(GetMetadataAllocatedRequest, GetMetadataDeltaRequest);
 
-/// All that a stream has: the volume's size, where it says so, and the ranges.
+/// The content of a stream: the volume's size, where the stream has it, and the ranges.
 #[derive(Clone, Debug, PartialEq)]
 struct Ranges {
     capacity: i64,
@@ -76,7 +76,7 @@ fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
     c.stream_in_the_end(request).map(all_of::<Q>)
 }
 
-/// What the messages of a stream say together.
+/// Joins the messages of a stream.
 fn all_of<Q: Wanted>(messages: Vec<Q::Reply>) -> Ranges {
     let mut all = Ranges {
         capacity: 0,
@@ -131,7 +131,7 @@ pub fn snapshot_of(c: &Context, volume: &Volume) -> Result<v1::Snapshot, Stop> {
     c.ready_snapshot(c.snapshot_request(volume))
 }
 
-/// Where data is written: far enough from each other to lie in different ranges of most drivers.
+/// The places where data is written: far enough from each other to lie in different ranges of most drivers.
 const FIRST: Mark = Mark {
     letter: b'a',
     offset: 8 << 20,

@@ -1,4 +1,4 @@
-//! CreateSnapshot. What becomes of snapshots is in `made_snapshots`.
+//! CreateSnapshot. Cases about existing snapshots are in `made_snapshots`.
 
 use crate::tools::sanity::case::{Case, case, ensure, same_id};
 use crate::tools::sanity::need::needs::{

@@ -1,4 +1,4 @@
-//! CreateVolume and the names of volumes: any text is one, and no two are the same.
+//! CreateVolume and the names of volumes: any text is a valid name, and different names stand for different volumes.
 
 use crate::tools::sanity::answers::told_of;
 use crate::tools::sanity::case::{Case, Verdict, case, ensure};

@@ -1,4 +1,4 @@
-//! The Node service.
+//! Examples of the Node service.
 
 use super::{Example, example, mounted};
 use serde_json::json;

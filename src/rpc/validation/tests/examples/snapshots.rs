@@ -1,4 +1,4 @@
-//! Snapshots, groups of them, and their metadata.
+//! Examples of snapshots, groups of snapshots, and their metadata.
 
 use super::{Example, example};
 use serde_json::{Value as Json, json};

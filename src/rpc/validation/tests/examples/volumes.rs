@@ -1,4 +1,4 @@
-//! The Controller service without snapshots.
+//! Examples of the Controller service without snapshots.
 
 use super::{Example, example, mounted};
 use serde_json::{Value as Json, json};
