@@ -15,7 +15,7 @@ use tonic::Code;
 
 /// The kind of an error, in the terms that a script acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ErrorKind {
     /// Something on this side: a file, a pipe, an endpoint that does not exist.
     Local,
     /// The command line or the request given to it.
@@ -34,7 +34,7 @@ pub struct Error(Box<Parts>);
 
 #[derive(Debug)]
 struct Parts {
-    kind: Kind,
+    kind: ErrorKind,
     /// The operation, such as `controller create-volume pvc-1`.
     doing: Option<String>,
     /// The line of a script, such as `ci.csi:3`.
@@ -64,12 +64,12 @@ pub enum Style {
 impl Error {
     /// Something on this side failed.
     pub fn local(message: impl Into<String>) -> Self {
-        Self::new(Kind::Local, message.into())
+        Self::new(ErrorKind::Local, message.into())
     }
 
     /// The command line asks for something that cannot be.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Kind::Usage, message.into())
+        Self::new(ErrorKind::Usage, message.into())
     }
 
     /// The command line does not fit: the parser's own text, whose first line is the error and the rest usage and tips.
@@ -83,20 +83,20 @@ impl Error {
 
     /// The error of a tool whose subject fails its test.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(Kind::Failed, message.into())
+        Self::new(ErrorKind::Failed, message.into())
     }
 
     /// Ctrl-C.
     pub fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "interrupted".to_owned())
+        Self::new(ErrorKind::Interrupted, "interrupted".to_owned())
     }
 
     /// A call ended with `code`; `message` is the driver's own, untrusted text.
     pub fn rpc(code: Code, message: impl Into<String>) -> Self {
-        Self::new(Kind::Rpc(code), message.into())
+        Self::new(ErrorKind::Rpc(code), message.into())
     }
 
-    fn new(kind: Kind, message: String) -> Self {
+    fn new(kind: ErrorKind, message: String) -> Self {
         Self(Box::new(Parts {
             kind,
             doing: None,
@@ -177,7 +177,7 @@ impl Error {
     }
 
     /// The kind of the error.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
@@ -186,12 +186,12 @@ impl Error {
     pub fn exit_code(&self, style: Style) -> ExitCode {
         let code = self.0.kind;
         ExitCode::from(match (code, style) {
-            (Kind::Interrupted, _) => 130,
-            (Kind::Failed, _) => 3,
-            (Kind::Rpc(code), Style::Csc) => code_number(code),
-            (Kind::Rpc(code), _) => 64 + code_number(code),
-            (Kind::Usage, Style::Csc) | (Kind::Local, _) => 1,
-            (Kind::Usage, _) => 2,
+            (ErrorKind::Interrupted, _) => 130,
+            (ErrorKind::Failed, _) => 3,
+            (ErrorKind::Rpc(code), Style::Csc) => code_number(code),
+            (ErrorKind::Rpc(code), _) => 64 + code_number(code),
+            (ErrorKind::Usage, Style::Csc) | (ErrorKind::Local, _) => 1,
+            (ErrorKind::Usage, _) => 2,
         })
     }
 
@@ -230,7 +230,7 @@ impl Error {
         if let Some(doing) = &self.0.doing {
             let _ = write!(out, "{}: ", escaped(doing));
         }
-        if let Kind::Rpc(code) = self.0.kind {
+        if let ErrorKind::Rpc(code) = self.0.kind {
             let _ = write!(out, "{}: ", code_name(code));
         }
         let message = match self.0.message.is_empty() {
@@ -259,15 +259,15 @@ impl Error {
     fn json(&self) -> Json {
         let mut error = object!({
             "kind": match self.0.kind {
-                Kind::Local => "local",
-                Kind::Usage => "usage",
-                Kind::Failed => "failed",
-                Kind::Rpc(_) => "rpc",
-                Kind::Interrupted => "interrupted",
+                ErrorKind::Local => "local",
+                ErrorKind::Usage => "usage",
+                ErrorKind::Failed => "failed",
+                ErrorKind::Rpc(_) => "rpc",
+                ErrorKind::Interrupted => "interrupted",
             },
             "message": self.0.message,
         });
-        if let Kind::Rpc(code) = self.0.kind {
+        if let ErrorKind::Rpc(code) = self.0.kind {
             error["code"] = object!(code_name(code));
             error["number"] = object!(code_number(code));
         }

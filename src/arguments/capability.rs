@@ -7,7 +7,7 @@
 //! MODE is a name in either case, or any number, also one that no specification knows. TYPE is `block` or `1`, `mount` or
 //! `2`. Either is `none` where a driver shall be sent a capability without it.
 
-use super::record::{self, Dialect, RecordError};
+use super::record::{self, Dialect, RecordSyntaxError};
 use csi_proto::schema::EnumValue;
 use csi_proto::tables;
 use csi_proto::v1::VolumeCapability;
@@ -31,7 +31,7 @@ pub enum CapabilityError {
     Empty,
     /// Quotes that do not fit.
     #[error("{0}")]
-    Record(RecordError),
+    Record(RecordSyntaxError),
     /// Not a mode.
     #[error("access mode {0:?} is unknown: use {modes}, or a number", modes = mode_names())]
     Mode(String),
@@ -365,7 +365,7 @@ mod tests {
             ),
             (
                 "flag=\"a",
-                CapabilityError::Record(RecordError::Unclosed(1)),
+                CapabilityError::Record(RecordSyntaxError::Unclosed(1)),
                 "entry 1",
             ),
         ];

@@ -5,8 +5,8 @@
 //! - An entry that holds a comma, a newline or a leading quote stands in quotes: `'"k=a,b",k2=v'`; a quote inside is `""`.
 //! - `k=@file` takes the value from a file, without one newline at its end; `k=@@x` is the text `@x`.
 
-use super::record::{self, Dialect, RecordError};
-use super::text::{Origin, TextError};
+use super::record::{self, Dialect, RecordSyntaxError};
+use super::text::{TextError, TextOrigin};
 use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
@@ -16,7 +16,7 @@ use thiserror::Error;
 pub enum MapError {
     /// Quotes that do not fit.
     #[error("{0}")]
-    Record(RecordError),
+    Record(RecordSyntaxError),
     /// `k=@-`.
     #[error(
         "the value of {key:?} cannot come from standard input, which more than one flag may want; name it as @/dev/stdin if you are sure"
@@ -81,7 +81,7 @@ fn resolve(key: &str, value: &str) -> Result<String, MapError> {
         Some("") => Err(MapError::NoFile { key: key() }),
         Some("-") => Err(MapError::Stdin { key: key() }),
         Some(path) => {
-            let text = Origin::File(path.into())
+            let text = TextOrigin::File(path.into())
                 .read()
                 .map_err(|problem| MapError::File {
                     key: key(),

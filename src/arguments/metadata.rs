@@ -63,7 +63,7 @@ pub enum MetadataError {
 
 /// A value as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
+pub enum SentValue<'a> {
     /// Printable ASCII.
     Text(&'a str),
     /// The bytes of a `-bin` key, which travel as base64 again.
@@ -86,12 +86,12 @@ pub fn parse(text: &str) -> Result<Map, MetadataError> {
 ///
 /// # Errors
 /// When gRPC carries no such key or value, or the key is not the caller's to set.
-pub fn value<'a>(key: &str, text: &'a str) -> Result<Value<'a>, MetadataError> {
+pub fn value<'a>(key: &str, text: &'a str) -> Result<SentValue<'a>, MetadataError> {
     let lower = key.to_ascii_lowercase();
     check_key(key, &lower)?;
     if lower.ends_with("-bin") {
         return match BASE64.decode(text) {
-            Ok(bytes) => Ok(Value::Bytes(bytes)),
+            Ok(bytes) => Ok(SentValue::Bytes(bytes)),
             Err(_) => Err(MetadataError::Base64(key.to_owned())),
         };
     }
@@ -99,7 +99,7 @@ pub fn value<'a>(key: &str, text: &'a str) -> Result<Value<'a>, MetadataError> {
         .chars()
         .position(|letter| !(' '..='~').contains(&letter))
     {
-        None => Ok(Value::Text(text)),
+        None => Ok(SentValue::Text(text)),
         Some(before) => Err(MetadataError::Value {
             key: key.to_owned(),
             position: before + 1,
@@ -148,7 +148,7 @@ mod tests {
         ];
         for (key, text, bytes) in cases {
             let value = value(key, text).expect(text);
-            assert_eq!(value, Value::Bytes(bytes.to_vec()), "{text}");
+            assert_eq!(value, SentValue::Bytes(bytes.to_vec()), "{text}");
         }
         for (key, text) in [
             ("authorization", "Bearer a.b~ c"),
@@ -156,7 +156,7 @@ mod tests {
             ("a_b.c-1", "ends in -bin"),
             ("bin", "\u{7e}"),
         ] {
-            assert_eq!(value(key, text).expect(key), Value::Text(text));
+            assert_eq!(value(key, text).expect(key), SentValue::Text(text));
         }
     }
 

@@ -19,7 +19,7 @@ pub enum Dialect {
 
 /// A record whose quotes do not fit.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum RecordError {
+pub enum RecordSyntaxError {
     /// The closing quote is missing.
     #[error("entry {0} has an opening quote but no closing one; write a quote inside as \"\"")]
     Unclosed(usize),
@@ -47,7 +47,7 @@ pub enum RecordError {
 ///
 /// # Errors
 /// When a quote is not closed or stands where none may.
-pub fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordError> {
+pub fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordSyntaxError> {
     let mut entries = Vec::new();
     let mut rest = text;
     loop {
@@ -58,7 +58,7 @@ pub fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordError>
         let (entry, after) = match quote_at(rest, dialect) {
             Some(at) => {
                 let (value, after) =
-                    quoted(&rest[at + 1..]).ok_or(RecordError::Unclosed(number))?;
+                    quoted(&rest[at + 1..]).ok_or(RecordSyntaxError::Unclosed(number))?;
                 (format!("{}{value}", &rest[..at]), after)
             }
             None => {
@@ -73,24 +73,24 @@ pub fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordError>
         }
         rest = after
             .strip_prefix(',')
-            .ok_or(RecordError::AfterQuote(number))?;
+            .ok_or(RecordSyntaxError::AfterQuote(number))?;
     }
 }
 
 /// Refuses what was surely meant to be quoted.
-fn check_unquoted(entry: &str, number: usize, dialect: Dialect) -> Result<(), RecordError> {
+fn check_unquoted(entry: &str, number: usize, dialect: Dialect) -> Result<(), RecordSyntaxError> {
     if dialect == Dialect::Strict {
         if entry.contains('"') {
-            return Err(RecordError::BareQuote(number));
+            return Err(RecordSyntaxError::BareQuote(number));
         }
         if entry.contains(['\n', '\r']) {
-            return Err(RecordError::LineBreak(number));
+            return Err(RecordSyntaxError::LineBreak(number));
         }
     }
     // Whole quotes around a value are the value's own, as in csc.
     let value = entry.split_once('=').map_or("", |(_, value)| value);
     if value.starts_with('"') && (value.len() == 1 || !value.ends_with('"')) {
-        return Err(RecordError::Cut(number));
+        return Err(RecordSyntaxError::Cut(number));
     }
     Ok(())
 }
@@ -165,15 +165,15 @@ mod tests {
     #[test]
     fn misplaced_quotes_are_errors() {
         let cases = [
-            ("\"a", Plain, RecordError::Unclosed(1)),
-            ("x,\"a\"\"", Plain, RecordError::Unclosed(2)),
-            ("\"a\"b", Plain, RecordError::AfterQuote(1)),
-            ("a,\"b\" ,c", Plain, RecordError::AfterQuote(2)),
-            ("k=\"a", QuotedValues, RecordError::Unclosed(1)),
-            ("k=a\"b", Strict, RecordError::BareQuote(1)),
-            ("k=a\nl=b", Strict, RecordError::LineBreak(1)),
-            ("k=\"a,b\"", Plain, RecordError::Cut(1)),
-            ("k=\"", Plain, RecordError::Cut(1)),
+            ("\"a", Plain, RecordSyntaxError::Unclosed(1)),
+            ("x,\"a\"\"", Plain, RecordSyntaxError::Unclosed(2)),
+            ("\"a\"b", Plain, RecordSyntaxError::AfterQuote(1)),
+            ("a,\"b\" ,c", Plain, RecordSyntaxError::AfterQuote(2)),
+            ("k=\"a", QuotedValues, RecordSyntaxError::Unclosed(1)),
+            ("k=a\"b", Strict, RecordSyntaxError::BareQuote(1)),
+            ("k=a\nl=b", Strict, RecordSyntaxError::LineBreak(1)),
+            ("k=\"a,b\"", Plain, RecordSyntaxError::Cut(1)),
+            ("k=\"", Plain, RecordSyntaxError::Cut(1)),
         ];
         for (text, dialect, expected) in cases {
             assert_eq!(entries(text, dialect), Err(expected), "{text}");

@@ -3,7 +3,7 @@
 //! What has been typed is read only when asked for, so that no report of a bad argument repeats a request that may hold
 //! secrets.
 
-use super::text::{Origin, TextError};
+use super::text::{TextError, TextOrigin};
 use csi_proto::{json, schema::Message};
 use serde_json::Value;
 use serde_json::error::Category;
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// A request that cannot be had, or may not come this way.
 #[derive(Debug, Error)]
-pub enum RequestError {
+pub enum RequestTextError {
     /// No file, no JSON.
     #[error(
         "the request is empty: name a file, - for standard input, or write JSON such as '{{\"volumeId\": \"v\"}}'"
@@ -46,48 +46,48 @@ pub enum RequestSource {
     /// JSON that stands in the argument itself.
     Inline(String),
     /// A file or standard input.
-    Text(Origin),
+    Text(TextOrigin),
 }
 
 /// `-` is standard input, what begins with `{` is JSON, everything else a file.
 ///
 /// # Errors
 /// When `text` is empty.
-pub fn parse(text: &str) -> Result<RequestSource, RequestError> {
+pub fn parse(text: &str) -> Result<RequestSource, RequestTextError> {
     match text.trim_start() {
-        "" => Err(RequestError::Empty),
+        "" => Err(RequestTextError::Empty),
         json if json.starts_with('{') => Ok(RequestSource::Inline(text.to_owned())),
-        _ => Ok(RequestSource::Text(Origin::parse(text))),
+        _ => Ok(RequestSource::Text(TextOrigin::parse(text))),
     }
 }
 
 impl RequestSource {
     /// Whether it takes all of standard input.
     pub fn is_stdin(&self) -> bool {
-        *self == Self::Text(Origin::Stdin)
+        *self == Self::Text(TextOrigin::Stdin)
     }
 
     /// The JSON of a request of type `message`. Only its syntax is checked here, and that no secret is on the command line.
     ///
     /// # Errors
     /// When it cannot be read, is not JSON, or carries secrets in the argument itself.
-    pub fn read(&self, message: &'static Message) -> Result<Value, RequestError> {
+    pub fn read(&self, message: &'static Message) -> Result<Value, RequestTextError> {
         let text = match self {
             Self::Inline(text) => text,
-            Self::Text(origin) => &origin.read().map_err(RequestError::Text)?,
+            Self::Text(origin) => &origin.read().map_err(RequestTextError::Text)?,
         };
         let value = serde_json::from_str(text).map_err(|error| self.syntax(&error))?;
         if matches!(self, Self::Inline(_)) && json::has_secrets(message, &value) {
-            return Err(RequestError::InlineSecrets);
+            return Err(RequestTextError::InlineSecrets);
         }
         Ok(value)
     }
 
-    fn syntax(&self, error: &serde_json::Error) -> RequestError {
+    fn syntax(&self, error: &serde_json::Error) -> RequestTextError {
         // The library's text ends with the position, which has its own place here, and never repeats the document.
         let position = format!(" at line {} column {}", error.line(), error.column());
         let problem = error.to_string().replace(&position, "");
-        RequestError::Syntax {
+        RequestTextError::Syntax {
             origin: self.to_string(),
             line: error.line(),
             column: error.column(),
@@ -124,7 +124,7 @@ mod tests {
     use csi_proto::tables;
     use serde_json::json;
 
-    fn read(text: &str) -> Result<Value, RequestError> {
+    fn read(text: &str) -> Result<Value, RequestTextError> {
         parse(text)?.read(&tables::CREATE_VOLUME_REQUEST)
     }
 
@@ -153,7 +153,7 @@ mod tests {
             "{\"name\": \"v\", \"secrets\": \"hunter2\"}",
         ] {
             let error = read(text).expect_err(text);
-            assert!(matches!(error, RequestError::InlineSecrets), "{error}");
+            assert!(matches!(error, RequestTextError::InlineSecrets), "{error}");
             assert!(!format!("{error} {error:?} {:?}", parse(text)).contains("hunter2"));
         }
         let broken = "{\"secrets\": {\"k\": \"hunter2\"";

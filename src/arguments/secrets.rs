@@ -7,8 +7,8 @@ mod prompt;
 
 pub use prompt::{PromptError, parse_key, prompt};
 
-use super::record::{self, Dialect, RecordError};
-use super::text::{Origin, TextError};
+use super::record::{self, Dialect, RecordSyntaxError};
+use super::text::{TextError, TextOrigin};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::env;
@@ -23,7 +23,7 @@ pub const VARIABLE: &str = "X_CSI_SECRETS";
 pub enum SecretsError {
     /// The variable's quotes do not fit.
     #[error("{VARIABLE}: {0}; write k=v,\"k2=a value, with a comma\"")]
-    Record(RecordError),
+    Record(RecordSyntaxError),
     /// An entry of the variable without `=`.
     #[error("{VARIABLE}: entry {0} has no =; write k=v,\"k2=a value, with a comma\"")]
     NoValue(usize),
@@ -39,7 +39,7 @@ pub enum SecretsError {
     )]
     Line {
         /// The origin of the secrets.
-        origin: Origin,
+        origin: TextOrigin,
         /// The line, from 1.
         line: usize,
     },
@@ -47,7 +47,7 @@ pub enum SecretsError {
     #[error("secrets: {origin}: not valid JSON from line {line}, column {column}")]
     Json {
         /// The origin of the secrets.
-        origin: Origin,
+        origin: TextOrigin,
         /// The line, from 1.
         line: usize,
         /// The column, from 1.
@@ -57,7 +57,7 @@ pub enum SecretsError {
     #[error("secrets: {origin}: the value of {key:?} is not text; put it in quotes")]
     NotString {
         /// The origin of the secrets.
-        origin: Origin,
+        origin: TextOrigin,
         /// The member's name.
         key: String,
     },
@@ -104,7 +104,7 @@ impl Secrets {
     /// # Errors
     /// When it cannot be read or is neither.
     pub fn from_file(path: &str) -> Result<Self, SecretsError> {
-        let origin = Origin::parse(path);
+        let origin = TextOrigin::parse(path);
         let text = origin.read().map_err(SecretsError::Text)?;
         match text.trim_start().starts_with('{') {
             true => Self::from_json(&text, origin),
@@ -112,7 +112,7 @@ impl Secrets {
         }
     }
 
-    fn from_json(text: &str, origin: Origin) -> Result<Self, SecretsError> {
+    fn from_json(text: &str, origin: TextOrigin) -> Result<Self, SecretsError> {
         // Read as any JSON first: the library's errors about types repeat the value.
         let members: BTreeMap<String, Value> = match serde_json::from_str(text) {
             Ok(members) => members,
@@ -134,7 +134,7 @@ impl Secrets {
         Ok(Self(secrets))
     }
 
-    fn from_lines(text: &str, origin: Origin) -> Result<Self, SecretsError> {
+    fn from_lines(text: &str, origin: TextOrigin) -> Result<Self, SecretsError> {
         let mut secrets = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_start();
@@ -295,8 +295,8 @@ mod tests {
         #[test]
         fn nothing_panics(text in ".*") {
             let _ = Secrets::from_record(&text);
-            let _ = Secrets::from_lines(&text, Origin::Stdin);
-            let _ = Secrets::from_json(&text, Origin::Stdin);
+            let _ = Secrets::from_lines(&text, TextOrigin::Stdin);
+            let _ = Secrets::from_json(&text, TextOrigin::Stdin);
         }
     }
 }

@@ -12,7 +12,7 @@ pub const LIMIT: u64 = 16 << 20;
 
 /// The origin of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum TextOrigin {
     /// Standard input.
     Stdin,
     /// A file.
@@ -26,7 +26,7 @@ pub enum TextError {
     #[error("cannot read {origin}: {problem}")]
     Unreadable {
         /// The file or stream that was read.
-        origin: Origin,
+        origin: TextOrigin,
         /// The system's reason.
         problem: io::Error,
     },
@@ -34,19 +34,19 @@ pub enum TextError {
     #[error("{origin} holds more than {} MiB", LIMIT >> 20)]
     TooLarge {
         /// The file or stream that was read.
-        origin: Origin,
+        origin: TextOrigin,
     },
     /// Bytes that are not UTF-8, or a NUL, which no text has.
     #[error("{origin} is not text: byte {offset} is no UTF-8 character")]
     NotText {
         /// The file or stream that was read.
-        origin: Origin,
+        origin: TextOrigin,
         /// The first such byte, counted from 0.
         offset: usize,
     },
 }
 
-impl Origin {
+impl TextOrigin {
     /// `-` is standard input, everything else a file.
     pub fn parse(text: &str) -> Self {
         match text {
@@ -84,7 +84,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for TextOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdin => f.write_str("standard input"),
@@ -108,7 +108,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("f");
         std::fs::write(&path, bytes).expect("written");
-        Origin::File(path).read().map_err(|error| {
+        TextOrigin::File(path).read().map_err(|error| {
             error
                 .to_string()
                 .replace(folder.path().to_str().expect("text"), "")
@@ -131,13 +131,13 @@ mod tests {
 
     #[test]
     fn endless_input_is_refused() {
-        let error = Origin::parse("/dev/zero").read().expect_err("endless");
+        let error = TextOrigin::parse("/dev/zero").read().expect_err("endless");
         assert_eq!(error.to_string(), "/dev/zero holds more than 16 MiB");
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = Origin::parse("/nowhere/f").read().expect_err("missing");
+        let error = TextOrigin::parse("/nowhere/f").read().expect_err("missing");
         assert!(
             error
                 .to_string()

@@ -8,7 +8,7 @@ use csi_proto::v1::{
 };
 use csi_proto::{Request, v1};
 
-/// What a driver advertises, as far as it was asked.
+/// The capabilities that a driver advertises, as far as it was asked.
 #[derive(Clone, Debug, Default)]
 pub struct Advertised {
     plugin: Vec<i32>,
@@ -22,14 +22,14 @@ pub struct Advertised {
 
 /// One end of a driver; both are the same unless its controller is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Where Node is served, and Identity.
+pub enum DriverEnd {
+    /// The end that serves Node, and Identity.
     Node,
-    /// Where the other services are.
+    /// The end that serves the other services.
     Controller,
 }
 
-/// Who asks.
+/// A caller that asks for capabilities.
 pub trait Asks {
     /// Why there is no answer.
     type Error;
@@ -38,7 +38,7 @@ pub trait Asks {
     /// are in a reply.
     async fn ask<Q: Request>(
         &mut self,
-        end: End,
+        end: DriverEnd,
         request: Q,
         count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Self::Error>;
@@ -49,7 +49,11 @@ impl Advertised {
     ///
     /// # Errors
     /// As whoever asks has it; so of the others.
-    pub async fn ask_plugin<A: Asks>(&mut self, asks: &mut A, end: End) -> Result<(), A::Error> {
+    pub async fn ask_plugin<A: Asks>(
+        &mut self,
+        asks: &mut A,
+        end: DriverEnd,
+    ) -> Result<(), A::Error> {
         let request = v1::GetPluginCapabilitiesRequest {};
         let reply = asks
             .ask(end, request, |reply| reply.capabilities.len())
@@ -71,7 +75,9 @@ impl Advertised {
         use controller_service_capability::Type;
         let request = v1::ControllerGetCapabilitiesRequest {};
         let reply = asks
-            .ask(End::Controller, request, |reply| reply.capabilities.len())
+            .ask(DriverEnd::Controller, request, |reply| {
+                reply.capabilities.len()
+            })
             .await?;
         let all = reply.unwrap_or_default().capabilities.into_iter();
         self.controller = all
@@ -86,7 +92,9 @@ impl Advertised {
         use group_controller_service_capability::Type;
         let request = v1::GroupControllerGetCapabilitiesRequest {};
         let reply = asks
-            .ask(End::Controller, request, |reply| reply.capabilities.len())
+            .ask(DriverEnd::Controller, request, |reply| {
+                reply.capabilities.len()
+            })
             .await?;
         let all = reply.unwrap_or_default().capabilities.into_iter();
         self.group_controller = all
@@ -101,7 +109,7 @@ impl Advertised {
         use node_service_capability::Type;
         let request = v1::NodeGetCapabilitiesRequest {};
         let reply = asks
-            .ask(End::Node, request, |reply| reply.capabilities.len())
+            .ask(DriverEnd::Node, request, |reply| reply.capabilities.len())
             .await?;
         self.serves_node = reply.is_some();
         let all = reply.unwrap_or_default().capabilities.into_iter();

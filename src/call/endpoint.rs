@@ -21,7 +21,7 @@ pub use handshake::HandshakeError;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
-use embedded::Driver;
+use embedded::EmbeddedDriver;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -46,7 +46,7 @@ pub struct Endpoint {
     target: Target,
     last_error: LastError,
     /// Opened by the first connection; all of them reach the same driver.
-    embedded: Arc<OnceCell<Driver>>,
+    embedded: Arc<OnceCell<EmbeddedDriver>>,
 }
 
 /// The kind of connection that an endpoint names.

@@ -2,7 +2,7 @@
 //!
 //! Owns deadlines and metadata. Must not know clap, print, or look into messages.
 
-use crate::arguments::metadata::{self, MetadataError, Value};
+use crate::arguments::metadata::{self, MetadataError, SentValue};
 use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
@@ -107,12 +107,12 @@ impl Session {
             let value = metadata::value(key, text)?;
             let name = key.to_ascii_lowercase();
             match value {
-                Value::Text(text) => {
+                SentValue::Text(text) => {
                     let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
                     let value = text.parse().map_err(|_| refused())?;
                     self.metadata.append(name, value);
                 }
-                Value::Bytes(bytes) => {
+                SentValue::Bytes(bytes) => {
                     let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
                     let value = MetadataValue::from_bytes(&bytes);
                     self.metadata.append_bin(name, value);

@@ -3,7 +3,7 @@
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::session::Session;
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use csi_proto::v1;
 use std::future::Future;
 use std::time::Duration;
@@ -67,5 +67,5 @@ async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
 
 /// Whether waiting can mend it: a driver that does not serve Probe never will.
 fn may_mend(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Rpc(code) if code != Code::Unimplemented)
+    matches!(error.kind(), ErrorKind::Rpc(code) if code != Code::Unimplemented)
 }

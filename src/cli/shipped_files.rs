@@ -1,7 +1,7 @@
 //! The completion scripts as they are shipped. The test proves that the committed ones are current;
 //! `UPDATE_GENERATED=1` writes them anew.
 
-use super::completion::script::{Shell, kubectl, script};
+use super::completion::script::{CompletionShell, kubectl, script};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,10 +14,10 @@ fn files() -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for name in ["csi", "csc", "kubectl-csi"] {
         for (shell, file) in [
-            (Shell::Bash, format!("{name}.bash")),
-            (Shell::Zsh, format!("_{name}")),
-            (Shell::Fish, format!("{name}.fish")),
-            (Shell::Powershell, format!("{name}.ps1")),
+            (CompletionShell::Bash, format!("{name}.bash")),
+            (CompletionShell::Zsh, format!("_{name}")),
+            (CompletionShell::Fish, format!("{name}.fish")),
+            (CompletionShell::Powershell, format!("{name}.ps1")),
         ] {
             let script = script(shell, name).expect("a vector can be written");
             files.insert(file, script);

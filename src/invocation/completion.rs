@@ -27,14 +27,14 @@ pub struct Candidate {
 
 /// Candidates that only a driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DriverCandidates {
     /// The driver's ids of a kind.
     Ids(IdKind),
     /// The keys of the parameters that it takes.
     Parameters,
 }
 
-impl Wanted {
+impl DriverCandidates {
     fn of_placeholder(name: &str) -> Option<Self> {
         match name {
             PARAMETERS => Some(Self::Parameters),
@@ -83,7 +83,7 @@ impl Tree {
     pub fn candidates(
         &mut self,
         words: &[String],
-        ask: &mut dyn FnMut(Wanted) -> Vec<String>,
+        ask: &mut dyn FnMut(DriverCandidates) -> Vec<String>,
     ) -> Vec<Candidate> {
         let Some((current, _)) = words.split_last() else {
             return Vec::new();
@@ -119,11 +119,11 @@ impl Tree {
                 }),
                 Some((before, wanted)) => {
                     takes_id = true;
-                    let wanted = Wanted::of_placeholder(wanted);
+                    let wanted = DriverCandidates::of_placeholder(wanted);
                     let answers = wanted.map(&mut *ask).unwrap_or_default();
                     let typed = current.strip_prefix(before).unwrap_or_default();
                     let values = match wanted {
-                        Some(Wanted::Parameters) => next_keys(typed, &answers),
+                        Some(DriverCandidates::Parameters) => next_keys(typed, &answers),
                         _ => answers,
                     };
                     let whole = values.into_iter().map(|value| format!("{before}{value}"));
@@ -296,8 +296,8 @@ mod tests {
         let mut tree = Tree::new(cli::command("csi"));
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let found = tree.candidates(&words, &mut |wanted| match wanted {
-            Wanted::Ids(kind) => vec![format!("{kind:?}#1")],
-            Wanted::Parameters => vec!["server".to_owned(), "share".to_owned()],
+            DriverCandidates::Ids(kind) => vec![format!("{kind:?}#1")],
+            DriverCandidates::Parameters => vec!["server".to_owned(), "share".to_owned()],
         });
         found.into_iter().map(|one| one.value).collect()
     }

@@ -7,7 +7,7 @@ use super::rpc_command::Command;
 use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
-use crate::rpc::flags::{Context, RequestError, RequestFlags};
+use crate::rpc::flags::{RequestContext, RequestError, RequestFlags};
 use crate::rpc::{Called, Rpc};
 
 /// The command that matches ask for, ready to be sent.
@@ -33,7 +33,7 @@ pub fn command_in(
     called: &Called<'_>,
     globals: &Globals,
     defaults: &Defaults,
-    context: &Context,
+    context: &RequestContext,
 ) -> Result<Command, Error> {
     let flags: RequestFlags = parse::flags(called.matches)?;
     let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
@@ -57,7 +57,11 @@ pub fn command_in(
 ///
 /// # Errors
 /// When `--request` or the secrets are not usable.
-pub fn context(flags: &RequestFlags, rpc: &Rpc, defaults: &Defaults) -> Result<Context, Error> {
+pub fn context(
+    flags: &RequestFlags,
+    rpc: &Rpc,
+    defaults: &Defaults,
+) -> Result<RequestContext, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
     let secrets_file = flags
@@ -77,7 +81,7 @@ pub fn context(flags: &RequestFlags, rpc: &Rpc, defaults: &Defaults) -> Result<C
                 .map_err(|error| usage(&error))?,
         ),
     };
-    Ok(Context {
+    Ok(RequestContext {
         default_capability: defaults.capability.clone(),
         secrets: secrets(secrets_file, &flags.secrets_prompt)?,
         base,

@@ -129,8 +129,8 @@ impl Command {
                 .one(session, endpoint, request, &mut printer, follower)
                 .await;
             match result {
-                Ok(Progress::Continue) => {}
-                Ok(Progress::Stop) => return Ok(()),
+                Ok(AfterReply::Continue) => {}
+                Ok(AfterReply::Stop) => return Ok(()),
                 Err(error) => {
                     let error = error.doing(self.doing(&request.subject));
                     if !self.keep_going {
@@ -155,7 +155,7 @@ impl Command {
         request: &Request,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
-    ) -> Result<Progress, Error> {
+    ) -> Result<AfterReply, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks)
             .map_err(|error| Error::usage(error.to_string()))?;
         let mut bytes = request.bytes.clone();
@@ -176,12 +176,12 @@ impl Command {
                         .call(&self.doing(&request.subject), "OK", started.elapsed());
                     reply
                 }
-                Err(Failure::Output(error)) => {
+                Err(CommandFailure::Output(error)) => {
                     no_broken_pipe(error)?;
-                    return Ok(Progress::Stop);
+                    return Ok(AfterReply::Stop);
                 }
-                Err(Failure::Other(error)) => return Err(error),
-                Err(Failure::Call(error)) => {
+                Err(CommandFailure::Other(error)) => return Err(error),
+                Err(CommandFailure::Call(error)) => {
                     let code = code_name(error.status.code());
                     self.log
                         .call(&self.doing(&request.subject), code, started.elapsed());
@@ -190,17 +190,17 @@ impl Command {
                             "note: {}: {code} taken for success",
                             self.doing(&request.subject)
                         );
-                        return Ok(Progress::Continue);
+                        return Ok(AfterReply::Continue);
                     }
                     return Err(call_error(&error, endpoint));
                 }
             };
             let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {
-                return Ok(Progress::Continue);
+                return Ok(AfterReply::Continue);
             };
             let next = next_token(self.rpc.method.response, &reply)?;
             if next.is_empty() {
-                return Ok(Progress::Continue);
+                return Ok(AfterReply::Continue);
             }
             if next == token {
                 let message = format!(
@@ -224,7 +224,7 @@ impl Command {
         request: &Request,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
-    ) -> Result<Option<Bytes>, Failure> {
+    ) -> Result<Option<Bytes>, CommandFailure> {
         let answer = session.call(self.rpc.method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let bytes = answer.into_inner();
@@ -240,7 +240,7 @@ impl Command {
         request: &Request,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
-    ) -> Result<Option<Bytes>, Failure> {
+    ) -> Result<Option<Bytes>, CommandFailure> {
         let answer = session.stream(self.rpc.method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
@@ -259,9 +259,9 @@ impl Command {
         replies: &mut Replies<'_>,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         self.log.reply(self.rpc.method, bytes);
-        let next = next_token(self.rpc.method.response, bytes).map_err(Failure::Other)?;
+        let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
         let reply = Reply {
             subject: &request.subject,
             request: sent,
@@ -282,7 +282,7 @@ impl Command {
         // After the reply is shown: a volume with a fault is there all the same.
         replies
             .check(bytes)
-            .map_err(|error| Failure::Other(Error::local(error.to_string())))?;
+            .map_err(|error| CommandFailure::Other(Error::local(error.to_string())))?;
         Ok(())
     }
 
@@ -299,25 +299,25 @@ impl Command {
     }
 }
 
-enum Progress {
+enum AfterReply {
     Continue,
     /// The reader of the output is gone.
     Stop,
 }
 
-enum Failure {
+enum CommandFailure {
     Call(CallError),
     Output(OutputError),
     Other(Error),
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for CommandFailure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl From<OutputError> for Failure {
+impl From<OutputError> for CommandFailure {
     fn from(error: OutputError) -> Self {
         Self::Output(error)
     }

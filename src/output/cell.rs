@@ -1,6 +1,6 @@
 //! Turns a value into the text of a table's cell. A column reads that value from a row.
 
-use super::view::{Column, Format};
+use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
 use csi_proto::path::{Path, PathError};
@@ -37,7 +37,7 @@ pub struct RowTypes {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Origin {
+enum RowPart {
     Request,
     Reply,
     Row,
@@ -45,9 +45,9 @@ enum Origin {
 
 /// Alternative paths to a value: the first that is set counts.
 #[derive(Debug)]
-pub struct Source(Vec<(Origin, Path)>);
+pub struct CellSource(Vec<(RowPart, Path)>);
 
-impl Source {
+impl CellSource {
     /// Checks `path`: `a.b` from the row, `/a.b` from the whole reply, `?a.b` from the request; alternatives are separated
     /// by `|`.
     ///
@@ -55,9 +55,9 @@ impl Source {
     /// When the messages have no such field.
     pub fn parse(types: RowTypes, path: &str) -> Result<Self, PathError> {
         let one = |path: &str| match (path.strip_prefix('/'), path.strip_prefix('?')) {
-            (Some(path), _) => Ok((Origin::Reply, Path::parse(types.reply, path)?)),
-            (_, Some(path)) => Ok((Origin::Request, Path::parse(types.request, path)?)),
-            _ => Ok((Origin::Row, Path::parse(types.row, path)?)),
+            (Some(path), _) => Ok((RowPart::Reply, Path::parse(types.reply, path)?)),
+            (_, Some(path)) => Ok((RowPart::Request, Path::parse(types.request, path)?)),
+            _ => Ok((RowPart::Row, Path::parse(types.row, path)?)),
         };
         path.split('|').map(one).collect::<Result<_, _>>().map(Self)
     }
@@ -69,9 +69,9 @@ impl Source {
     pub fn read<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
         for (origin, path) in &self.0 {
             let value = path.read(match origin {
-                Origin::Request => row.request,
-                Origin::Reply => row.reply,
-                Origin::Row => row.row,
+                RowPart::Request => row.request,
+                RowPart::Reply => row.reply,
+                RowPart::Row => row.row,
             })?;
             if value != Value::Absent {
                 return Ok(value);
@@ -86,8 +86,8 @@ impl Source {
 pub struct Reader {
     /// The head, in upper case.
     pub head: String,
-    format: Format,
-    source: Source,
+    format: CellFormat,
+    source: CellSource,
     unit: Option<Path>,
 }
 
@@ -100,9 +100,9 @@ impl Reader {
         Ok(Self {
             head: column.head.to_owned(),
             format: column.format,
-            source: Source::parse(types, column.path)?,
+            source: CellSource::parse(types, column.path)?,
             unit: match column.format {
-                Format::Usage => Some(Path::parse(types.row, "unit")?),
+                CellFormat::Usage => Some(Path::parse(types.row, "unit")?),
                 _ => None,
             },
         })
@@ -115,8 +115,8 @@ impl Reader {
     pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
         Ok(Self {
             head: path.trim_start_matches(['/', '?']).to_uppercase(),
-            format: Format::Plain,
-            source: Source::parse(types, path)?,
+            format: CellFormat::Plain,
+            source: CellSource::parse(types, path)?,
             unit: None,
         })
     }
@@ -138,8 +138,8 @@ impl Reader {
         let format = match &self.unit {
             None => self.format,
             Some(unit) => match unit.read(row.row)? {
-                Value::Enum(_, Some("BYTES")) => Format::Size,
-                _ => Format::Plain,
+                Value::Enum(_, Some("BYTES")) => CellFormat::Size,
+                _ => CellFormat::Plain,
             },
         };
         let start = out.len();
@@ -152,14 +152,14 @@ impl Reader {
 }
 
 /// Appends the text of `value`; nothing for what is not set or empty.
-pub fn write(value: &Value<'_>, format: Format, out: &mut String) {
+pub fn write(value: &Value<'_>, format: CellFormat, out: &mut String) {
     match (format, value) {
-        (Format::Size, Value::Int64(bytes)) => out.push_str(&size::human(*bytes)),
-        (Format::Age, Value::Timestamp(time)) => out.push_str(&age(*time)),
-        (Format::Presence, value) => out.push_str(yes(*value != Value::Absent)),
+        (CellFormat::Size, Value::Int64(bytes)) => out.push_str(&size::human(*bytes)),
+        (CellFormat::Age, Value::Timestamp(time)) => out.push_str(&age(*time)),
+        (CellFormat::Presence, value) => out.push_str(yes(*value != Value::Absent)),
         // The specification: a driver that leaves `ready` out is ready.
-        (Format::Ready, Value::Absent) => out.push_str("true"),
-        (Format::Condition, Value::Message(_)) => {
+        (CellFormat::Ready, Value::Absent) => out.push_str("true"),
+        (CellFormat::Condition, Value::Message(_)) => {
             // What a healthy volume's message says stands in JSON; here it would only be noise.
             if value.get("abnormal") != Some(&Value::Bool(true)) {
                 return out.push_str("ok");
@@ -260,7 +260,7 @@ mod tests {
             .iter()
             .map(|(key, value)| ((*key).into(), (*value).into()));
         let mut out = String::new();
-        write(&Value::Map(pairs.collect()), Format::Plain, &mut out);
+        write(&Value::Map(pairs.collect()), CellFormat::Plain, &mut out);
         out
     }
 

@@ -5,7 +5,7 @@ use super::cell;
 use super::cell::Row;
 use super::layout::Layout;
 use super::reply::{OutputError, Reply};
-use super::view::{Format, View};
+use super::view::{CellFormat, View};
 use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Kind};
 use csi_proto::v1;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Appends what `csc` prints for one reply.
-pub type Writer = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
+pub type CscWriter = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
 
 /// The writer for the replies of an RPC that csc does not have, or whose reply is empty.
-pub fn default_of(view: &View) -> Writer {
+pub fn default_of(view: &View) -> CscWriter {
     if view.done.is_empty() { tabs } else { subject }
 }
 
@@ -37,7 +37,7 @@ pub fn tabs(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), 
             if index > 0 {
                 out.push('\t');
             }
-            cell::write(&column.value(row(reply, bytes))?, Format::Plain, out);
+            cell::write(&column.value(row(reply, bytes))?, CellFormat::Plain, out);
         }
         out.push('\n');
     }
@@ -198,7 +198,7 @@ fn scalar_text(value: &Value<'_>) -> String {
         Value::Text(text) => quoted(text),
         other => {
             let mut out = String::new();
-            cell::write(other, Format::Plain, &mut out);
+            cell::write(other, CellFormat::Plain, &mut out);
             out
         }
     }

@@ -1,6 +1,6 @@
 //! The layout of a method's replies: rows, columns and names as paths into its messages.
 
-use super::cell::{Reader, RowTypes, Source};
+use super::cell::{CellSource, Reader, RowTypes};
 use super::reply::OutputError;
 use super::view::View;
 use csi_proto::path::Path;
@@ -81,8 +81,8 @@ impl Layout {
     ///
     /// # Errors
     /// When the declaration names fields that do not exist.
-    pub fn name(&self) -> Result<Source, OutputError> {
-        Ok(Source::parse(self.types, self.view.name)?)
+    pub fn name(&self) -> Result<CellSource, OutputError> {
+        Ok(CellSource::parse(self.types, self.view.name)?)
     }
 
     /// The rows of a reply: the elements of its list, or the reply itself.

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::time::Duration;
 
 /// The report of a load.
-pub struct Report {
+pub struct LoadReport {
     /// The run id, which is part of the names of all volumes that the load made.
     pub run: String,
     /// The load, as on the command line.
@@ -26,13 +26,13 @@ pub struct Report {
     /// Whether it ended before its time.
     pub interrupted: bool,
     /// The results of one driver, or of two that are compared.
-    pub sides: Vec<Side>,
+    pub sides: Vec<SideReport>,
     /// The ratios of the second driver to the first.
     pub ratios: Vec<Ratio>,
 }
 
 /// The result of one driver.
-pub struct Side {
+pub struct SideReport {
     /// The endpoint, as on the command line.
     pub endpoint: String,
     /// The time during which calls were made.
@@ -40,13 +40,13 @@ pub struct Side {
     /// Calls that were due and never begun.
     pub unsent: u64,
     /// One row for each RPC, and where there are several, one for the whole cycle.
-    pub rows: Vec<Row>,
+    pub rows: Vec<LoadRow>,
     /// The failed calls, by their errors.
-    pub errors: Vec<Failure>,
+    pub errors: Vec<FailedCalls>,
 }
 
 /// The calls of one RPC.
-pub struct Row {
+pub struct LoadRow {
     /// The RPC, or `cycle`.
     pub name: String,
     /// The number of calls.
@@ -60,7 +60,7 @@ pub struct Row {
 }
 
 /// Calls that failed with one code.
-pub struct Failure {
+pub struct FailedCalls {
     /// The RPC.
     pub rpc: &'static str,
     /// The code's name.
@@ -124,7 +124,7 @@ impl Ratio {
     }
 }
 
-impl Row {
+impl LoadRow {
     fn per_second(&self, elapsed: Duration) -> f64 {
         figure::ratio((self.calls - self.failed) as f64 / elapsed.as_secs_f64())
     }
@@ -135,7 +135,7 @@ impl Row {
 /// # Errors
 /// When `out` cannot be written.
 pub fn tables(
-    report: &Report,
+    report: &LoadReport,
     columns: Option<usize>,
     out: &mut impl Write,
 ) -> Result<(), OutputError> {
@@ -177,7 +177,7 @@ pub fn tables(
     Ok(out.flush()?)
 }
 
-fn rates(side: &Side, text: &mut String) {
+fn rates(side: &SideReport, text: &mut String) {
     let mut cells = ["RPC", "CALLS", "FAILED", "PER SECOND", "IN"]
         .map(str::to_owned)
         .to_vec();
@@ -193,7 +193,7 @@ fn rates(side: &Side, text: &mut String) {
     text.push_str(&aligned(Columns::new(5, GAP).right_from(1), &cells));
 }
 
-fn latencies(side: &Side, text: &mut String) {
+fn latencies(side: &SideReport, text: &mut String) {
     let mut cells = vec!["LATENCY".to_owned()];
     cells.extend(LATENCIES.iter().map(|(head, _)| (*head).to_owned()));
     let columns = Columns::new(cells.len(), GAP).right_from(1);
@@ -208,7 +208,7 @@ fn latencies(side: &Side, text: &mut String) {
 }
 
 /// Bars in eighths of a letter.
-fn histogram(row: &Row, columns: usize, text: &mut String) {
+fn histogram(row: &LoadRow, columns: usize, text: &mut String) {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let largest = row.bars.iter().map(|(_, calls)| *calls).max().unwrap_or(0);
     let mut cells = vec![format!("{} UP TO", row.name), "CALLS".to_owned()];
@@ -235,7 +235,7 @@ fn histogram(row: &Row, columns: usize, text: &mut String) {
     }
 }
 
-fn errors(errors: &[Failure], text: &mut String) {
+fn errors(errors: &[FailedCalls], text: &mut String) {
     let mut cells = ["ERROR", "CALLS", "RPC", "EXAMPLE"]
         .map(str::to_owned)
         .to_vec();
@@ -313,7 +313,11 @@ pub fn per_second(rate: f64) -> String {
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn object(report: &Report, one_line: bool, out: &mut impl Write) -> Result<(), OutputError> {
+pub fn object(
+    report: &LoadReport,
+    one_line: bool,
+    out: &mut impl Write,
+) -> Result<(), OutputError> {
     let mut all = object!({
         "run": report.run,
         "load": report.what,
@@ -339,7 +343,7 @@ pub fn object(report: &Report, one_line: bool, out: &mut impl Write) -> Result<(
     Ok(out.flush()?)
 }
 
-fn side(side: &Side) -> Json {
+fn side(side: &SideReport) -> Json {
     let rows = side.rows.iter().map(|row| {
         let mut all = object!({
             "rpc": row.name, "calls": row.calls, "failed": row.failed, "perSecond": row.per_second(side.elapsed),
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_result_is_tables_and_bars_that_fit() {
-        let row = Row {
+        let row = LoadRow {
             name: "GetPluginInfo".to_owned(),
             calls: 1000,
             failed: 1,
@@ -410,27 +414,27 @@ mod tests {
                 (Duration::from_millis(10), 200),
             ],
         };
-        let failure = Failure {
+        let failure = FailedCalls {
             rpc: "GetPluginInfo",
             code: "INTERNAL",
             calls: 1,
             example: "\x1b[31mfire".to_owned(),
         };
-        let side = |endpoint: &str| Side {
+        let side = |endpoint: &str| SideReport {
             endpoint: endpoint.to_owned(),
             elapsed: Duration::from_secs(2),
             unsent: 0,
             rows: Vec::new(),
             errors: Vec::new(),
         };
-        let mut report = Report {
+        let mut report = LoadReport {
             run: "r1".to_owned(),
             what: "identity plugin-info".to_owned(),
             concurrency: 8,
             connections: 1,
             rate: None,
             interrupted: false,
-            sides: vec![Side {
+            sides: vec![SideReport {
                 rows: vec![row],
                 errors: vec![failure],
                 ..side("unix:///s")

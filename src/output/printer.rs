@@ -18,7 +18,7 @@ pub struct Printer<W: Write> {
     out: W,
     options: Options,
     layout: Layout,
-    csc: csc::Writer,
+    csc: csc::CscWriter,
     table: table::Table,
     sort: Option<Reader>,
     /// Rows held back for `--sort-by`.
@@ -50,7 +50,7 @@ enum Form {
 
 /// The facts beside the format that decide about the form.
 #[derive(Clone, Copy, Debug, Default)]
-struct Facts<'a> {
+struct FormFacts<'a> {
     /// Whether `--sort-by` is given.
     sorts: bool,
     /// Whether `--columns` is given.
@@ -66,7 +66,7 @@ struct Facts<'a> {
 }
 
 impl Form {
-    fn of(format: Format, facts: Facts<'_>) -> Self {
+    fn of(format: Format, facts: FormFacts<'_>) -> Self {
         let is_merged = facts.is_list && (facts.all_pages || facts.sorts);
         match format {
             Format::Csc => Self::Csc,
@@ -111,7 +111,7 @@ impl<W: Write> Printer<W> {
     pub fn new(
         method: &'static Method,
         view: &'static View,
-        csc: Option<csc::Writer>,
+        csc: Option<csc::CscWriter>,
         options: &Options,
         all_pages: bool,
         out: W,
@@ -136,7 +136,7 @@ impl<W: Write> Printer<W> {
                 .collect::<Result<_, _>>()?,
         };
         let sort = options.sort_by.as_deref().map(|name| layout.column(name));
-        let facts = Facts {
+        let facts = FormFacts {
             sorts: options.sort_by.is_some(),
             has_columns: !options.columns.is_empty(),
             is_list: layout.list().is_some(),
@@ -258,8 +258,8 @@ impl<W: Write> Printer<W> {
             Format::Name => {
                 let mut text = String::new();
                 let format = match self.layout.view.name {
-                    "ready" => view::Format::Ready,
-                    _ => view::Format::Plain,
+                    "ready" => view::CellFormat::Ready,
+                    _ => view::CellFormat::Plain,
                 };
                 cell::write(&self.layout.name()?.read(row)?, format, &mut text);
                 writeln!(self.out, "{text}")?;
@@ -298,7 +298,7 @@ fn compare(a: &Value<'_>, b: &Value<'_>) -> Ordering {
         (a, b) => {
             let text = |value: &Value<'_>| {
                 let mut text = String::new();
-                cell::write(value, view::Format::Plain, &mut text);
+                cell::write(value, view::CellFormat::Plain, &mut text);
                 text
             };
             text(a).cmp(&text(b))
@@ -312,34 +312,34 @@ mod tests {
 
     #[test]
     fn the_form_of_a_reply_follows_from_the_format_and_the_flags() {
-        let list = Facts {
+        let list = FormFacts {
             is_list: true,
             name: "volume.volume_id",
-            ..Facts::default()
+            ..FormFacts::default()
         };
-        let all = Facts {
+        let all = FormFacts {
             all_pages: true,
             ..list
         };
-        let sorted = Facts {
+        let sorted = FormFacts {
             sorts: true,
             ..list
         };
-        let done = Facts {
+        let done = FormFacts {
             done: "deleted",
-            ..Facts::default()
+            ..FormFacts::default()
         };
-        let columns = Facts {
+        let columns = FormFacts {
             has_columns: true,
             ..done
         };
-        let of_reply = Facts {
+        let of_reply = FormFacts {
             name: "/group_snapshot.group_snapshot_id",
-            ..Facts::default()
+            ..FormFacts::default()
         };
-        let of_request = Facts {
+        let of_request = FormFacts {
             name: "?volume_id",
-            ..Facts::default()
+            ..FormFacts::default()
         };
         for (format, facts, expected) in [
             (Format::Csc, sorted, Form::Csc),

@@ -20,12 +20,12 @@ pub struct Replayed<'a> {
     /// The duration of the replayed call.
     pub took: Duration,
     /// The result of the comparison.
-    pub verdict: Verdict<'a>,
+    pub verdict: ReplayOutcome<'a>,
 }
 
 /// The result of the comparison of a replayed call with the recorded one.
 #[derive(Clone, Debug)]
-pub enum Verdict<'a> {
+pub enum ReplayOutcome<'a> {
     /// Nothing differs.
     Same,
     /// Differences: the place, the recorded value, the value now.
@@ -53,23 +53,23 @@ pub struct Count {
 
 impl Count {
     /// Counts a call.
-    pub fn add(&mut self, verdict: &Verdict<'_>) {
+    pub fn add(&mut self, verdict: &ReplayOutcome<'_>) {
         *match verdict {
-            Verdict::Same => &mut self.same,
-            Verdict::Different(_) => &mut self.different,
-            Verdict::NotCompared(_) => &mut self.not_compared,
-            Verdict::Skipped(_) => &mut self.skipped,
+            ReplayOutcome::Same => &mut self.same,
+            ReplayOutcome::Different(_) => &mut self.different,
+            ReplayOutcome::NotCompared(_) => &mut self.not_compared,
+            ReplayOutcome::Skipped(_) => &mut self.skipped,
         } += 1;
     }
 }
 
 /// Prints the results of replayed calls.
-pub struct Printer<W: Write> {
+pub struct ReplayPrinter<W: Write> {
     out: W,
     json: bool,
 }
 
-impl<W: Write> Printer<W> {
+impl<W: Write> ReplayPrinter<W> {
     /// On `out`, as JSON lines or for people.
     pub fn new(out: W, json: bool) -> Self {
         Self { out, json }
@@ -133,10 +133,10 @@ impl<W: Write> Printer<W> {
 /// A call for scripts.
 fn object(call: &Replayed<'_>) -> Json {
     let (outcome, reason) = match &call.verdict {
-        Verdict::Same => ("same", None),
-        Verdict::Different(_) => ("different", None),
-        Verdict::NotCompared(why) => ("not compared", Some(why)),
-        Verdict::Skipped(why) => ("skipped", Some(why)),
+        ReplayOutcome::Same => ("same", None),
+        ReplayOutcome::Different(_) => ("different", None),
+        ReplayOutcome::NotCompared(why) => ("not compared", Some(why)),
+        ReplayOutcome::Skipped(why) => ("skipped", Some(why)),
     };
     let mut object = json!({
         "call": call.number, "method": call.name, "outcome": outcome, "milliseconds": figure::milliseconds(call.took),
@@ -144,7 +144,7 @@ fn object(call: &Replayed<'_>) -> Json {
     if let Some(reason) = reason {
         object["reason"] = json!(reason);
     }
-    if let Verdict::Different(all) = &call.verdict {
+    if let ReplayOutcome::Different(all) = &call.verdict {
         let one = |(at, recorded, now): &(&str, &Json, &Json)| json!({"at": at, "recorded": recorded, "now": now});
         object["differences"] = all.iter().map(one).collect();
     }
@@ -154,21 +154,21 @@ fn object(call: &Replayed<'_>) -> Json {
 /// A call for people: its line, and one for each difference.
 fn lines(call: &Replayed<'_>) -> String {
     let (mark, words) = match &call.verdict {
-        Verdict::Same => ("ok", String::new()),
-        Verdict::Different(all) if all.len() == 1 => ("!!", "1 difference".to_owned()),
-        Verdict::Different(all) => ("!!", format!("{} differences", all.len())),
-        Verdict::NotCompared(why) => ("--", format!("not compared: {why}")),
-        Verdict::Skipped(why) => ("--", format!("not sent: {why}")),
+        ReplayOutcome::Same => ("ok", String::new()),
+        ReplayOutcome::Different(all) if all.len() == 1 => ("!!", "1 difference".to_owned()),
+        ReplayOutcome::Different(all) => ("!!", format!("{} differences", all.len())),
+        ReplayOutcome::NotCompared(why) => ("--", format!("not compared: {why}")),
+        ReplayOutcome::Skipped(why) => ("--", format!("not sent: {why}")),
     };
     let time = match call.verdict {
-        Verdict::Skipped(_) => format!("{:11}", ""),
+        ReplayOutcome::Skipped(_) => format!("{:11}", ""),
         _ => format!("{:8.1} ms", figure::milliseconds(call.took)),
     };
     let name = format!("#{} {}", call.number, call.name);
     let name = escaped(&name);
     let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
     let mut lines = format!("{}\n", line.trim_end());
-    if let Verdict::Different(all) = &call.verdict {
+    if let ReplayOutcome::Different(all) = &call.verdict {
         for (at, recorded, now) in all {
             let (at, recorded, now) = (escaped(at), shown(recorded), shown(now));
             lines.push_str(&format!("     {at}: {recorded} -> {now}\n"));
@@ -195,27 +195,27 @@ mod tests {
         let both = vec![("a", &one, &two), ("b", &null, &list)];
         for (verdict, line, outcome) in [
             (
-                Verdict::Same,
+                ReplayOutcome::Same,
                 "ok #3 Node/Stage                                   1.5 ms\n",
                 "same",
             ),
             (
-                Verdict::Different(both),
+                ReplayOutcome::Different(both),
                 "!! #3 Node/Stage                                   1.5 ms  2 differences\n     a: \"1\\u001b\" -> 2\n     b: (nothing) -> []\n",
                 "different",
             ),
             (
-                Verdict::Different(vec![("a", &one, &two)]),
+                ReplayOutcome::Different(vec![("a", &one, &two)]),
                 "!! #3 Node/Stage                                   1.5 ms  1 difference\n     a: \"1\\u001b\" -> 2\n",
                 "different",
             ),
             (
-                Verdict::NotCompared("no"),
+                ReplayOutcome::NotCompared("no"),
                 "-- #3 Node/Stage                                   1.5 ms  not compared: no\n",
                 "not compared",
             ),
             (
-                Verdict::Skipped("no\n"),
+                ReplayOutcome::Skipped("no\n"),
                 "-- #3 Node/Stage                                           not sent: no\\n\n",
                 "skipped",
             ),

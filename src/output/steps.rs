@@ -10,14 +10,14 @@ use std::time::Duration;
 const NAME_WIDTH: usize = 34;
 
 /// Prints steps.
-pub struct Steps<W: Write> {
+pub struct StepPrinter<W: Write> {
     out: W,
     json: bool,
 }
 
 /// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// The step succeeded.
     Done,
     /// The step was not needed, or could not be done here; the text says why.
@@ -26,7 +26,7 @@ pub enum Outcome {
     Failed,
 }
 
-impl<W: Write> Steps<W> {
+impl<W: Write> StepPrinter<W> {
     /// Steps on `out`, as JSON lines or for people.
     pub fn new(out: W, json: bool) -> Self {
         Self { out, json }
@@ -39,24 +39,24 @@ impl<W: Write> Steps<W> {
     pub fn step(
         &mut self,
         name: &str,
-        outcome: Outcome,
+        outcome: StepOutcome,
         text: &str,
         took: Duration,
     ) -> io::Result<()> {
         let milliseconds = figure::milliseconds(took);
         if self.json {
             let outcome = match outcome {
-                Outcome::Done => "done",
-                Outcome::Skipped => "skipped",
-                Outcome::Failed => "failed",
+                StepOutcome::Done => "done",
+                StepOutcome::Skipped => "skipped",
+                StepOutcome::Failed => "failed",
             };
             let line = json!({"step": name, "outcome": outcome, "text": text, "milliseconds": milliseconds});
             writeln!(self.out, "{line}")?;
         } else {
             let (mark, time) = match outcome {
-                Outcome::Done => ("ok", format!("{milliseconds:8.1} ms")),
-                Outcome::Skipped => ("--", format!("{:>11}", "skipped")),
-                Outcome::Failed => ("!!", format!("{milliseconds:8.1} ms")),
+                StepOutcome::Done => ("ok", format!("{milliseconds:8.1} ms")),
+                StepOutcome::Skipped => ("--", format!("{:>11}", "skipped")),
+                StepOutcome::Failed => ("!!", format!("{milliseconds:8.1} ms")),
             };
             let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(text));
             writeln!(self.out, "{}", line.trim_end())?;

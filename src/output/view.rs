@@ -52,14 +52,14 @@ pub struct Column {
     /// The path from the row, or from the whole reply when it begins with `/`.
     pub path: &'static str,
     /// The format of the value.
-    pub format: Format,
+    pub format: CellFormat,
     /// Whether only `-o wide` (and `--columns`) shows it.
     pub wide: bool,
 }
 
 /// The format of a value in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum CellFormat {
     /// The value without change.
     Plain,
     /// Bytes as 10Gi.
@@ -81,19 +81,19 @@ pub const fn text(head: &'static str, path: &'static str) -> Column {
     Column {
         head,
         path,
-        format: Format::Plain,
+        format: CellFormat::Plain,
         wide: false,
     }
 }
 
 /// A column of bytes.
 pub const fn size(head: &'static str, path: &'static str) -> Column {
-    text(head, path).format(Format::Size)
+    text(head, path).format(CellFormat::Size)
 }
 
 impl Column {
     /// Another way to write the value.
-    pub const fn format(mut self, format: Format) -> Self {
+    pub const fn format(mut self, format: CellFormat) -> Self {
         self.format = format;
         self
     }

@@ -1,7 +1,7 @@
 //! A complete call as a proxy records it: plain data.
 
 use crate::recording::grpc::framing::Message;
-use crate::recording::grpc::status::Status;
+use crate::recording::grpc::status::CallStatus;
 use csi_proto::schema::Method;
 use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
 use http::{HeaderMap, HeaderName};
@@ -25,7 +25,7 @@ const SECRET_MIN: usize = 4;
 
 /// A call.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub struct RecordedCall {
     /// The call's number, from 1 on.
     pub number: u64,
     /// The time at which the call began.
@@ -43,7 +43,7 @@ pub struct Call {
     /// The messages of the driver.
     pub replies: Vec<Message>,
     /// The end of the call.
-    pub end: End,
+    pub end: CallEnd,
     /// The duration of the call.
     pub took: Duration,
     /// The fault that was injected.
@@ -54,9 +54,9 @@ pub struct Call {
 
 /// The end of a call.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum CallEnd {
     /// With a status of the driver's.
-    Status(Status),
+    Status(CallStatus),
     /// The driver ended it without a status: why.
     Reset(String),
     /// The caller gave it up; whether its deadline had passed then.
@@ -65,14 +65,14 @@ pub enum End {
         deadline: bool,
     },
     /// With a status of the proxy's, which did not reach the driver or failed the call on purpose.
-    Proxy(Status),
+    Proxy(CallStatus),
     /// The connection to the driver broke in mid-call.
-    Broken(Status),
+    Broken(CallStatus),
     /// The caller never got an answer, on purpose.
     Dropped,
 }
 
-impl Call {
+impl RecordedCall {
     /// The secret values in the requests, which must be masked wherever they occur.
     pub fn secrets(&self) -> Vec<String> {
         secrets_in(self.method, &self.requests)

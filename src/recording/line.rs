@@ -1,6 +1,6 @@
 //! Writes one call as one line of JSON.
 
-use super::call::{Call, End};
+use super::call::{CallEnd, RecordedCall};
 use super::{BYTES, HIDDEN};
 use crate::call::status_details;
 use crate::error::CODE_NAMES;
@@ -8,7 +8,7 @@ use crate::output::OutputError;
 use crate::output::figure::seconds;
 use crate::output::json;
 use crate::recording::grpc::framing::Message;
-use crate::recording::grpc::status::Status;
+use crate::recording::grpc::status::CallStatus;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use csi_proto::guess::guess;
@@ -24,7 +24,7 @@ const GUESSED_MAX: usize = 1 << 20;
 /// A call, to be written as a line.
 pub struct Line<'a> {
     /// The call.
-    pub call: &'a Call,
+    pub call: &'a RecordedCall,
     /// What is shown of the call's messages when its method is unknown.
     pub unknown: Unknown,
 }
@@ -95,15 +95,15 @@ impl Serialize for Line<'_> {
         out.serialize_entry("at", &seconds(call.at))?;
         out.serialize_entry("method", &call.path)?;
         let [request, reply] = &call.metadata;
-        out.serialize_entry("metadata", &Entries(request))?;
+        out.serialize_entry("metadata", &MetadataEntries(request))?;
         let method = call.method;
-        let requests = Shown {
+        let requests = ShownMessages {
             value: request_value,
             messages: &call.requests,
             of: method.map(|method| method.request),
             unknown: self.unknown,
         };
-        let replies = Shown {
+        let replies = ShownMessages {
             value: message_value,
             messages: &call.replies,
             of: method.map(|method| method.response),
@@ -113,7 +113,7 @@ impl Serialize for Line<'_> {
         requests.entry(&mut out, ["request", "requests"], method.is_none())?;
         replies.entry(&mut out, ["reply", "replies"], streams)?;
         if !reply.is_empty() {
-            out.serialize_entry("replyMetadata", &Entries(reply))?;
+            out.serialize_entry("replyMetadata", &MetadataEntries(reply))?;
         }
         out.serialize_entry("status", &EndLine(&call.end))?;
         out.serialize_entry("seconds", &seconds(call.took))?;
@@ -139,9 +139,9 @@ pub(super) fn time(time: std::time::SystemTime) -> String {
     .to_string()
 }
 
-struct Entries<'a>(&'a [(String, String)]);
+struct MetadataEntries<'a>(&'a [(String, String)]);
 
-impl Serialize for Entries<'_> {
+impl Serialize for MetadataEntries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
@@ -151,14 +151,14 @@ impl Serialize for Entries<'_> {
 type ToValue =
     for<'a> fn(&'a Message, Option<&'static schema::Message>, Unknown) -> Result<Value<'a>, Hidden>;
 
-struct Shown<'a> {
+struct ShownMessages<'a> {
     value: ToValue,
     messages: &'a [Message],
     of: Option<&'static schema::Message>,
     unknown: Unknown,
 }
 
-impl Shown<'_> {
+impl ShownMessages<'_> {
     /// Writes one message under the first name; any other number of messages, or those of a stream, as a list under the
     /// second.
     fn entry<M: SerializeMap>(
@@ -266,21 +266,21 @@ pub fn message_value<'a>(
     }
 }
 
-struct EndLine<'a>(&'a End);
+struct EndLine<'a>(&'a CallEnd);
 
 impl Serialize for EndLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_map(None)?;
         let (status, by) = match self.0 {
-            End::Status(status) => (Some(status), None),
-            End::Proxy(status) => (Some(status), Some("proxy")),
-            End::Broken(status) => (Some(status), Some("connection")),
-            End::Reset(reason) => {
+            CallEnd::Status(status) => (Some(status), None),
+            CallEnd::Proxy(status) => (Some(status), Some("proxy")),
+            CallEnd::Broken(status) => (Some(status), Some("connection")),
+            CallEnd::Reset(reason) => {
                 out.serialize_entry("code", "UNKNOWN")?;
                 out.serialize_entry("reset", reason)?;
                 (None, None)
             }
-            End::Cancelled { deadline } => {
+            CallEnd::Cancelled { deadline } => {
                 let code = if *deadline {
                     "DEADLINE_EXCEEDED"
                 } else {
@@ -289,7 +289,7 @@ impl Serialize for EndLine<'_> {
                 out.serialize_entry("code", code)?;
                 (None, Some("caller"))
             }
-            End::Dropped => (None, Some("proxy")),
+            CallEnd::Dropped => (None, Some("proxy")),
         };
         if let Some(status) = status {
             put_status(&mut out, status)?;
@@ -301,7 +301,7 @@ impl Serialize for EndLine<'_> {
     }
 }
 
-fn put_status<M: SerializeMap>(out: &mut M, status: &Status) -> Result<(), M::Error> {
+fn put_status<M: SerializeMap>(out: &mut M, status: &CallStatus) -> Result<(), M::Error> {
     out.serialize_entry("code", &code_text(status.code))?;
     if !status.message.is_empty() {
         out.serialize_entry("message", &status.message)?;
@@ -330,8 +330,8 @@ mod tests {
     use prost::Message as _;
     use std::time::{Duration, SystemTime};
 
-    fn create_volume(end: End) -> Call {
-        Call {
+    fn create_volume(end: CallEnd) -> RecordedCall {
+        RecordedCall {
             number: 1,
             began: SystemTime::UNIX_EPOCH,
             at: Duration::ZERO,
@@ -356,10 +356,10 @@ mod tests {
                 .into(),
             ..Default::default()
         };
-        let status = Status::new(tonic::Code::Unavailable, "bad status");
-        let call = Call {
+        let status = CallStatus::new(tonic::Code::Unavailable, "bad status");
+        let call = RecordedCall {
             requests: vec![Message::Plain(request.encode_to_vec().into())],
-            ..create_volume(End::Status(status))
+            ..create_volume(CallEnd::Status(status))
         };
         let line = Line {
             call: &call,
@@ -393,12 +393,12 @@ mod tests {
             details: vec![detail],
             ..Default::default()
         };
-        let mut status = Status::new(tonic::Code::Internal, "failed");
+        let mut status = CallStatus::new(tonic::Code::Internal, "failed");
         status.details = details.encode_to_vec();
-        let call = Call {
+        let call = RecordedCall {
             requests: vec![Message::Plain(request.into())],
             replies: vec![Message::Plain(reply.into())],
-            ..create_volume(End::Status(status))
+            ..create_volume(CallEnd::Status(status))
         };
         let line = Line {
             call: &call,

@@ -11,7 +11,7 @@ mod write;
 
 pub use call::is_secret_key;
 pub use line::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
-pub use read::{Outcome, ReadError, Recorded, Recording};
+pub use read::{ReadError, Recorded, RecordedOutcome, Recording};
 pub use write::{Header, RecordError, Recorder};
 
 /// The version of the format. It changes when a reader of the former could misunderstand.

@@ -74,7 +74,7 @@ pub struct Recorded {
     /// The replies, as JSON.
     pub replies: Vec<Json>,
     /// The end of the call.
-    pub outcome: Outcome,
+    pub outcome: RecordedOutcome,
     /// Whether it was passed on to the driver.
     pub sent: bool,
     /// The fault that was injected.
@@ -83,7 +83,7 @@ pub struct Recorded {
 
 /// The end of a recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RecordedOutcome {
     /// With a status of the driver's.
     Answered {
         /// The code's name.
@@ -180,10 +180,10 @@ fn call(line: &str) -> Result<Recorded, String> {
     let status = json.get("status").ok_or_else(|| missing("status"))?;
     let code = text_of(status, "code");
     let outcome = match status.get("by").and_then(Json::as_str) {
-        Some(by) => Outcome::EndedBy(by.to_owned()),
-        None if status.get("reset").is_some() => Outcome::EndedBy("reset".to_owned()),
+        Some(by) => RecordedOutcome::EndedBy(by.to_owned()),
+        None if status.get("reset").is_some() => RecordedOutcome::EndedBy("reset".to_owned()),
         None if code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
-            Outcome::Answered {
+            RecordedOutcome::Answered {
                 code,
                 message: text_of(status, "message"),
             }
@@ -256,7 +256,7 @@ mod tests {
             let text = crate::recording::code_text(code);
             let line = CALL.replace("\"OK\"", &format!("{text:?}"));
             let read = parse(&format!("{HEADER}\n{line}\n")).expect("a recording");
-            let expected = Outcome::Answered {
+            let expected = RecordedOutcome::Answered {
                 code: text.into_owned(),
                 message: String::new(),
             };

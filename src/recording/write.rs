@@ -2,7 +2,7 @@
 
 use super::line::time;
 use super::{Line, Unknown, VERSION};
-use crate::recording::call::Call;
+use crate::recording::call::RecordedCall;
 use csi_proto::text::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
@@ -114,7 +114,7 @@ impl Recorder {
     }
 
     /// Adds a call. A call that cannot be written is missing from the file; that is reported once.
-    pub fn add(&mut self, call: &Call) {
+    pub fn add(&mut self, call: &RecordedCall) {
         let line = Line {
             call,
             unknown: Unknown::Size,

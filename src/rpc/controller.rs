@@ -7,8 +7,8 @@ use super::facts::{
     Thing,
 };
 use super::flags::{
-    Context, MutableParameters, OptionalCapability, Parameters, RequestError, RequiredCapability,
-    Subjects, VolumeContext, VolumeIds, fill_text, put,
+    MutableParameters, OptionalCapability, Parameters, RequestContext, RequestError,
+    RequiredCapability, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
 use super::snapshots::{CreateSnapshot, DeleteSnapshot, GetSnapshot, ListSnapshots};
 use super::validation::exchange::{self, Agreement};
@@ -19,7 +19,7 @@ use super::volumes::{
 };
 use crate::arguments::topology;
 use crate::output::csc;
-use crate::output::view::{Format, View, size, text};
+use crate::output::view::{CellFormat, View, size, text};
 use clap::Args;
 use csi_proto::value::{Secrets, Value, decode};
 use csi_proto::{help, tables, v1};
@@ -87,7 +87,7 @@ impl Declare for ControllerPublishVolume {
         text("PUBLISH CONTEXT", "publish_context"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         let reply_to = v1::ControllerPublishVolumeResponse::decode(reply.bytes)?;
         out.push_str(&csc::quoted(reply.subject));
         csc::entries(&reply_to.publish_context, "\t", "", out);
@@ -102,7 +102,7 @@ impl Declare for ControllerPublishVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -145,7 +145,7 @@ impl Declare for ControllerUnpublishVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -189,7 +189,7 @@ impl Declare for ValidateVolumeCapabilities {
     ];
     const VIEW: View = View::new(&[
         text("VOLUME ID", "?volume_id"),
-        text("CONFIRMED", "confirmed").format(Format::Presence),
+        text("CONFIRMED", "confirmed").format(CellFormat::Presence),
         text("MESSAGE", "message"),
         text("CAPABILITIES", "confirmed.volume_capabilities").wide(),
         text("CONTEXT", "confirmed.volume_context").wide(),
@@ -197,7 +197,7 @@ impl Declare for ValidateVolumeCapabilities {
         text("MUTABLE PARAMETERS", "confirmed.mutable_parameters").wide(),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|layout, reply, out| {
         // What was confirmed as proto text or `<nil>`, and the message.
         let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
         let confirmed = value.get("confirmed").map(csc::proto_text);
@@ -222,7 +222,7 @@ impl Declare for ValidateVolumeCapabilities {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -267,7 +267,7 @@ impl Declare for GetCapacity {
         size("MAXIMUM VOLUME", "maximum_volume_size"),
     ])
     .name("available_capacity");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         let capacity = v1::GetCapacityResponse::decode(reply.bytes)?;
         let _ = writeln!(out, "{}", capacity.available_capacity);
         Ok(())
@@ -276,7 +276,7 @@ impl Declare for GetCapacity {
     fn fill(
         &self,
         _: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         self.capabilities.fill_all(&mut request.volume_capabilities);
@@ -306,5 +306,5 @@ impl Declare for ControllerGetCapabilities {
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
         .name("rpc.type");
-    const CSC: Option<csc::Writer> = Some(csc::capabilities);
+    const CSC: Option<csc::CscWriter> = Some(csc::capabilities);
 }

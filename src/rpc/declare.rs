@@ -3,7 +3,7 @@
 //! Nothing here prints, connects, or knows a particular RPC.
 
 use super::facts::Facts;
-use super::flags::{self, Context, RequestError};
+use super::flags::{self, RequestContext, RequestError};
 use super::validation::rpc_rules::RpcRules;
 use crate::output::csc;
 use crate::output::view::View;
@@ -25,7 +25,7 @@ pub trait Declare: Args {
     /// The table of its replies.
     const VIEW: View;
     /// The output of `csc`, where csc has the RPC and prints more than the subject.
-    const CSC: Option<csc::Writer> = None;
+    const CSC: Option<csc::CscWriter> = None;
     /// Command lines behind `csi GROUP`, which say every field of the request between them.
     const EXAMPLES: &'static [&'static str];
 
@@ -46,7 +46,7 @@ pub trait Declare: Args {
     fn fill(
         &self,
         _subject: Option<&str>,
-        _context: &Context,
+        _context: &RequestContext,
         _request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         Ok(())
@@ -67,14 +67,14 @@ pub struct Rpc {
     /// The table of its replies.
     pub view: &'static View,
     /// The output of `csc`, where csc has the RPC.
-    pub csc: Option<csc::Writer>,
+    pub csc: Option<csc::CscWriter>,
     /// Command lines behind `csi GROUP`.
     #[cfg(test)]
     pub examples: &'static [&'static str],
     /// Adds the flags to a command.
     pub add_flags: fn(clap::Command) -> clap::Command,
     /// The calls that a parsed command line asks for.
-    pub calls: fn(&ArgMatches, &Context) -> Result<Calls, RequestError>,
+    pub calls: fn(&ArgMatches, &RequestContext) -> Result<Calls, RequestError>,
 }
 
 /// The requests of one command line.
@@ -137,7 +137,10 @@ fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
         ))
 }
 
-fn calls<T: Declare>(matches: &ArgMatches, context: &Context) -> Result<Calls, RequestError> {
+fn calls<T: Declare>(
+    matches: &ArgMatches,
+    context: &RequestContext,
+) -> Result<Calls, RequestError> {
     let flags = T::from_arg_matches(matches).map_err(RequestError::Flags)?;
     let base = context.base(T::Request::METHOD.request)?;
     let mut requests = Vec::new();

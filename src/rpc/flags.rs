@@ -36,7 +36,7 @@ const REQUEST: &str = "Request";
 
 /// Everything beside its own flags that a request is built from.
 #[derive(Debug, Default)]
-pub struct Context {
+pub struct RequestContext {
     /// The required capability that is sent when no flag names one; none is sent without it, as csc does.
     pub default_capability: Option<v1::VolumeCapability>,
     /// The secrets, for every request that has such a field.
@@ -70,7 +70,7 @@ pub enum RequestError {
     Base(prost::DecodeError),
 }
 
-impl Context {
+impl RequestContext {
     /// Whether `--request` was given.
     pub fn has_base(&self) -> bool {
         self.base.is_some()
@@ -208,7 +208,7 @@ impl OptionalCapability {
 
 impl RequiredCapability {
     /// Puts all into `list`, or the default where there is none.
-    pub fn fill_all(&self, context: &Context, list: &mut Vec<v1::VolumeCapability>) {
+    pub fn fill_all(&self, context: &RequestContext, list: &mut Vec<v1::VolumeCapability>) {
         self.given.fill_all(list);
         if self.no_cap {
             list.clear();
@@ -218,7 +218,7 @@ impl RequiredCapability {
     }
 
     /// Puts the first into `one`, or the default where there is none.
-    pub fn fill_one(&self, context: &Context, one: &mut Option<v1::VolumeCapability>) {
+    pub fn fill_one(&self, context: &RequestContext, one: &mut Option<v1::VolumeCapability>) {
         self.given.fill_one(one);
         if self.no_cap {
             *one = None;
@@ -228,7 +228,7 @@ impl RequiredCapability {
     }
 
     /// A request that was given whole is sent as it is.
-    fn default<'a>(&self, context: &'a Context) -> Option<&'a v1::VolumeCapability> {
+    fn default<'a>(&self, context: &'a RequestContext) -> Option<&'a v1::VolumeCapability> {
         let default = context.default_capability.as_ref();
         default.filter(|_| self.given.cap.is_empty() && !context.has_base())
     }

@@ -4,13 +4,15 @@ use super::declare::{Declare, Group, Rpc};
 use super::facts::{
     Capability, Effect, Facts, GroupCapability as G, Making, PluginCapability as P, Thing,
 };
-use super::flags::{Context, GroupSnapshotIds, Names, Parameters, RequestError, Subjects, put};
+use super::flags::{
+    GroupSnapshotIds, Names, Parameters, RequestContext, RequestError, Subjects, put,
+};
 use super::validation::exchange::Agreement::Same;
 use super::validation::exchange::{self, Agreement};
 use super::validation::rpc_rules::{RpcRules, SUGGESTED_NAME};
 use super::validation::rule::Rule::Required;
 use crate::output::csc;
-use crate::output::view::{Format, View, size, text};
+use crate::output::view::{CellFormat, View, size, text};
 use clap::Args;
 use csi_proto::{help, tables, v1};
 
@@ -46,7 +48,7 @@ impl Declare for GroupControllerGetCapabilities {
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
         .name("rpc.type");
-    const CSC: Option<csc::Writer> = Some(csc::capabilities);
+    const CSC: Option<csc::CscWriter> = Some(csc::capabilities);
 }
 
 /// The flags of `group-controller create-volume-group-snapshot`.
@@ -90,7 +92,7 @@ impl Declare for CreateVolumeGroupSnapshot {
         text("SOURCE VOLUME", "source_volume_id"),
         size("SIZE", "size_bytes"),
         text("READY", "ready_to_use"),
-        text("AGE", "/group_snapshot.creation_time").format(Format::Age),
+        text("AGE", "/group_snapshot.creation_time").format(CellFormat::Age),
         text("GROUP READY", "/group_snapshot.ready_to_use").wide(),
         text("CREATED", "/group_snapshot.creation_time").wide(),
     ])
@@ -104,7 +106,7 @@ impl Declare for CreateVolumeGroupSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.name);
@@ -149,7 +151,7 @@ impl Declare for DeleteVolumeGroupSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.group_snapshot_id);
@@ -196,7 +198,7 @@ impl Declare for GetVolumeGroupSnapshot {
         text("SOURCE VOLUME", "source_volume_id"),
         size("SIZE", "size_bytes"),
         text("READY", "ready_to_use"),
-        text("AGE", "/group_snapshot.creation_time").format(Format::Age),
+        text("AGE", "/group_snapshot.creation_time").format(CellFormat::Age),
         text("GROUP READY", "/group_snapshot.ready_to_use").wide(),
         text("CREATED", "/group_snapshot.creation_time").wide(),
     ])
@@ -210,7 +212,7 @@ impl Declare for GetVolumeGroupSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.group_snapshot_id);

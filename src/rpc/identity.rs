@@ -5,7 +5,7 @@ use super::facts::{Effect, Facts};
 use super::validation::rpc_rules::{PLUGIN_NAME, RpcRules};
 use super::validation::rule::Rule::Required;
 use crate::output::csc;
-use crate::output::view::{Format, View, text};
+use crate::output::view::{CellFormat, View, text};
 use clap::Args;
 use csi_proto::tables::{
     PLUGIN_CAPABILITY_SERVICE_TYPE as SERVICE, PLUGIN_CAPABILITY_VOLUME_EXPANSION_TYPE as EXPANSION,
@@ -54,7 +54,7 @@ impl Declare for GetPluginInfo {
         text("MANIFEST", "manifest"),
     ])
     .name("name");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         // `"name"⇥"version"`, then the manifest.
         let info = v1::GetPluginInfoResponse::decode(reply.bytes)?;
         out.push_str(&csc::quoted(&info.name));
@@ -87,7 +87,7 @@ impl Declare for GetPluginCapabilities {
     ])
     .rows("capabilities")
     .name("service.type|volume_expansion.type");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         // One name a line, services and expansion types alike.
         for capability in v1::GetPluginCapabilitiesResponse::decode(reply.bytes)?.capabilities {
             let name = match capability.r#type {
@@ -116,8 +116,8 @@ impl Declare for Probe {
     };
     const NAMES: &'static [&'static str] = &["probe"];
     const EXAMPLES: &'static [&'static str] = &["probe"];
-    const VIEW: View = View::new(&[text("READY", "ready").format(Format::Ready)]).name("ready");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const VIEW: View = View::new(&[text("READY", "ready").format(CellFormat::Ready)]).name("ready");
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         // A driver that leaves `ready` out is ready.
         let ready = v1::ProbeResponse::decode(reply.bytes)?.ready;
         let _ = writeln!(out, "{}", ready.unwrap_or(true));

@@ -125,7 +125,7 @@ mod facts_tests;
 
 #[cfg(test)]
 mod tests {
-    use super::flags::Context;
+    use super::flags::RequestContext;
     use super::*;
     use crate::arguments::secrets::Secrets;
     use crate::cli;
@@ -143,7 +143,7 @@ mod tests {
         let Some(Called { rpc, matches, .. }) = called(&matches) else {
             panic!("{line}: not an RPC");
         };
-        let context = Context {
+        let context = RequestContext {
             default_capability: None,
             secrets: Secrets::from_record("key=value").unwrap(),
             base: None,

@@ -3,14 +3,14 @@
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Capability, Effect, Facts, Given, IdKind, Making, NodeCapability as N, Thing};
 use super::flags::{
-    CapacityFlags, Context, OptionalCapability, PublishContext, RequestError, RequiredCapability,
-    StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
+    CapacityFlags, OptionalCapability, PublishContext, RequestContext, RequestError,
+    RequiredCapability, StagingTargetPath, Subjects, VolumeContext, VolumeIds, fill_text, put,
 };
 use super::validation::exchange::Agreement::InCapacityRange;
 use super::validation::rpc_rules::RpcRules;
 use super::validation::rule::Rule::Required;
 use crate::output::csc;
-use crate::output::view::{Format, View, size, text};
+use crate::output::view::{CellFormat, View, size, text};
 use clap::Args;
 use csi_proto::value::{Secrets, decode, enum_name};
 use csi_proto::{help, tables, v1};
@@ -76,7 +76,7 @@ impl Declare for NodeStageVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -120,7 +120,7 @@ impl Declare for NodeUnstageVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -175,7 +175,7 @@ impl Declare for NodePublishVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -220,7 +220,7 @@ impl Declare for NodeUnpublishVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -264,15 +264,15 @@ impl Declare for NodeGetVolumeStats {
     const VIEW: View = View::new(&[
         text("VOLUME ID", "?volume_id"),
         text("UNIT", "unit"),
-        text("TOTAL", "total").format(Format::Usage),
-        text("USED", "used").format(Format::Usage),
-        text("AVAILABLE", "available").format(Format::Usage),
-        text("CONDITION", "/volume_condition").format(Format::Condition),
+        text("TOTAL", "total").format(CellFormat::Usage),
+        text("USED", "used").format(CellFormat::Usage),
+        text("AVAILABLE", "available").format(CellFormat::Usage),
+        text("CONDITION", "/volume_condition").format(CellFormat::Condition),
         text("PATH", "?volume_path").wide(),
     ])
     .rows("usage")
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         // `id⇥path⇥` once, then a line a usage.
         let request = v1::NodeGetVolumeStatsRequest::decode(reply.request)?;
         let _ = write!(out, "{}\t{}\t", request.volume_id, request.volume_path);
@@ -299,7 +299,7 @@ impl Declare for NodeGetVolumeStats {
     fn fill(
         &self,
         subject: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         if let Some(subject) = subject {
@@ -386,7 +386,7 @@ impl Declare for NodeExpandVolume {
         size("CAPACITY", "capacity_bytes"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         let expanded = v1::NodeExpandVolumeResponse::decode(reply.bytes)?;
         let _ = writeln!(out, "{}", expanded.capacity_bytes);
         Ok(())
@@ -407,7 +407,7 @@ impl Declare for NodeExpandVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -441,7 +441,7 @@ impl Declare for NodeGetCapabilities {
     const VIEW: View = View::new(&[text("CAPABILITY", "rpc.type")])
         .rows("capabilities")
         .name("rpc.type");
-    const CSC: Option<csc::Writer> = Some(csc::capabilities);
+    const CSC: Option<csc::CscWriter> = Some(csc::capabilities);
 }
 
 /// The flags of `node get-info`.
@@ -469,7 +469,7 @@ impl Declare for NodeGetInfo {
         text("TOPOLOGY", "accessible_topology"),
     ])
     .name("node_id");
-    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|layout, reply, out| {
         let info = v1::NodeGetInfoResponse::decode(reply.bytes)?;
         let value = decode(layout.method.response, reply.bytes, Secrets::Mask)?;
         let topology = value.get("accessible_topology").map(csc::proto_text);

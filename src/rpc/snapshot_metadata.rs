@@ -3,7 +3,7 @@
 
 use super::declare::{Declare, Group, Rpc};
 use super::facts::{Capability, Effect, Facts, PluginCapability as P};
-use super::flags::{Context, RequestError, SnapshotIds, Subjects, fill_text, put};
+use super::flags::{RequestContext, RequestError, SnapshotIds, Subjects, fill_text, put};
 use super::validation::rpc_rules::{RANGES, RpcRules};
 use super::validation::rule::Rule::Required;
 use crate::output::view::{View, size, text};
@@ -84,7 +84,7 @@ impl Declare for GetMetadataAllocated {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.snapshot_id);
@@ -157,7 +157,7 @@ impl Declare for GetMetadataDelta {
     fn fill(
         &self,
         _: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         fill_text(

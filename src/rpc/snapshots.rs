@@ -5,13 +5,14 @@ use super::facts::{
     Capability, ControllerCapability as C, Effect, Facts, Given, IdKind, Making, Thing,
 };
 use super::flags::{
-    Context, Names, PageFlags, Parameters, RequestError, SnapshotIds, Subjects, fill_text, put,
+    Names, PageFlags, Parameters, RequestContext, RequestError, SnapshotIds, Subjects, fill_text,
+    put,
 };
 use super::validation::exchange::Agreement::{EveryEntry, NewToken, Same};
 use super::validation::rpc_rules::{PAGE, RpcRules, SUGGESTED_NAME};
 use super::validation::rule::Rule::Required;
 use crate::output::csc;
-use crate::output::view::{Format, View, size, text};
+use crate::output::view::{CellFormat, View, size, text};
 use clap::Args;
 use csi_proto::{help, tables, v1};
 use prost::Message as _;
@@ -56,12 +57,12 @@ impl Declare for CreateSnapshot {
         text("SOURCE VOLUME", "snapshot.source_volume_id"),
         size("SIZE", "snapshot.size_bytes"),
         text("READY", "snapshot.ready_to_use"),
-        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("AGE", "snapshot.creation_time").format(CellFormat::Age),
         text("GROUP", "snapshot.group_snapshot_id"),
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         csc::snapshot(
             v1::CreateSnapshotResponse::decode(reply.bytes)?.snapshot,
             out,
@@ -76,7 +77,7 @@ impl Declare for CreateSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.name);
@@ -114,7 +115,7 @@ impl Declare for DeleteSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.snapshot_id);
@@ -174,13 +175,13 @@ impl Declare for ListSnapshots {
         text("SOURCE VOLUME", "snapshot.source_volume_id"),
         size("SIZE", "snapshot.size_bytes"),
         text("READY", "snapshot.ready_to_use"),
-        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("AGE", "snapshot.creation_time").format(CellFormat::Age),
         text("GROUP", "snapshot.group_snapshot_id"),
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .rows("entries")
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|layout, reply, out| {
         for row in layout.rows(reply.bytes)? {
             let entry = v1::list_snapshots_response::Entry::decode(row)?;
             csc::snapshot(entry.snapshot, out);
@@ -195,7 +196,7 @@ impl Declare for ListSnapshots {
     fn fill(
         &self,
         _: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         self.pages
@@ -241,12 +242,12 @@ impl Declare for GetSnapshot {
         text("SOURCE VOLUME", "snapshot.source_volume_id"),
         size("SIZE", "snapshot.size_bytes"),
         text("READY", "snapshot.ready_to_use"),
-        text("AGE", "snapshot.creation_time").format(Format::Age),
+        text("AGE", "snapshot.creation_time").format(CellFormat::Age),
         text("GROUP", "snapshot.group_snapshot_id"),
         text("CREATED", "snapshot.creation_time").wide(),
     ])
     .name("snapshot.snapshot_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         csc::snapshot(v1::GetSnapshotResponse::decode(reply.bytes)?.snapshot, out);
         Ok(())
     });
@@ -258,7 +259,7 @@ impl Declare for GetSnapshot {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.snapshot_id);

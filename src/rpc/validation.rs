@@ -21,7 +21,7 @@ use csi_proto::schema::Method;
 use exchange::{Exchange, Stream};
 use rpc_rules::RpcRules;
 use rule::Rule;
-use view::View;
+use view::MessageView;
 use violations::Broken;
 
 /// The checks that a command line asks for.
@@ -61,7 +61,7 @@ pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result
     if checks.spec {
         walk::message(message, bytes, &request_rules(method), &mut found);
     }
-    let view = View::new(message, bytes);
+    let view = MessageView::new(message, bytes);
     let secrets = message.fields.iter().filter(|field| field.secret);
     let secrets = secrets.map(|field| (checks.credentials, field.name));
     let contexts = [
@@ -105,11 +105,11 @@ impl<'a> Replies<'a> {
         let mut found = Broken::default();
         let message = self.method.response;
         let rules = rules(self.method);
-        let reply = View::new(message, bytes);
+        let reply = MessageView::new(message, bytes);
         if self.checks.spec {
             walk::message(message, bytes, rules.reply, &mut found);
             let mut exchange = Exchange {
-                request: View::new(self.method.request, self.request),
+                request: MessageView::new(self.method.request, self.request),
                 reply,
                 stream: &mut self.stream,
             };

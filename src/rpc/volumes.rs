@@ -5,15 +5,16 @@ use super::facts::{
     Capability, ControllerCapability as C, Effect, Facts, Given, IdKind, Making, Thing,
 };
 use super::flags::{
-    CapacityFlags, Context, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
-    RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeIds, put,
+    CapacityFlags, MutableParameters, Names, OptionalCapability, PageFlags, Parameters,
+    RequestContext, RequestError, RequiredCapability, Subjects, TopologyRequirement, VolumeIds,
+    put,
 };
 use super::validation::exchange::Agreement::{InCapacityRange, NewToken, Same};
 use super::validation::exchange::{self, Agreement};
 use super::validation::rpc_rules::{PAGE, RpcRules, SUGGESTED_NAME};
 use super::validation::rule::Rule::Required;
 use crate::output::csc;
-use crate::output::view::{Format, View, size, text};
+use crate::output::view::{CellFormat, View, size, text};
 use clap::Args;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use csi_proto::{help, tables, v1};
@@ -76,7 +77,7 @@ impl Declare for CreateVolume {
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         csc::volume(v1::CreateVolumeResponse::decode(reply.bytes)?.volume, out);
         Ok(())
     });
@@ -88,7 +89,7 @@ impl Declare for CreateVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.name);
@@ -147,7 +148,7 @@ impl Declare for DeleteVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -186,13 +187,13 @@ impl Declare for ListVolumes {
         size("CAPACITY", "volume.capacity_bytes"),
         text("SOURCE", "volume.content_source"),
         text("NODES", "status.published_node_ids"),
-        text("CONDITION", "status.volume_condition").format(Format::Condition),
+        text("CONDITION", "status.volume_condition").format(CellFormat::Condition),
         text("TOPOLOGY", "volume.accessible_topology"),
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .rows("entries")
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(|layout, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|layout, reply, out| {
         for row in layout.rows(reply.bytes)? {
             let entry = v1::list_volumes_response::Entry::decode(row)?;
             csc::volume(entry.volume, out);
@@ -207,7 +208,7 @@ impl Declare for ListVolumes {
     fn fill(
         &self,
         _: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         self.pages
@@ -247,12 +248,12 @@ impl Declare for ControllerGetVolume {
         size("CAPACITY", "volume.capacity_bytes"),
         text("SOURCE", "volume.content_source"),
         text("NODES", "status.published_node_ids"),
-        text("CONDITION", "status.volume_condition").format(Format::Condition),
+        text("CONDITION", "status.volume_condition").format(CellFormat::Condition),
         text("TOPOLOGY", "volume.accessible_topology"),
         text("CONTEXT", "volume.volume_context").wide(),
     ])
     .name("volume.volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         csc::volume(
             v1::ControllerGetVolumeResponse::decode(reply.bytes)?.volume,
             out,
@@ -267,7 +268,7 @@ impl Declare for ControllerGetVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        _: &Context,
+        _: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -304,7 +305,7 @@ impl Declare for ControllerModifyVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);
@@ -349,7 +350,7 @@ impl Declare for ControllerExpandVolume {
         text("NODE EXPANSION REQUIRED", "node_expansion_required"),
     ])
     .name("?volume_id");
-    const CSC: Option<csc::Writer> = Some(|_, reply, out| {
+    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
         let expanded = v1::ControllerExpandVolumeResponse::decode(reply.bytes)?;
         let _ = writeln!(out, "{}", expanded.capacity_bytes);
         Ok(())
@@ -362,7 +363,7 @@ impl Declare for ControllerExpandVolume {
     fn fill(
         &self,
         subject: Option<&str>,
-        context: &Context,
+        context: &RequestContext,
         request: &mut Self::Request,
     ) -> Result<(), RequestError> {
         put(subject, &mut request.volume_id);

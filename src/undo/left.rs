@@ -1,4 +1,4 @@
-//! What is left behind, in words, and the command lines that take it back.
+//! Messages about what stays behind, and the command lines that take it back.
 //!
 //! Ids come from a driver: in commands they are quoted for a shell; words are escaped by whoever shows them.
 
@@ -19,7 +19,7 @@ use csi_proto::{tables, v1};
 use prost::Message as _;
 use std::fmt::{self, Write as _};
 
-/// What it is, in words.
+/// Names the item in a message.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

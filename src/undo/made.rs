@@ -15,18 +15,18 @@ use tonic::Code;
 /// Something to take back.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// What was asked for and may be there, and whose id only a reply tells.
+    /// A thing that was asked for and may exist; only a reply holds its id.
     Asked {
         /// The RPC that makes it.
         method: &'static Method,
-        /// How it is taken back.
+        /// The undoing of the thing.
         making: &'static Making,
         /// The requests under one name. Sent once more, they lead to the same thing.
         requests: Vec<Bytes>,
     },
-    /// What is there, or may be, and whose ids are known.
+    /// A thing that exists, or may exist, and whose ids are known.
     Thing {
-        /// How it is taken back.
+        /// The undoing of the thing.
         making: &'static Making,
         /// The request that takes it back.
         undo: Bytes,
@@ -55,7 +55,7 @@ struct Entry {
     doubtful: bool,
 }
 
-/// What tells items apart.
+/// The identity of an item, in which no two items agree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     Name(Thing, Bytes),
@@ -196,7 +196,7 @@ impl Made {
         }
     }
 
-    /// What has that number, as long as it is there or may be.
+    /// The item with that number, as long as it exists or may exist.
     pub fn get(&self, number: u64) -> Option<&Item> {
         self.entries.get(&number).map(|entry| &entry.item)
     }
@@ -209,7 +209,7 @@ impl Made {
 }
 
 impl Item {
-    /// What it is; `None` for a folder.
+    /// The thing; `None` for a folder.
     pub fn thing(&self) -> Option<Thing> {
         match self {
             Self::Asked { making, .. } | Self::Thing { making, .. } => Some(making.thing),
@@ -301,7 +301,7 @@ mod tests {
         requests.collect()
     }
 
-    /// What happens to the list.
+    /// An event that changes the list.
     enum Event {
         Asked(&'static Method, Bytes),
         /// The call of that place among those asked has ended.

@@ -31,7 +31,7 @@ pub fn waves<'a>(items: impl Iterator<Item = (u64, &'a Item)>) -> Vec<Vec<u64>> 
         .collect()
 }
 
-/// What could not be taken back and needs other things.
+/// The things that could not be taken back and need other things.
 #[derive(Debug, Default)]
 pub struct InUse {
     /// The first in order of what is there of a volume.

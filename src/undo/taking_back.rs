@@ -53,9 +53,9 @@ pub struct Called<'a> {
     pub request: &'a Bytes,
     /// Whether the RPC makes the item: it was asked for once more, to learn its id.
     pub asks: bool,
-    /// How it ended.
+    /// The error of the last try, if it failed.
     pub error: Option<&'a CallError>,
-    /// How long all tries took.
+    /// The duration of all tries.
     pub took: Duration,
 }
 
@@ -74,7 +74,7 @@ pub enum Why {
     Silent,
 }
 
-/// What takes items back.
+/// The engine that takes items back.
 pub struct TakingBack<'a, T> {
     tool: &'a T,
     made: &'a Mutex<Made>,

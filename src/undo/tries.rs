@@ -4,10 +4,10 @@ use crate::call::session::{CallError, Lost};
 use std::time::Duration;
 use tonic::Code;
 
-/// How long a single try may take at least. The user's --timeout may be meant to fail.
+/// The least time limit of a single try. The user's --timeout may be meant to fail.
 const TRY_AT_LEAST: Duration = Duration::from_secs(10);
 
-/// How long all tries of a call may take at least.
+/// The least time limit of all tries of a call.
 const ALL_AT_LEAST: Duration = Duration::from_secs(30);
 
 /// The pauses between tries.
@@ -25,10 +25,10 @@ const BACK_WITHIN: Duration = Duration::from_millis(500);
 /// The codes of failures that may pass by themselves.
 const MAY_PASS: &[Code] = &[Code::Aborted, Code::Unavailable, Code::DeadlineExceeded];
 
-/// How often a call is tried, and for how long.
+/// The limits of the tries of a call: number and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Tries {
-    /// How long one try may take; `None` for as long as it likes.
+    /// The time limit of one try; `None` for no limit.
     pub one: Option<Duration>,
     /// For how long new tries are begun.
     pub all: Duration,
@@ -41,14 +41,14 @@ pub struct Tries {
     pub answers_or_never: bool,
 }
 
-/// What follows from a failure.
+/// The decision after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
     /// Another try, after this pause.
     Again(Duration),
-    /// It has failed.
+    /// The call has failed.
     Failed,
-    /// It has failed, and the driver is not asked for anything else.
+    /// The call has failed, and the driver is not asked for anything else.
     Silent,
 }
 
@@ -72,7 +72,7 @@ impl Tries {
             .map(|limit| limit.min(self.all.saturating_sub(passed)))
     }
 
-    /// What follows when a try has failed: that of this number, from 0, so long after the first one began. `asks` is for a
+    /// The decision when the try of this number, from 0, has failed so long after the first one began. `asks` is for a
     /// call that asks for something once more.
     pub fn after(&self, error: &CallError, asks: bool, number: usize, passed: Duration) -> NextTry {
         let lost = Lost::of(&error.status).is_some();

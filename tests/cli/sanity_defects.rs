@@ -4,7 +4,7 @@
 mod found_by;
 
 use crate::support::reference::{Defect, Options, ReferenceDriver};
-use csi_cli::sanity::{Outcome, Report, Settings, run};
+use csi_cli::sanity::{CaseOutcome, Report, Settings, run};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -127,7 +127,7 @@ fn run_to_the_end(settings: Settings) -> Report {
 fn skipped(report: &Report) -> BTreeMap<&str, &str> {
     let reasons = report.results.iter();
     let reasons = reasons.filter_map(|result| match &result.outcome {
-        Outcome::Skipped(reason) => Some((result.name.as_str(), reason.as_str())),
+        CaseOutcome::Skipped(reason) => Some((result.name.as_str(), reason.as_str())),
         _ => None,
     });
     reasons.collect()

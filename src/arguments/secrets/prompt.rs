@@ -64,7 +64,7 @@ pub fn prompt(keys: &[String]) -> Result<Secrets, PromptError> {
 }
 
 fn ask(terminal: &File, keys: &[String]) -> Result<Secrets, PromptError> {
-    let _silence = Silence::begin(terminal).map_err(PromptError::NoTerminal)?;
+    let _silence = NoEcho::begin(terminal).map_err(PromptError::NoTerminal)?;
     let mut secrets = BTreeMap::new();
     for key in keys {
         let value = ask_one(terminal, key)?;
@@ -106,12 +106,12 @@ fn read_line(mut terminal: &File) -> Result<Vec<u8>, PromptError> {
 }
 
 /// A terminal that shows nothing of what is typed, until it is dropped.
-struct Silence<'a> {
+struct NoEcho<'a> {
     terminal: &'a File,
     before: Termios,
 }
 
-impl<'a> Silence<'a> {
+impl<'a> NoEcho<'a> {
     fn begin(terminal: &'a File) -> io::Result<Self> {
         let before = tcgetattr(terminal)?;
         let mut silent = before.clone();
@@ -124,7 +124,7 @@ impl<'a> Silence<'a> {
     }
 }
 
-impl Drop for Silence<'_> {
+impl Drop for NoEcho<'_> {
     fn drop(&mut self) {
         // Nothing can be done when the terminal is gone.
         let _ = tcsetattr(self.terminal, OptionalActions::Drain, &self.before);

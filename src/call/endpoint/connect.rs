@@ -1,9 +1,9 @@
 //! Opens connections to an endpoint, again after each loss, and a gRPC channel over them.
 
-use super::embedded::Driver;
+use super::embedded::EmbeddedDriver;
 use super::exec::ExecStream;
 use super::tls::{Tls, TlsOptions};
-use super::watched::{ByteStream, Greeting, Origin, Watched};
+use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
 use hyper_util::rt::TokioIo;
 use std::io;
@@ -165,7 +165,7 @@ impl Connector {
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
-        let origin = Origin {
+        let origin = StreamOrigin {
             endpoint: self.endpoint.to_string(),
             tls_address: match &self.endpoint.target {
                 Target::Tcp(address) | Target::Dns(address) => Some(address.authority(None)),
@@ -191,7 +191,7 @@ impl Connector {
             }
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Embedded(folder) => {
-                let open = || Driver::open(folder);
+                let open = || EmbeddedDriver::open(folder);
                 Box::new(
                     self.endpoint
                         .embedded

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use tokio::io::DuplexStream;
 
 /// A driver that keeps its share and its records in one folder.
-pub(super) struct Driver(Embedded);
+pub(super) struct EmbeddedDriver(Embedded);
 
-impl Driver {
+impl EmbeddedDriver {
     /// Opens the driver whose state is in `folder`.
     pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
         let folder = folder.prepare()?;

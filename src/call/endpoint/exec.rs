@@ -39,12 +39,12 @@ pub(super) struct ExecStream {
     input: Option<ChildStdin>,
     output: ChildStdout,
     stderr: Stderr,
-    end: End,
-    group: Group,
+    end: CommandEnd,
+    group: ProcessGroup,
 }
 
 /// How far the end of a command is known.
-enum End {
+enum CommandEnd {
     Running,
     Asking(PostMortem),
     Known(EndpointError),
@@ -75,7 +75,7 @@ impl ExecStream {
             .map_err(failed)?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on a failure ends the child again.
-        let group = Group {
+        let group = ProcessGroup {
             program: program.to_owned(),
             child,
         };
@@ -86,7 +86,7 @@ impl ExecStream {
             input: Some(ChildStdin::from_std(input).map_err(failed)?),
             output: ChildStdout::from_std(output).map_err(failed)?,
             stderr: Stderr::keep(ChildStderr::from_std(stderr).map_err(failed)?),
-            end: End::Running,
+            end: CommandEnd::Running,
             group,
         })
     }
@@ -95,18 +95,18 @@ impl ExecStream {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             match &mut self.end {
-                End::Running => {
+                CommandEnd::Running => {
                     let post_mortem = post_mortem(
                         self.group.program.clone(),
                         self.group.pid(),
                         self.stderr.clone(),
                     );
-                    self.end = End::Asking(Box::pin(post_mortem));
+                    self.end = CommandEnd::Asking(Box::pin(post_mortem));
                 }
-                End::Asking(post_mortem) => {
-                    self.end = End::Known(ready!(post_mortem.as_mut().poll(cx)));
+                CommandEnd::Asking(post_mortem) => {
+                    self.end = CommandEnd::Known(ready!(post_mortem.as_mut().poll(cx)));
                 }
-                End::Known(reason) => return Poll::Ready(io::Error::other(reason.clone())),
+                CommandEnd::Known(reason) => return Poll::Ready(io::Error::other(reason.clone())),
             }
         }
     }
@@ -223,12 +223,12 @@ fn outcome(pid: Pid) -> Option<ExecOutcome> {
 }
 
 /// A child and the process group that it leads. Dropping it ends them all.
-struct Group {
+struct ProcessGroup {
     program: String,
     child: Child,
 }
 
-impl Group {
+impl ProcessGroup {
     fn pid(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
@@ -239,7 +239,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     /// Takes a few milliseconds as a rule, and 2.6 s when the command resists. It blocks, because it cannot be left to a
     /// task: the runtime, and then the process, may end right after, and no command may outlive them.
     fn drop(&mut self) {

@@ -46,7 +46,7 @@ fn is_http2(answer: &[u8]) -> bool {
 }
 
 /// The endpoint of a stream, as the reasons of its end name it.
-pub(super) struct Origin {
+pub(super) struct StreamOrigin {
     /// The endpoint's text.
     pub(super) endpoint: String,
     /// The address that may speak TLS instead.
@@ -58,7 +58,7 @@ pub(super) struct Origin {
 /// A stream that leaves the reason of its end in its endpoint, before anyone above learns of the end.
 pub(super) struct Watched {
     stream: Box<dyn ByteStream>,
-    origin: Origin,
+    origin: StreamOrigin,
     greeting: Greeting,
     /// Whether this side has closed the connection, so that its end is no news.
     closing: bool,
@@ -68,7 +68,11 @@ pub(super) struct Watched {
 
 impl Watched {
     /// Watches a stream that was opened for the endpoint of `origin`.
-    pub(super) fn new(stream: Box<dyn ByteStream>, origin: Origin, greeting: Greeting) -> Self {
+    pub(super) fn new(
+        stream: Box<dyn ByteStream>,
+        origin: StreamOrigin,
+        greeting: Greeting,
+    ) -> Self {
         Self {
             stream,
             origin,
@@ -252,7 +256,7 @@ mod tests {
     /// Why a connection ends whose other side answered and closed before this side has written.
     async fn slammed(endpoint: &str, answer: &[u8]) -> String {
         let last_error = LastError::default();
-        let origin = Origin {
+        let origin = StreamOrigin {
             endpoint: endpoint.to_owned(),
             tls_address: (!endpoint.starts_with('/'))
                 .then(|| endpoint.trim_start_matches("dns:///").to_owned()),

@@ -7,12 +7,12 @@ use super::script::VARIABLE;
 use crate::call::endpoint::Endpoint;
 use crate::call::session::Session;
 use crate::cli::tree;
-use crate::invocation::completion::{Candidate, LIMIT, Tree, Wanted, parameters_of};
+use crate::invocation::completion::{Candidate, DriverCandidates, LIMIT, Tree, parameters_of};
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
 use crate::invocation::live_ids;
 use crate::output;
-use crate::tools::shell::line::{Lexed, Piece, Token, Word, lex};
+use crate::tools::shell::line::{Lexed, Token, Word, WordPiece, lex};
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ pub fn answer(arguments: &[OsString], name: &'static str) -> bool {
 }
 
 fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
-    let mut driver = Driver {
+    let mut driver = NamedDriver {
         words,
         name,
         known: Vec::new(),
@@ -130,8 +130,8 @@ fn escaped(text: &str) -> String {
 /// The word with the environment's variables put in.
 fn expanded(word: &Word) -> String {
     let pieces = word.pieces.iter().map(|piece| match piece {
-        Piece::Text(text) => text.clone(),
-        Piece::Variable(name) => std::env::var(name).unwrap_or_default(),
+        WordPiece::Text(text) => text.clone(),
+        WordPiece::Variable(name) => std::env::var(name).unwrap_or_default(),
     });
     pieces.collect()
 }
@@ -147,15 +147,15 @@ fn unquoted(word: &str) -> String {
 }
 
 /// The driver that the words of a line name.
-struct Driver<'a> {
+struct NamedDriver<'a> {
     words: &'a [String],
     name: &'static str,
-    known: Vec<(Wanted, Vec<String>)>,
+    known: Vec<(DriverCandidates, Vec<String>)>,
 }
 
-impl Driver<'_> {
+impl NamedDriver<'_> {
     /// The driver's ids of a kind, or nothing when it does not answer in time. It is asked once.
-    fn asked(&mut self, wanted: Wanted) -> Vec<String> {
+    fn asked(&mut self, wanted: DriverCandidates) -> Vec<String> {
         if let Some((_, known)) = self.known.iter().find(|(other, _)| *other == wanted) {
             return known.clone();
         }
@@ -177,7 +177,7 @@ fn globals(words: &[String], name: &'static str) -> Option<Globals> {
     Globals::from_arg_matches(&matches).ok()
 }
 
-fn ask(globals: &Globals, wanted: Wanted) -> Vec<String> {
+fn ask(globals: &Globals, wanted: DriverCandidates) -> Vec<String> {
     let Ok(endpoint) = connect::endpoint(globals) else {
         return Vec::new();
     };
@@ -199,7 +199,7 @@ fn ask(globals: &Globals, wanted: Wanted) -> Vec<String> {
 async fn told(
     endpoint: &Endpoint,
     globals: &Globals,
-    wanted: Wanted,
+    wanted: DriverCandidates,
     limit: Duration,
 ) -> Option<Vec<String>> {
     let end = Instant::now() + limit;
@@ -208,7 +208,9 @@ async fn told(
     let session = connect::with_deadline_and_metadata(opened.ok()?.ok()?, globals).ok()?;
     let left = end.saturating_duration_since(Instant::now());
     Some(match wanted {
-        Wanted::Ids(kind) => live_ids::fetch(&session, kind, left).await,
-        Wanted::Parameters => parameters_of(&live_ids::driver_name(&session, left).await?),
+        DriverCandidates::Ids(kind) => live_ids::fetch(&session, kind, left).await,
+        DriverCandidates::Parameters => {
+            parameters_of(&live_ids::driver_name(&session, left).await?)
+        }
     })
 }

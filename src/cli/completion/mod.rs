@@ -9,13 +9,13 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::output;
 use clap::{ArgMatches, Args, Command};
-use script::{Shell, script};
+use script::{CompletionShell, script};
 
 #[derive(Args)]
 struct CompletionFlags {
     /// The shell
     #[arg(value_enum)]
-    shell: Shell,
+    shell: CompletionShell,
 }
 
 /// The command.

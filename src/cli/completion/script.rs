@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "COMPLETE";
 
 /// A shell that has a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
+pub enum CompletionShell {
     /// For `source <(csi completions bash)`
     Bash,
     /// For a file named _csi in a folder of $fpath
@@ -24,12 +24,12 @@ pub enum Shell {
 ///
 /// # Errors
 /// Never: a vector takes every byte.
-pub fn script(shell: Shell, name: &str) -> io::Result<Vec<u8>> {
+pub fn script(shell: CompletionShell, name: &str) -> io::Result<Vec<u8>> {
     let completer: &dyn EnvCompleter = match shell {
-        Shell::Bash => return Ok(bash(name).into_bytes()),
-        Shell::Zsh => &Zsh,
-        Shell::Fish => &Fish,
-        Shell::Powershell => &Powershell,
+        CompletionShell::Bash => return Ok(bash(name).into_bytes()),
+        CompletionShell::Zsh => &Zsh,
+        CompletionShell::Fish => &Fish,
+        CompletionShell::Powershell => &Powershell,
     };
     let mut script = Vec::new();
     let identifier = name.replace('-', "_");

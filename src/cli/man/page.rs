@@ -15,14 +15,14 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 const WIDTH: usize = 72;
 
 /// The page of a command.
-pub struct Page {
+pub struct ManPage {
     /// The command's words, joined by `-`.
     pub name: String,
     /// The page as roff.
     pub text: Vec<u8>,
 }
 
-impl Page {
+impl ManPage {
     /// The file that `man` looks for.
     pub fn file_name(&self) -> String {
         format!("{}.1", self.name)
@@ -30,7 +30,7 @@ impl Page {
 }
 
 /// The pages of a program and of all its commands.
-pub fn pages(tree: Command) -> Vec<Page> {
+pub fn pages(tree: Command) -> Vec<ManPage> {
     let mut tree = tree.disable_help_subcommand(true);
     tree.build();
     let mut pages = Vec::new();
@@ -39,9 +39,9 @@ pub fn pages(tree: Command) -> Vec<Page> {
 }
 
 /// Adds the page of the last of these commands, each of which stands in the one before, and those of its inner commands.
-fn add(path: &[&Command], pages: &mut Vec<Page>) {
+fn add(path: &[&Command], pages: &mut Vec<ManPage>) {
     let Some(command) = path.last() else { return };
-    pages.push(Page {
+    pages.push(ManPage {
         name: joined(path, "-"),
         text: page(path),
     });
@@ -233,20 +233,20 @@ fn entry(name: &str, text: &str, roff: &mut Roff) {
 }
 
 /// A variable of the environment that a user may set.
-struct Variable {
+struct EnvironmentVariable {
     name: &'static str,
     text: &'static str,
     /// Whether the command heeds it.
     concerns: fn(&Command) -> bool,
 }
 
-const VARIABLES: &[Variable] = &[
-    Variable {
+const VARIABLES: &[EnvironmentVariable] = &[
+    EnvironmentVariable {
         name: "CSI_ENDPOINT",
         text: "The driver, where --endpoint does not name one.",
         concerns: calls_a_driver,
     },
-    Variable {
+    EnvironmentVariable {
         name: secrets::VARIABLE,
         text: "Secrets as K=V,…, where no flag gives any.",
         concerns: |command| {
@@ -254,32 +254,32 @@ const VARIABLES: &[Variable] = &[
             flags.any(|arg| arg.get_id() == "secrets_file")
         },
     },
-    Variable {
+    EnvironmentVariable {
         name: "X_CSI_DEBUG",
         text: "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
         concerns: calls_a_driver,
     },
-    Variable {
+    EnvironmentVariable {
         name: "XDG_STATE_HOME",
         text: "Where the embedded driver keeps its share and the shell its history; ~/.local/state without it.",
         concerns: calls_a_driver,
     },
-    Variable {
+    EnvironmentVariable {
         name: "NO_COLOR",
         text: "Takes the colours away, unless it is empty.",
         concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
     },
-    Variable {
+    EnvironmentVariable {
         name: "TERM",
         text: "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
         concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
     },
-    Variable {
+    EnvironmentVariable {
         name: "VISUAL",
         text: "The editor for requests; EDITOR without it, and vi without both.",
         concerns: |command| command.get_name() == "shell",
     },
-    Variable {
+    EnvironmentVariable {
         name: "EDITOR",
         text: "The editor where VISUAL is not set.",
         concerns: |command| command.get_name() == "shell",
@@ -292,12 +292,12 @@ fn calls_a_driver(command: &Command) -> bool {
 
 fn environment(command: &Command, is_root: bool, roff: &mut Roff) {
     roff.control("SH", ["ENVIRONMENT"]);
-    let heeds = |variable: &&Variable| is_root || (variable.concerns)(command);
+    let heeds = |variable: &&EnvironmentVariable| is_root || (variable.concerns)(command);
     let mut heeded = VARIABLES.iter().filter(heeds).peekable();
     if heeded.peek().is_none() {
         roff.text([roman("No variable changes what it does.")]);
     }
-    for Variable { name, text, .. } in heeded {
+    for EnvironmentVariable { name, text, .. } in heeded {
         entry(name, text, roff);
     }
 }

@@ -18,7 +18,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// The status of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct CallStatus {
     /// The code's number: 0 to 16, or what the driver says beyond.
     pub code: i32,
     /// The message: untrusted text.
@@ -27,7 +27,7 @@ pub struct Status {
     pub details: Vec<u8>,
 }
 
-impl Status {
+impl CallStatus {
     /// A status of the proxy's own.
     pub fn new(code: tonic::Code, message: impl Into<String>) -> Self {
         Self {
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         for message in ["", "100 % größer\n", "%41", "a%"] {
-            let status = Status::new(tonic::Code::NotFound, message);
-            assert_eq!(Status::read(&status.trailers()), Some(status));
+            let status = CallStatus::new(tonic::Code::NotFound, message);
+            assert_eq!(CallStatus::read(&status.trailers()), Some(status));
         }
     }
 
@@ -109,10 +109,10 @@ mod tests {
             trailers.insert(CODE, HeaderValue::from_static("5"));
             trailers.insert(MESSAGE, HeaderValue::from_static("50%, %zz and %C3%BC"));
             trailers.insert(DETAILS, HeaderValue::from_static(encoded));
-            let status = Status::read(&trailers).expect("a status");
+            let status = CallStatus::read(&trailers).expect("a status");
             assert_eq!((status.code, &*status.message), (5, "50%, %zz and ü"));
             assert_eq!(status.details, [1, 2]);
         }
-        assert_eq!(Status::read(&HeaderMap::new()), None);
+        assert_eq!(CallStatus::read(&HeaderMap::new()), None);
     }
 }

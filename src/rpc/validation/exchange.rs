@@ -1,6 +1,6 @@
 //! Rules between a request and its reply, or between one message of a stream and the next.
 
-use super::view::View;
+use super::view::MessageView;
 use super::violations::{Broken, quoted};
 use csi_proto::value::{Key, Value};
 
@@ -8,9 +8,9 @@ use csi_proto::value::{Key, Value};
 #[derive(Debug)]
 pub struct Exchange<'a, 's> {
     /// The request.
-    pub request: View<'a>,
+    pub request: MessageView<'a>,
     /// The reply.
-    pub reply: View<'a>,
+    pub reply: MessageView<'a>,
     /// The state of the stream after the messages before this one.
     pub stream: &'s mut Stream,
 }
@@ -92,7 +92,14 @@ impl Agreement {
     }
 }
 
-fn same(wanted: &str, reply: &View<'_>, got: &str, asked: &str, at: &str, found: &mut Broken) {
+fn same(
+    wanted: &str,
+    reply: &MessageView<'_>,
+    got: &str,
+    asked: &str,
+    at: &str,
+    found: &mut Broken,
+) {
     let got = reply.text(got);
     // A missing text is another rule's business.
     if !wanted.is_empty() && !got.is_empty() && got != wanted {
@@ -105,7 +112,12 @@ fn same(wanted: &str, reply: &View<'_>, got: &str, asked: &str, at: &str, found:
     }
 }
 
-fn in_capacity_range(path: &str, request: &View<'_>, reply: &View<'_>, found: &mut Broken) {
+fn in_capacity_range(
+    path: &str,
+    request: &MessageView<'_>,
+    reply: &MessageView<'_>,
+    found: &mut Broken,
+) {
     let size = reply.number(path);
     let required = request.number("capacity_range.required_bytes");
     let limit = request.number("capacity_range.limit_bytes");
@@ -129,7 +141,7 @@ pub fn created_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     if !reply.is_set("volume") {
         return;
     }
-    let source = |view: &View<'_>, source: &str| {
+    let source = |view: &MessageView<'_>, source: &str| {
         let id = |path: &str| view.text(&format!("{source}.{path}")).into_owned();
         (id("snapshot.snapshot_id"), id("volume.volume_id"))
     };

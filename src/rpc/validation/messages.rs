@@ -3,7 +3,7 @@
 
 use super::rule::{Rule, mount_flags_size};
 use super::syntax;
-use super::view::View;
+use super::view::MessageView;
 use super::violations::{Broken, inside, quoted};
 use Rule::{Check, Required};
 use csi_proto::schema::Message;
@@ -72,7 +72,7 @@ pub fn of(message: &'static Message) -> &'static [Rule] {
     entry.map_or(&[], |(_, rules)| rules)
 }
 
-fn capacity_range(range: &View<'_>, at: &str, found: &mut Broken) {
+fn capacity_range(range: &MessageView<'_>, at: &str, found: &mut Broken) {
     let (required, limit) = (range.number("required_bytes"), range.number("limit_bytes"));
     if required == 0 && limit == 0 {
         found.push(at, "required_bytes or limit_bytes must be set");
@@ -83,7 +83,7 @@ fn capacity_range(range: &View<'_>, at: &str, found: &mut Broken) {
     }
 }
 
-fn topology(topology: &View<'_>, at: &str, found: &mut Broken) {
+fn topology(topology: &MessageView<'_>, at: &str, found: &mut Broken) {
     let at = inside(at, "segments");
     let Value::Map(segments) = topology.read("segments") else {
         return;
@@ -119,7 +119,7 @@ fn topology(topology: &View<'_>, at: &str, found: &mut Broken) {
     }
 }
 
-fn topology_requirement(requirement: &View<'_>, at: &str, found: &mut Broken) {
+fn topology_requirement(requirement: &MessageView<'_>, at: &str, found: &mut Broken) {
     let requisite = requirement.list("requisite");
     let preferred = requirement.list("preferred");
     if requisite.is_empty() && preferred.is_empty() {
@@ -133,7 +133,7 @@ fn topology_requirement(requirement: &View<'_>, at: &str, found: &mut Broken) {
     }
 }
 
-fn group_snapshot(group: &View<'_>, at: &str, found: &mut Broken) {
+fn group_snapshot(group: &MessageView<'_>, at: &str, found: &mut Broken) {
     let id = group.text("group_snapshot_id");
     let mut ready = true;
     for (index, snapshot) in group.elements("snapshots").into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The kinds of rules that one message must satisfy, and how each is checked.
 
-use super::view::{View, is_specified};
+use super::view::{MessageView, is_specified};
 use super::violations::{Broken, inside, quoted};
 use csi_proto::value::Value;
 
@@ -12,7 +12,7 @@ pub enum Rule {
     /// The field's text, when it is not empty, satisfies the function; the last text describes the violation.
     Text(&'static str, fn(&str) -> bool, &'static str),
     /// Whatever concerns several fields. The function gets the message, its path, and where to put violations.
-    Check(fn(&View<'_>, &str, &mut Broken)),
+    Check(fn(&MessageView<'_>, &str, &mut Broken)),
 }
 
 /// Spec, "Size Limits": a map. `mount_flags` as a whole has the same limit.
@@ -20,7 +20,7 @@ pub const MAP_LIMIT: usize = 4096;
 
 impl Rule {
     /// Notes in `found` what the message at the path `at` breaks.
-    pub fn check(self, view: &View<'_>, at: &str, found: &mut Broken) {
+    pub fn check(self, view: &MessageView<'_>, at: &str, found: &mut Broken) {
         match self {
             Self::Required(name) => match view.read(name) {
                 Value::Int32(0) | Value::Int64(0) => {
@@ -51,7 +51,7 @@ impl Rule {
 }
 
 /// Checks that `mount_flags`, a list with a limit on its total, keeps to it. The flags may be confidential.
-pub fn mount_flags_size(view: &View<'_>, at: &str, found: &mut Broken) {
+pub fn mount_flags_size(view: &MessageView<'_>, at: &str, found: &mut Broken) {
     let size: usize = view
         .texts("mount_flags")
         .iter()

@@ -10,12 +10,12 @@ use std::borrow::Cow;
 
 /// A message's type and bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct MessageView<'a> {
     message: &'static Message,
     bytes: &'a [u8],
 }
 
-impl<'a> View<'a> {
+impl<'a> MessageView<'a> {
     /// `bytes`, which should be a `message`.
     pub fn new(message: &'static Message, bytes: &'a [u8]) -> Self {
         Self { message, bytes }
@@ -72,7 +72,7 @@ impl<'a> View<'a> {
     }
 
     /// The elements of a repeated message of this message. They are not decoded, for there may be many.
-    pub fn elements(&self, name: &str) -> Vec<View<'a>> {
+    pub fn elements(&self, name: &str) -> Vec<MessageView<'a>> {
         let field = self.message.field(name);
         let Some((number, Kind::Message(of))) = field.map(|field| (field.number, field.kind))
         else {
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         wire::fields(self.bytes)
             .flatten()
             .filter_map(|part| match part {
-                (found, Raw::Bytes(bytes)) if found == number => Some(View::new(of, bytes)),
+                (found, Raw::Bytes(bytes)) if found == number => Some(MessageView::new(of, bytes)),
                 _ => None,
             })
             .collect()

@@ -6,7 +6,7 @@
 use super::messages;
 use super::rule::{MAP_LIMIT, Rule};
 use super::syntax;
-use super::view::View;
+use super::view::MessageView;
 use super::violations::{Broken, inside, quoted};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::{self, Secrets, Value};
@@ -45,7 +45,7 @@ fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found
     }
     let newer = |part: &(u32, Raw<'_>)| message.fields.iter().all(|field| field.number != part.0);
     check_oneofs(message, &parts, parts.iter().any(newer), at, found);
-    let view = View::new(message, bytes);
+    let view = MessageView::new(message, bytes);
     for rule in rules {
         rule.check(&view, at, found);
     }

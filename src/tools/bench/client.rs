@@ -1,8 +1,8 @@
-//! Calls under load: one driver, several connections, which are made anew when they are lost.
+//! The connections of a load to one driver, and its calls. A lost connection is opened again.
 //!
 //! Owns which connection serves a call, and what is kept of its end. Knows no RPC, no flag and no output.
 
-use crate::call::advertised::{Asks, End};
+use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::hint_for;
 use crate::call::session::{CallError, Lost, Session};
@@ -14,7 +14,7 @@ use prost::Message as _;
 use std::time::Duration;
 use tonic::Code;
 
-/// How long a call waits that found no driver, so that a load without one does not spin.
+/// The pause after a call that found no driver, so that a load without one does not spin.
 const NO_CONNECTION: Duration = Duration::from_millis(100);
 
 /// How many characters of an error message are kept.
@@ -22,16 +22,16 @@ const MESSAGE_MAX: usize = 1000;
 
 /// A driver and the connections to it.
 pub struct Client {
-    /// How it was named.
+    /// The endpoint, as on the command line.
     pub endpoint: Endpoint,
     /// At least one.
     sessions: Vec<Session>,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
-pub struct Outcome {
-    /// Its code.
+pub struct CallOutcome {
+    /// The status code.
     pub code: Code,
     /// The driver's words; empty for OK.
     pub message: String,
@@ -55,7 +55,7 @@ impl Client {
         self.sessions[0].timeout()
     }
 
-    /// One call of an RPC that streams nothing, with a deadline of its own.
+    /// Makes one call of a unary RPC, with a deadline of its own.
     ///
     /// # Errors
     /// As [`Session::call`].
@@ -71,8 +71,8 @@ impl Client {
         answer.map(tonic::Response::into_inner)
     }
 
-    /// One call, over the connection that `lane` chooses. Of a stream all is read.
-    pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> Outcome {
+    /// Makes one call, over the connection that `lane` chooses. A stream is read to its end.
+    pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> CallOutcome {
         let session = &self.sessions[lane % self.sessions.len()];
         let result = match method.server_streaming {
             false => session
@@ -82,7 +82,7 @@ impl Client {
             true => whole_stream(session, method, message).await,
         };
         match result {
-            Ok(reply) => Outcome {
+            Ok(reply) => CallOutcome {
                 code: Code::Ok,
                 message: String::new(),
                 reply,
@@ -96,8 +96,8 @@ impl Client {
         }
     }
 
-    /// What is kept of a failure: what the endpoint knows about a lost connection says more than the status.
-    pub fn outcome(&self, error: &CallError) -> Outcome {
+    /// The outcome of a failed call: the endpoint's reason for a lost connection says more than the status.
+    pub fn outcome(&self, error: &CallError) -> CallOutcome {
         let status = error.status.message();
         let mut message: String = status.chars().take(MESSAGE_MAX).collect();
         if Lost::of(&error.status).is_some()
@@ -105,7 +105,7 @@ impl Client {
         {
             message = cause.to_string();
         }
-        Outcome {
+        CallOutcome {
             code: error.status.code(),
             message,
             reply: Bytes::new(),
@@ -115,9 +115,9 @@ impl Client {
 
 /// Both ends of a driver, to ask what it advertises. A service that it has not has no capabilities.
 pub struct Ends<'a> {
-    /// Where Node is served.
+    /// The connections to the end that serves Node.
     pub node: &'a Client,
-    /// Where Controller is served.
+    /// The connections to the end that serves Controller.
     pub controller: &'a Client,
 }
 
@@ -126,17 +126,17 @@ impl Asks for Ends<'_> {
 
     async fn ask<Q: Request>(
         &mut self,
-        end: End,
+        end: DriverEnd,
         request: Q,
         _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let client = match end {
-            End::Node => self.node,
-            End::Controller => self.controller,
+            DriverEnd::Node => self.node,
+            DriverEnd::Controller => self.controller,
         };
         let method = Q::METHOD;
         let request = request.encode_to_vec().into();
-        let Outcome {
+        let CallOutcome {
             code,
             message,
             reply,

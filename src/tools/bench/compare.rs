@@ -72,7 +72,7 @@ fn median(sorted: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::bench::client::Outcome;
+    use crate::tools::bench::client::CallOutcome;
     use std::time::{Duration, Instant};
     use tonic::Code;
 
@@ -86,7 +86,7 @@ mod tests {
 
     fn tally(calls: u32, milliseconds: u64) -> Tally {
         let mut tally = Tally::new(1);
-        let outcome = Outcome {
+        let outcome = CallOutcome {
             code: Code::Ok,
             message: String::new(),
             reply: bytes::Bytes::new(),

@@ -1,4 +1,4 @@
-//! `csi bench`: a driver under load, or two in turns, and what came of it.
+//! `csi bench`: puts a driver under load, or two in turns, and reports how they performed.
 //!
 //! Owns what comes before the first call: what the flags mean together, what is refused, the connections. The load itself
 //! stands in `running.rs`; what is called in `scenario.rs` and `template.rs`, when in `pace.rs`, how in `side.rs` and
@@ -31,11 +31,11 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::{connect, request};
 use crate::output::{self, Format};
 use crate::rpc::Called;
-use crate::rpc::flags::{Context, RequestFlags};
+use crate::rpc::flags::{RequestContext, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
 use client::{Client, Ends};
 use csi_proto::random;
-use running::Run;
+use running::LoadRun;
 use scenario::{CycleParts, Scenario};
 use side::Side;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             sides = connecting => sides?,
             () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Run::new(bench, sides, prepared.secrets_file(bench));
+        let ran = LoadRun::new(bench, sides, prepared.secrets_file(bench));
         let result = ran.all(globals, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
             tokio::select! {
@@ -122,10 +122,10 @@ fn parsed(text: &str) -> Result<Endpoint, Error> {
     Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
 }
 
-/// What can be read and checked before there is a connection.
+/// The part of a load that is parsed and checked before there is a connection.
 enum Prepared {
-    Rpc(Box<crate::invocation::rpc_command::Command>, Context),
-    Cycle(Context),
+    Rpc(Box<crate::invocation::rpc_command::Command>, RequestContext),
+    Cycle(RequestContext),
 }
 
 impl Prepared {
@@ -151,9 +151,9 @@ impl Prepared {
             Load::Cycle(_, flags) => {
                 let file = flags.secrets_file.as_deref();
                 let secrets = request::secrets(file.or(defaults.secrets_file.as_deref()), &[])?;
-                Ok(Self::Cycle(Context {
+                Ok(Self::Cycle(RequestContext {
                     secrets,
-                    ..Context::default()
+                    ..RequestContext::default()
                 }))
             }
         }

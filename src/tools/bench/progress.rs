@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_millis(200);
 const WHOLE: u64 = 1000;
 
 /// The line.
-pub struct Progress {
+pub struct LoadProgress {
     bar: ProgressBar,
     now: Mutex<Option<Watched>>,
 }
@@ -34,7 +34,7 @@ struct Watched {
     last: (Instant, u64),
 }
 
-impl Progress {
+impl LoadProgress {
     /// A line on the terminal behind stderr.
     pub fn new() -> Self {
         let target = match std::io::stderr().is_terminal() {

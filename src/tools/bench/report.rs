@@ -2,7 +2,7 @@
 
 use super::compare;
 use super::side::Side;
-use super::tally::{Row, Tally};
+use super::tally::{Tally, TallyRow};
 use crate::error::code_name;
 use crate::output::load;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub fn names(side: &Side) -> Vec<String> {
 }
 
 /// The result of one driver, over all its turns.
-pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
+pub fn side(side: &Side, turns: &[Tally]) -> load::SideReport {
     let names = names(side);
     let mut all = Tally::new(side.scenario.cycle.len());
     for turn in turns {
@@ -46,7 +46,7 @@ pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
     }
     let steps = &side.scenario.cycle;
     let errors = all.errors.iter().filter_map(|((step, code), failures)| {
-        Some(load::Failure {
+        Some(load::FailedCalls {
             rpc: steps.get(*step)?.method.name,
             code: code_name(Code::from_i32(i32::from(*code))),
             calls: failures.calls,
@@ -55,7 +55,7 @@ pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
     });
     let mut errors: Vec<_> = errors.collect();
     errors.sort_by_key(|failure| std::cmp::Reverse(failure.calls));
-    load::Side {
+    load::SideReport {
         endpoint: side.node.endpoint.to_string(),
         elapsed: all.elapsed,
         unsent: all.unsent,
@@ -68,7 +68,7 @@ pub fn side(side: &Side, turns: &[Tally]) -> load::Side {
     }
 }
 
-fn row(name: String, row: &Row) -> load::Row {
+fn row(name: String, row: &TallyRow) -> load::LoadRow {
     let latency = (row.calls() > 0).then(|| {
         let of = |quantile| row.quantile(quantile);
         [
@@ -91,7 +91,7 @@ fn row(name: String, row: &Row) -> load::Row {
                 .collect()
         }
     };
-    load::Row {
+    load::LoadRow {
         name,
         calls: row.calls(),
         failed: row.failed,

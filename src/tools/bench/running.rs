@@ -1,4 +1,4 @@
-//! A load that runs.
+//! Runs a load from its first turn to its report.
 //!
 //! Owns the order: set up, warm up, measure, print, take back, judge; what is said meanwhile, and what a signal does in each.
 //! Knows no RPC.
@@ -6,7 +6,7 @@
 use super::compare;
 use super::flags::BenchFlags;
 use super::pace::{self, Pace};
-use super::progress::Progress;
+use super::progress::LoadProgress;
 use super::report;
 use super::side::{Side, lock};
 use super::taking_back::{self, clean, untouched};
@@ -26,22 +26,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
 
-/// How long calls that are under way may go on after the first Ctrl-C.
+/// The time that calls under way have after the first Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A load that runs.
-pub struct Run<'a> {
+pub struct LoadRun<'a> {
     bench: &'a Bench,
     sides: Vec<Arc<Side>>,
-    /// What was counted so far: whose turn, and its tally.
+    /// The turns so far: the index of the side, and its tally.
     turns: Mutex<Vec<(usize, Arc<Mutex<Tally>>)>>,
     running: Mutex<Option<Arc<Pace>>>,
     stopped: AtomicBool,
-    progress: Progress,
+    progress: LoadProgress,
     secrets_file: Option<String>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> LoadRun<'a> {
     /// A load at these drivers that has not begun; `secrets_file` is named in commands that are shown.
     pub fn new(bench: &'a Bench, sides: Vec<Arc<Side>>, secrets_file: Option<String>) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
             turns: Mutex::default(),
             running: Mutex::new(None),
             stopped: AtomicBool::new(false),
-            progress: Progress::new(),
+            progress: LoadProgress::new(),
             secrets_file,
         }
     }
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         Arc::new(Mutex::new(Tally::new(side.scenario.cycle.len())))
     }
 
-    /// What was counted, by side.
+    /// The tallies, by side.
     fn counted(&self) -> Vec<Vec<Tally>> {
         let turns = lock(&self.turns);
         let of = |side| {
@@ -227,7 +227,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let flags = self.flags();
-        let report = load::Report {
+        let report = load::LoadReport {
             run: first.run.clone(),
             what: report::names(first).join(" "),
             concurrency: flags.concurrency(),
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is there, in words, such as `3 published volumes, 1 volume`.
+    /// The items that exist, as text such as `3 published volumes, 1 volume`.
     fn listed(&self) -> String {
         let mut counts = BTreeMap::<Thing, u64>::new();
         for side in &self.sides {
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How the measuring ended.
+/// The end of the measurement.
 enum Ended {
     ByItself,
     Interrupted,

@@ -1,5 +1,5 @@
-//! What a load does over and over: one RPC, or a cycle of several in which each step uses what earlier ones told; and what
-//! has to be there before. Owns which cycles there are, and what is refused because it could hurt what is not this run's.
+//! The scenario of a load: one RPC, or a cycle of several in which each step uses the replies of earlier ones; and the
+//! fixtures it needs first. Owns the list of cycles, and refuses a load that could hurt volumes of others.
 //!
 //! Calls nothing; `side.rs` does.
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::invocation::rpc_command;
 use crate::rpc;
 use crate::rpc::facts::{ControllerCapability, Given, IdKind, Making, NodeCapability};
-use crate::rpc::flags::Context;
+use crate::rpc::flags::RequestContext;
 use bytes::Bytes;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
@@ -18,16 +18,16 @@ use csi_proto::{Request, v1};
 use prost::Message;
 use std::path::{Path, PathBuf};
 
-/// What stands before the names of all that a load creates.
+/// The prefix of all names that a load gives.
 pub const NAME_PREFIX: &str = "csi-bench-{run}-";
 
 /// One call of a cycle.
-pub struct Step {
+pub struct CycleStep {
     /// The RPC.
     pub method: &'static Method,
-    /// Its requests, taken in turn.
+    /// The step's requests, taken in turn.
     requests: Vec<Template>,
-    /// What later steps may need of its reply, each with its path there.
+    /// The values in the reply that later steps may need, each with its path there.
     pub learns: Vec<(Learnt, &'static str)>,
     /// Whether what it makes is noted, so that it can be taken back.
     pub undone: bool,
@@ -35,10 +35,10 @@ pub struct Step {
 
 /// The whole.
 pub struct Scenario {
-    /// What each worker does first, not counted.
-    pub setup: Vec<Step>,
-    /// What is repeated and counted.
-    pub cycle: Vec<Step>,
+    /// The steps that each worker does first, not counted.
+    pub setup: Vec<CycleStep>,
+    /// The steps that are repeated and counted.
+    pub cycle: Vec<CycleStep>,
 }
 
 /// A cycle that has a name.
@@ -50,7 +50,7 @@ pub enum Cycle {
     PublishUnpublish,
     /// CreateSnapshot, DeleteSnapshot.
     Snapshot,
-    /// All from CreateVolume to DeleteVolume.
+    /// The whole way from CreateVolume to DeleteVolume.
     Lifecycle,
 }
 
@@ -78,7 +78,7 @@ pub const CYCLES: [(Cycle, &str, &str); 4] = [
     ),
 ];
 
-impl Step {
+impl CycleStep {
     fn new(method: &'static Method, requests: Vec<Template>) -> Self {
         Self {
             method,
@@ -188,7 +188,7 @@ impl Step {
     }
 }
 
-/// What the reply of an RPC tells that others may need.
+/// The values in an RPC's reply that other steps may need.
 fn learns(method: &Method) -> Vec<(Learnt, &'static str)> {
     let id = |kind| match kind {
         IdKind::Volume => Learnt::VolumeId,
@@ -219,14 +219,15 @@ fn carry_contexts(method: &Method, template: &mut Template) {
     }
 }
 
-/// What one RPC as a load does. `context` is what its volumes are made with, where it needs some.
+/// The scenario that repeats one RPC. `context` is the context of the requests that make volumes for it, where it needs
+/// some.
 ///
 /// # Errors
 /// When a text cannot be filled in, or the load would be dangerous.
 pub fn of_rpc(
     command: &rpc_command::Command,
     flags: &BenchFlags,
-    context: &Context,
+    context: &RequestContext,
 ) -> Result<Scenario, Error> {
     for (given, flag) in [
         (command.calls.follow_pages, "--all"),
@@ -242,7 +243,7 @@ pub fn of_rpc(
     let usage = |error: TemplateError| Error::usage(error.to_string());
     let requests = command.calls.requests.iter();
     let requests = requests.map(|request| Template::new(method.request, &request.bytes));
-    let mut step = Step::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
+    let mut step = CycleStep::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
     step.guard(flags)?;
     step.carry_contexts();
     // There is no later step.
@@ -264,7 +265,7 @@ pub fn of_rpc(
     }
     if step.needs(Learnt::NodeId) {
         let request = v1::NodeGetInfoRequest {};
-        setup.push(Step::typed(&request).map_err(usage)?);
+        setup.push(CycleStep::typed(&request).map_err(usage)?);
     }
     if step.needs(Learnt::VolumeId) {
         setup.push(volume_for_all(command, flags, context)?);
@@ -279,8 +280,8 @@ pub fn of_rpc(
 fn volume_for_all(
     command: &rpc_command::Command,
     flags: &BenchFlags,
-    context: &Context,
-) -> Result<Step, Error> {
+    context: &RequestContext,
+) -> Result<CycleStep, Error> {
     let message = v1::CreateVolumeRequest::METHOD.request;
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut request = match &flags.volume_request {
@@ -317,25 +318,25 @@ fn volume_for_all(
         request.name = "volume-{worker}".to_owned();
     }
     context.add_secrets(&mut request.secrets);
-    Step::typed(&request).map_err(|error| usage(&error))
+    CycleStep::typed(&request).map_err(|error| usage(&error))
 }
 
 /// Everything that a named cycle is made from.
 pub struct CycleParts<'a> {
     /// Which one.
     pub cycle: Cycle,
-    /// Its flags.
+    /// The flags of the cycle.
     pub flags: &'a CycleFlags,
-    /// Its secrets.
-    pub context: &'a Context,
-    /// What the driver advertises.
+    /// The context of its requests: secrets and the like.
+    pub context: &'a RequestContext,
+    /// The capabilities that the driver advertises.
     pub advertised: Advertised,
     /// The flags of every load.
     pub load: &'a BenchFlags,
 }
 
 impl CycleParts<'_> {
-    /// What the cycle does.
+    /// Makes the scenario of the cycle.
     ///
     /// # Errors
     /// When the flags do not fit it.
@@ -374,9 +375,9 @@ impl CycleParts<'_> {
         let (mut setup, mut cycle) = (Vec::new(), Vec::new());
         if self.attaches() && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle) {
             let request = v1::NodeGetInfoRequest {};
-            setup.push(Step::typed(&request)?);
+            setup.push(CycleStep::typed(&request)?);
         }
-        let own_volume = |setup: &mut Vec<Step>| match given {
+        let own_volume = |setup: &mut Vec<CycleStep>| match given {
             Some(_) => Ok(()),
             None => self.create("volume-{worker}").map(|step| setup.push(step)),
         };
@@ -417,7 +418,7 @@ impl CycleParts<'_> {
                             false => String::new(),
                         },
                     };
-                    cycle.push(Step::typed(&request)?);
+                    cycle.push(CycleStep::typed(&request)?);
                 }
                 cycle.push(unpublish);
                 cycle.extend(down);
@@ -427,7 +428,7 @@ impl CycleParts<'_> {
         Ok(Scenario { setup, cycle })
     }
 
-    fn create(&self, name: &str) -> Result<Step, TemplateError> {
+    fn create(&self, name: &str) -> Result<CycleStep, TemplateError> {
         let mut request = v1::CreateVolumeRequest {
             name: name.to_owned(),
             volume_capabilities: vec![self.flags.cap.clone()],
@@ -436,19 +437,19 @@ impl CycleParts<'_> {
         self.flags.capacity.fill(&mut request.capacity_range);
         self.flags.parameters.fill(&mut request.parameters);
         self.context.add_secrets(&mut request.secrets);
-        Step::typed(&request)
+        CycleStep::typed(&request)
     }
 
-    fn delete(&self) -> Result<Step, TemplateError> {
+    fn delete(&self) -> Result<CycleStep, TemplateError> {
         let mut request = v1::DeleteVolumeRequest {
             volume_id: "{volume_id}".to_owned(),
             ..Default::default()
         };
         self.context.add_secrets(&mut request.secrets);
-        Step::typed(&request)
+        CycleStep::typed(&request)
     }
 
-    fn snapshot(&self, volume: &str) -> Result<[Step; 2], TemplateError> {
+    fn snapshot(&self, volume: &str) -> Result<[CycleStep; 2], TemplateError> {
         let mut create = v1::CreateSnapshotRequest {
             source_volume_id: volume.to_owned(),
             name: "{i}".to_owned(),
@@ -460,15 +461,15 @@ impl CycleParts<'_> {
             ..Default::default()
         };
         self.context.add_secrets(&mut delete.secrets);
-        Ok([Step::typed(&create)?, Step::typed(&delete)?])
+        Ok([CycleStep::typed(&create)?, CycleStep::typed(&delete)?])
     }
 
-    /// What brings a volume to the node, and back, as far as the driver has it.
+    /// The steps that bring a volume to the node, and back, as far as the driver has them.
     fn to_the_node(
         &self,
         volume: &str,
         staging: &str,
-    ) -> Result<(Vec<Step>, Vec<Step>), TemplateError> {
+    ) -> Result<(Vec<CycleStep>, Vec<CycleStep>), TemplateError> {
         let (mut up, mut down) = (Vec::new(), Vec::new());
         if self.attaches() {
             let mut attach = v1::ControllerPublishVolumeRequest {
@@ -485,8 +486,8 @@ impl CycleParts<'_> {
                 ..Default::default()
             };
             self.context.add_secrets(&mut detach.secrets);
-            up.push(Step::typed(&attach)?);
-            down.push(Step::typed(&detach)?);
+            up.push(CycleStep::typed(&attach)?);
+            down.push(CycleStep::typed(&detach)?);
         }
         if self.stages() {
             let mut stage = v1::NodeStageVolumeRequest {
@@ -501,13 +502,17 @@ impl CycleParts<'_> {
                 volume_id: volume.to_owned(),
                 staging_target_path: staging.to_owned(),
             };
-            up.push(Step::typed(&stage)?);
-            down.insert(0, Step::typed(&unstage)?);
+            up.push(CycleStep::typed(&stage)?);
+            down.insert(0, CycleStep::typed(&unstage)?);
         }
         Ok((up, down))
     }
 
-    fn publish(&self, volume: &str, staging: &str) -> Result<(Step, Step), TemplateError> {
+    fn publish(
+        &self,
+        volume: &str,
+        staging: &str,
+    ) -> Result<(CycleStep, CycleStep), TemplateError> {
         let target = self.path("{i}");
         let mut publish = v1::NodePublishVolumeRequest {
             volume_id: volume.to_owned(),
@@ -524,7 +529,7 @@ impl CycleParts<'_> {
             volume_id: volume.to_owned(),
             target_path: target,
         };
-        Ok((Step::typed(&publish)?, Step::typed(&unpublish)?))
+        Ok((CycleStep::typed(&publish)?, CycleStep::typed(&unpublish)?))
     }
 
     /// A path of this run in the folder for targets.

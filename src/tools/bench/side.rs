@@ -2,9 +2,9 @@
 //!
 //! What a step is stands in `scenario.rs`, how workers do one after the other in `workers.rs`.
 
-use super::client::{Client, Outcome};
+use super::client::{CallOutcome, Client};
 use super::flags::BenchFlags;
-use super::scenario::{Scenario, Step};
+use super::scenario::{CycleStep, Scenario};
 use super::template::{Filling, Knowledge};
 use crate::rpc::{self, facts::Thing};
 use crate::undo::made::Made;
@@ -20,23 +20,23 @@ use tonic::Code;
 
 /// A driver, what is done to it, and what is there because of that.
 pub struct Side {
-    /// Where the calls of Node and Identity go.
+    /// The connections for calls of Node and Identity.
     pub node: Arc<Client>,
-    /// Where the others go; the same client unless another endpoint was named.
+    /// The connections for the other calls; the same client unless another endpoint was named.
     pub controller: Arc<Client>,
-    /// What is done.
+    /// The scenario of the load.
     pub scenario: Scenario,
-    /// What names all that is made.
+    /// The run id, which is part of all names.
     pub run: String,
     /// The seed of `{random}`.
     pub seed: u64,
     /// Whether what failed cycles have made stays.
     pub keeps: bool,
-    /// What is there because of this run.
+    /// The items that this run has made.
     pub made: Mutex<Made>,
     /// Staging folders of this run.
     pub folders: Mutex<BTreeSet<PathBuf>>,
-    /// What the setup told each worker.
+    /// The values that each worker learned in the setup.
     pub knowledge: Mutex<Vec<Knowledge>>,
     /// The number of the next call.
     pub next: AtomicU64,
@@ -76,20 +76,20 @@ impl Side {
         }
     }
 
-    /// What is there because of this run.
+    /// The items that this run has made.
     pub fn made(&self) -> MutexGuard<'_, Made> {
         lock(&self.made)
     }
 
-    /// One call.
+    /// Makes one call of the cycle.
     pub async fn step(
         &self,
-        step: &Step,
+        step: &CycleStep,
         number: u64,
         worker: usize,
         known: &mut Knowledge,
         open: &mut Open,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let method = step.method;
         let request = step.request(number).fill(&Filling {
             number,

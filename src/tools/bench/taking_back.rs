@@ -1,5 +1,5 @@
-//! Takes back what a load has made: at the end all of it, several items at a time, until nothing goes any more; while the
-//! load goes on what failed cycles have left, one item at a time behind each worker.
+//! Takes back what a load has made. At the end it takes back everything, several items at a time, until no more can be
+//! taken back; during the load, the leftovers of failed cycles, one item at a time behind each worker.
 //!
 //! Owns when that begins and ends, and the lines that say what stays. How it is done is `undo`.
 
@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tonic::Code;
 
-/// How many items are taken back at a time, unless the load had more workers.
+/// The number of items that are taken back at a time, unless the load had more workers.
 pub const AT_A_TIME: usize = 8;
 
-/// What stays.
+/// The items that stay.
 #[derive(Default)]
 pub struct Left {
     /// The lines that say it.
@@ -35,7 +35,7 @@ pub struct Left {
 /// One side while its items are taken back.
 struct Cleaning<'a> {
     side: &'a Side,
-    /// When the last item went.
+    /// The time at which the last item was taken back.
     last: Mutex<Instant>,
     /// Why items stay.
     reasons: Mutex<HashMap<u64, String>>,

@@ -1,7 +1,7 @@
 //! Counts a load's calls: how many, how long, which errors. Latencies are histograms with three significant digits;
 //! those of failed calls count too, because a stall that ends in a time-out is no less a stall.
 
-use super::client::Outcome;
+use super::client::CallOutcome;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tonic::Code;
 
 /// The calls of one RPC, or the cycles of several.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct TallyRow {
     /// The calls that ended with OK.
     pub succeeded: u64,
     /// The calls that failed.
@@ -31,7 +31,7 @@ pub struct Failures {
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// One row for each step, and behind them one for whole cycles.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TallyRow>,
     /// By step and code.
     pub errors: BTreeMap<(usize, u8), Failures>,
     /// Calls that were due and never begun.
@@ -41,7 +41,7 @@ pub struct Tally {
     started: Option<Instant>,
 }
 
-impl Row {
+impl TallyRow {
     fn new() -> Self {
         // Nothing but the number of digits can be wrong.
         let histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!("three digits are few"));
@@ -110,7 +110,9 @@ impl Tally {
     /// Nothing yet, of that many steps.
     pub fn new(steps: usize) -> Self {
         Self {
-            rows: std::iter::repeat_with(Row::new).take(steps + 1).collect(),
+            rows: std::iter::repeat_with(TallyRow::new)
+                .take(steps + 1)
+                .collect(),
             errors: BTreeMap::new(),
             unsent: 0,
             elapsed: Duration::ZERO,
@@ -124,7 +126,7 @@ impl Tally {
     }
 
     /// A call of a step has ended; its latency counts from `since`.
-    pub fn call(&mut self, step: usize, since: Instant, outcome: &Outcome) {
+    pub fn call(&mut self, step: usize, since: Instant, outcome: &CallOutcome) {
         let now = Instant::now();
         let succeeded = outcome.code == Code::Ok;
         self.rows[step].add(now.saturating_duration_since(since), succeeded);
@@ -180,8 +182,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn outcome(code: Code, message: &str) -> Outcome {
-        Outcome {
+    fn outcome(code: Code, message: &str) -> CallOutcome {
+        CallOutcome {
             code,
             message: message.to_owned(),
             reply: bytes::Bytes::new(),
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_right_to_three_digits() {
-        let mut row = Row::new();
+        let mut row = TallyRow::new();
         for milliseconds in 1..=1000 {
             row.add(Duration::from_millis(milliseconds), true);
         }

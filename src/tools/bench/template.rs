@@ -1,5 +1,5 @@
-//! Requests with places to fill in: `{i}`, `{i%K}`, `{worker}`, `{run}`, `{random}`, `{volume_id}` and the like in any text
-//! of a request, `{{` and `}}` for braces that are meant.
+//! Request templates: `{i}`, `{i%K}`, `{worker}`, `{run}`, `{random}`, `{volume_id}` and the like in any text of a
+//! request are replaced; `{{` and `}}` stand for braces.
 //!
 //! A request is taken apart once; what has no place in it stays the bytes that it was. Secrets are sent as they are. Owns
 //! the syntax; knows no flag, and calls nothing.
@@ -28,7 +28,7 @@ pub enum TemplateError {
     Wire(#[from] WireError),
 }
 
-/// What one call or reply told that a later one may need.
+/// A value from a call or reply that a later call may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
     /// A volume's id.
@@ -63,7 +63,7 @@ impl Knowledge {
     }
 }
 
-/// What the places are filled in with.
+/// The values that replace the variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling<'a> {
     /// The number of the call, from 0.
@@ -74,7 +74,7 @@ pub struct Filling<'a> {
     pub run: &'a str,
     /// The seed of `{random}`.
     pub seed: u64,
-    /// What was learnt.
+    /// The values that were learned from earlier calls.
     pub known: &'a Knowledge,
 }
 

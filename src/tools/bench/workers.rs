@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 impl Side {
-    /// What has to be there before, for so many workers.
+    /// Makes the fixtures that the given number of workers needs.
     ///
     /// # Errors
     /// The first call that fails.
@@ -90,8 +90,8 @@ impl Side {
         }
     }
 
-    /// One cycle; returns what a failed one of several steps has left. What a single RPC makes stays until the end: it is
-    /// what the load is for, and other calls may ask for the same.
+    /// Does one cycle; returns the items that a failed cycle of several steps has left. What a single RPC makes stays until
+    /// the end: it is what the load is for, and other calls may ask for the same.
     async fn cycle(
         &self,
         worker: usize,

@@ -1,7 +1,7 @@
-//! What a lifecycle asks the driver first: who it is, whether it is ready, and what it can do.
+//! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
 use super::calls::Lifecycle;
-use crate::call::advertised::{Advertised, Asks, End};
+use crate::call::advertised::{Advertised, Asks, DriverEnd};
 use crate::error::Error;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
 use csi_proto::{Request, v1};
@@ -23,7 +23,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     .doing("identity plugin-info"),
             );
         }
-        advertised.ask_plugin(self, End::Node).await?;
+        advertised.ask_plugin(self, DriverEnd::Node).await?;
         let request = v1::ProbeRequest {};
         let probe = self
             .node(&request, |reply| {
@@ -53,7 +53,7 @@ impl<W: Write> Asks for Lifecycle<'_, W> {
 
     async fn ask<Q: Request>(
         &mut self,
-        end: End,
+        end: DriverEnd,
         request: Q,
         count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {

@@ -1,17 +1,17 @@
-//! A lifecycle and its calls: logged and checked like any other, noted when they make something; each is one step, printed
-//! with its time.
+//! The calls of a lifecycle: each is logged and checked, noted when it makes something, and printed as one step with
+//! its time.
 
 use super::data::Exercised;
 use super::flags::LifecycleFlags;
-use super::writer::Writer;
-use crate::call::advertised::End;
+use super::writer::WriterThread;
+use crate::call::advertised::DriverEnd;
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, Style, code_name};
-use crate::output::steps::{Outcome, Steps};
-use crate::rpc::flags::Context;
+use crate::output::steps::{StepOutcome, StepPrinter};
+use crate::rpc::flags::RequestContext;
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::undo::made::{Made, lock};
 use bytes::Bytes;
@@ -28,14 +28,14 @@ use tonic::Code;
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
 
-/// How a run speaks and how strict it is.
+/// The settings of a run: its output, and how strict it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// How errors of the way down are worded.
+pub struct LifecycleSettings {
+    /// The format of errors on the way down.
     pub style: Style,
-    /// What is checked of requests and replies on the way up.
+    /// The checks of requests and replies on the way up.
     pub checks: Checks,
-    /// What to say on stderr.
+    /// The log of calls on stderr.
     pub log: Log,
 }
 
@@ -44,28 +44,28 @@ pub struct Settings {
 pub struct Driver {
     /// The connection.
     pub session: Session,
-    /// How it was named.
+    /// The endpoint, as on the command line.
     pub endpoint: Endpoint,
 }
 
 /// Everything known about one run.
 pub struct Lifecycle<'a, W: Write> {
     pub(super) flags: &'a LifecycleFlags,
-    pub(super) context: Context,
-    pub(super) settings: Settings,
+    pub(super) context: RequestContext,
+    pub(super) settings: LifecycleSettings,
     pub(super) node: Driver,
     pub(super) controller: Driver,
-    pub(super) steps: Steps<W>,
+    pub(super) steps: StepPrinter<W>,
     /// Names what this run makes; unique, because a volume of this name is ours to delete.
     pub(super) name: String,
-    /// What is there because of this run.
+    /// The items that this run has made.
     pub(super) made: Mutex<Made>,
-    /// What works on the data, and where.
-    pub(super) writer: Option<(Writer<io::Result<Option<Exercised>>>, PathBuf)>,
+    /// The thread that works on the data, and the path of the data.
+    pub(super) writer: Option<(WriterThread<io::Result<Option<Exercised>>>, PathBuf)>,
 }
 
 impl Driver {
-    /// One call, logged.
+    /// Makes one call, and logs it.
     pub(super) async fn call(
         &self,
         log: Log,
@@ -102,11 +102,11 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     /// When the kernel gives no random number for the run's name.
     pub fn new(
         flags: &'a LifecycleFlags,
-        context: Context,
-        settings: Settings,
+        context: RequestContext,
+        settings: LifecycleSettings,
         node: Driver,
         controller: Driver,
-        steps: Steps<W>,
+        steps: StepPrinter<W>,
     ) -> Result<Self, Error> {
         // A container's processes have the same few ids in every container.
         let drawn =
@@ -131,7 +131,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
-        self.step(End::Node, request, tell).await
+        self.step(DriverEnd::Node, request, tell).await
     }
 
     /// A step of the way up, at the controller.
@@ -140,20 +140,20 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
-        self.step(End::Controller, request, tell).await
+        self.step(DriverEnd::Controller, request, tell).await
     }
 
     pub(super) async fn step<Q: Request>(
         &mut self,
-        end: End,
+        end: DriverEnd,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
         let started = Instant::now();
         let result = self.checked(end, request).await;
         let (outcome, text) = match &result {
-            Ok(reply) => (Outcome::Done, tell(reply)),
-            Err(_) => (Outcome::Failed, String::new()),
+            Ok(reply) => (StepOutcome::Done, tell(reply)),
+            Err(_) => (StepOutcome::Failed, String::new()),
         };
         let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());
         let reply = result?;
@@ -161,16 +161,16 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         Ok(reply)
     }
 
-    /// One call, checked, and noted when it may make something.
-    async fn checked<Q: Request>(&self, end: End, request: &Q) -> Result<Q::Reply, Error> {
+    /// Makes one call, checks it, and notes it when it may make something.
+    async fn checked<Q: Request>(&self, end: DriverEnd, request: &Q) -> Result<Q::Reply, Error> {
         let (method, checks) = (Q::METHOD, &self.settings.checks);
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
             .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
         let driver = match end {
-            End::Node => &self.node,
-            End::Controller => &self.controller,
+            DriverEnd::Node => &self.node,
+            DriverEnd::Controller => &self.controller,
         };
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&self.made).asked(method, &sent);
@@ -192,7 +192,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     }
 
     pub(super) fn skipped(&mut self, name: &str, why: &str) -> Result<(), Error> {
-        self.print(name, Outcome::Skipped, why, Duration::ZERO)
+        self.print(name, StepOutcome::Skipped, why, Duration::ZERO)
     }
 
     /// Prints a step.
@@ -202,7 +202,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     pub(super) fn print(
         &mut self,
         name: &str,
-        outcome: Outcome,
+        outcome: StepOutcome,
         text: &str,
         took: Duration,
     ) -> Result<(), Error> {

@@ -1,6 +1,6 @@
-//! `csi lifecycle` as a command: its flags into settings, its connections, its signals and its end.
+//! The command `csi lifecycle`: its settings from flags, its connections, its signals and its end.
 
-use super::calls::{Driver, Lifecycle, Settings};
+use super::calls::{Driver, Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use crate::call::endpoint::Endpoint;
 use crate::error::{Error, Style};
@@ -10,8 +10,8 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output;
-use crate::output::steps::Steps;
-use crate::rpc::flags::Context;
+use crate::output::steps::StepPrinter;
+use crate::rpc::flags::RequestContext;
 use clap::{ArgMatches, Command};
 
 /// The command.
@@ -56,12 +56,12 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .as_deref()
         .or(defaults.secrets_file.as_deref());
     let secrets = request::secrets(secrets_file, &[])?;
-    let context = Context {
+    let context = RequestContext {
         secrets,
-        ..Context::default()
+        ..RequestContext::default()
     };
-    let steps = Steps::new(output::stdout(), style == Style::Json);
-    let settings = Settings {
+    let steps = StepPrinter::new(output::stdout(), style == Style::Json);
+    let settings = LifecycleSettings {
         style,
         checks: globals.checks(),
         log: globals.log(),

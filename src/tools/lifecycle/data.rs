@@ -1,5 +1,5 @@
-//! Data through a published volume: written, synced, read back and compared by checksum; or of a device that is not ours to
-//! write to, only read.
+//! Data through a published volume: written, synced, read back and compared by checksum. A block device of others is
+//! only read.
 //!
 //! Knows files and mounts, not CSI. Any call here may block for as long as the storage does.
 
@@ -12,13 +12,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is written: enough to need more than one page, little enough for any volume.
+/// The number of bytes that are written: more than one page, little enough for any volume.
 const SIZE: usize = 1 << 20;
 
-/// How much is written or read between two looks at whether to stop.
+/// The number of bytes between two looks at whether to stop.
 const CHUNK: usize = 1 << 16;
 
-/// How a target path shows on this machine.
+/// The kind of a target path on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A mounted file system.
@@ -31,7 +31,7 @@ pub enum Target {
     NotHere,
 }
 
-/// What is done with a volume.
+/// The work on the data of a volume.
 #[derive(Clone, Debug)]
 pub struct Exercise {
     /// The name of the file that is made in a folder, and removed again.
@@ -40,14 +40,14 @@ pub struct Exercise {
     pub may_overwrite: bool,
 }
 
-/// What came of it.
+/// The result of the work on the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exercised {
-    /// How the target shows.
+    /// The kind of the target.
     pub target: Target,
     /// Whether data was written, not only read.
     pub written: bool,
-    /// How much was read.
+    /// The number of bytes that were read.
     pub bytes: usize,
     /// The checksum of what was read.
     pub checksum: u64,
@@ -91,7 +91,7 @@ impl Exercise {
     }
 }
 
-/// What stands at `path`.
+/// The kind of target at `path`.
 fn target(path: &Path) -> io::Result<Target> {
     let found = |metadata: io::Result<fs::Metadata>| match metadata {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,4 +1,4 @@
-//! The flags of `csi lifecycle`, and what they say about whose the volume is.
+//! The flags of `csi lifecycle`, and whether the volume is the lifecycle's own.
 
 use crate::arguments::capability;
 use crate::rpc::flags::{CapacityFlags, Parameters, VolumeContext};

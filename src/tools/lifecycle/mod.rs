@@ -1,5 +1,5 @@
-//! `csi lifecycle`: what a container orchestrator does with a volume, in its order and honouring what the driver
-//! advertises, and everything undone again in reverse, also after a failure or Ctrl-C.
+//! `csi lifecycle`: does with a volume what a container orchestrator does, in its order and by the driver's
+//! capabilities, and undoes everything in reverse, also after a failure or Ctrl-C.
 //!
 //! `calls.rs` owns the state of a lifecycle and makes its calls, `run.rs` the order of the steps; what to ask first is in
 //! `ask.rs`, the volume's steps are in `volume.rs`, data in `data.rs` and `writer.rs`, the way down in `way_down.rs`.

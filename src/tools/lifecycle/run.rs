@@ -1,11 +1,11 @@
-//! Runs a lifecycle: the order of its steps, and what a signal does.
+//! Runs a lifecycle: the order of its steps, and the effect of a signal.
 
 use super::calls::{Lifecycle, say, text};
 use super::data::{Exercise, Exercised, Target};
-use super::writer::Writer;
-use crate::error::{Error, Kind};
+use super::writer::WriterThread;
+use crate::error::{Error, ErrorKind};
 use crate::invocation::interrupt::Signals;
-use crate::output::steps::Outcome;
+use crate::output::steps::StepOutcome;
 use crate::undo::made::lock;
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ impl<W: Write> Lifecycle<'_, W> {
             result = self.up() => result,
             () = signals.next() => Err(Error::interrupted()),
         };
-        let mut asked = matches!(&way_up, Err(error) if error.kind() == Kind::Interrupted);
+        let mut asked = matches!(&way_up, Err(error) if error.kind() == ErrorKind::Interrupted);
         let nothing = lock(&self.made).all().next().is_none();
         match (&way_up, nothing) {
             (Err(_), false) if asked => {
@@ -70,7 +70,8 @@ impl<W: Write> Lifecycle<'_, W> {
         self.stats(&advertised, &volume, &target).await
     }
 
-    /// What is not over when this ends, by its deadline or because it is dropped, the way down stops.
+    /// Writes and reads the data. If the thread still works when this ends, by its deadline or because it is dropped, the
+    /// way down stops it.
     async fn write_and_read(&mut self, target: &Path) -> Result<(), Error> {
         const NAME: &str = "write and read back";
         let started = Instant::now();
@@ -79,7 +80,7 @@ impl<W: Write> Lifecycle<'_, W> {
             may_overwrite: self.flags.may_overwrite(),
         };
         let path = target.to_owned();
-        let writer = Writer::start(move |stop| exercise.run(&path, stop))
+        let writer = WriterThread::start(move |stop| exercise.run(&path, stop))
             .map_err(|error| Error::because("there is no thread to write with", &error))?;
         let (writer, _) = self.writer.insert((writer, target.to_owned()));
         let limit = self.node.session.timeout().unwrap_or(Duration::MAX);
@@ -91,13 +92,13 @@ impl<W: Write> Lifecycle<'_, W> {
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
         };
         match result {
-            Ok(Some(done)) => self.print(NAME, Outcome::Done, &told(&done), started.elapsed()),
+            Ok(Some(done)) => self.print(NAME, StepOutcome::Done, &told(&done), started.elapsed()),
             Ok(None) => self.skipped(
                 NAME,
                 "the volume does not show at the target path here: the driver mounts elsewhere",
             ),
             Err(error) => {
-                self.print(NAME, Outcome::Failed, &text(target), started.elapsed())?;
+                self.print(NAME, StepOutcome::Failed, &text(target), started.elapsed())?;
                 let problem = format!("data did not make it through {}", target.display());
                 Err(Error::because(problem, &error).doing(NAME))
             }
@@ -105,7 +106,7 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 }
 
-/// What came of the data, in words.
+/// The result of the work on the data, as text.
 fn told(done: &Exercised) -> String {
     let mut told = String::new();
     if !done.written {

@@ -1,4 +1,4 @@
-//! The volume on its way up: the folders it goes to, its creation, and every step until it is published.
+//! The way up of a volume: its folders, its creation, and every step until it is published.
 
 use super::calls::{Lifecycle, say, text};
 use crate::call::advertised::Advertised;
@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What the calls need to know of the volume.
+/// The facts about the volume that calls need.
 #[derive(Debug, Default)]
 pub(super) struct Volume {
     id: String,

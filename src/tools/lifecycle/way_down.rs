@@ -1,11 +1,11 @@
-//! The way down of a lifecycle: ends what writes, takes back what was made step by step, and says what stays.
+//! The way down of a lifecycle: stops the writer, takes back each step, and reports what stays.
 
-use super::calls::{Driver, Lifecycle, Settings, say, step_name};
+use super::calls::{Driver, Lifecycle, LifecycleSettings, say, step_name};
 use super::flags::LifecycleFlags;
 use crate::call::error::call_error;
 use crate::call::session::CallError;
 use crate::error::{Error, code_name};
-use crate::output::steps::{Outcome, Steps};
+use crate::output::steps::{StepOutcome, StepPrinter};
 use crate::rpc;
 use crate::undo::left::Commands;
 use crate::undo::made::{Item, lock};
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 use tonic::Code;
 
-/// How long to wait for the writer, which looks at its flag between two chunks.
+/// The time limit for the writer to end; it looks at its flag between two chunks.
 const WRITER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 impl<W: Write> Lifecycle<'_, W> {
@@ -95,13 +95,13 @@ fn say_left(commands: Commands<'_>, item: &Item) {
     say(&format!("left: {}: {command}", escaped(&words)));
 }
 
-/// What becomes of the calls that take things back: each is a step.
+/// Prints each call that takes something back as a step.
 struct WayDown<'a, W: Write> {
-    settings: Settings,
+    settings: LifecycleSettings,
     node: &'a Driver,
     controller: &'a Driver,
     commands: Commands<'a>,
-    steps: RefCell<&'a mut Steps<W>>,
+    steps: RefCell<&'a mut StepPrinter<W>>,
     /// The first error.
     first: RefCell<Option<Error>>,
 }
@@ -143,9 +143,9 @@ impl<W: Write> Tool for WayDown<'_, W> {
     fn called(&self, call: &Called<'_>) {
         let name = step_name(call.method);
         let (outcome, text) = match call.error {
-            None if call.asks => (Outcome::Done, "once more, to learn the id"),
-            None => (Outcome::Done, ""),
-            Some(_) => (Outcome::Failed, ""),
+            None if call.asks => (StepOutcome::Done, "once more, to learn the id"),
+            None => (StepOutcome::Done, ""),
+            Some(_) => (StepOutcome::Failed, ""),
         };
         // A stdout that cannot be written stops nothing here: the volume has to go.
         let _ = self

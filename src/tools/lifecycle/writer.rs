@@ -1,5 +1,5 @@
-//! A thread of its own for work on files that may never return: a dead NFS server holds a thread in the kernel for as long
-//! as it likes. Nobody joins it, neither the runtime nor the process at its end; it is asked to stop, and awaited for a
+//! A thread for file operations that may never return: a dead NFS server can hold a thread in the kernel for any length
+//! of time. Nobody joins it, neither the runtime nor the process at its end; it is asked to stop, and awaited for a
 //! bounded time.
 //!
 //! Knows neither files nor CSI.
@@ -14,12 +14,12 @@ use tokio::time::timeout;
 
 /// Work in its thread.
 #[derive(Debug)]
-pub struct Writer<T> {
+pub struct WriterThread<T> {
     stop: Arc<AtomicBool>,
     ended: oneshot::Receiver<T>,
 }
 
-impl<T: Send + 'static> Writer<T> {
+impl<T: Send + 'static> WriterThread<T> {
     /// Starts `work`, which looks at the flag now and then and ends when it is set.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl<T: Send + 'static> Writer<T> {
         Ok(Self { stop, ended })
     }
 
-    /// What came of the work, which runs on when this future is dropped.
+    /// The result of the work, which runs on when this future is dropped.
     ///
     /// # Errors
     /// When the thread panicked.
@@ -69,7 +69,7 @@ mod tests {
     fn work_stops_when_it_is_asked_to() {
         let (chunks, seen) = mpsc::channel();
         let ended = run(async {
-            let writer = Writer::start(move |stop| {
+            let writer = WriterThread::start(move |stop| {
                 while !stop.load(Ordering::Relaxed) {
                     // A chunk.
                     thread::yield_now();
@@ -88,7 +88,7 @@ mod tests {
         let (release, held) = mpsc::channel::<()>();
         // The runtime is dropped in `run`, which would wait for a blocking task of its own.
         let ended = run(async {
-            let mut writer = Writer::start(move |_| held.recv()).unwrap();
+            let mut writer = WriterThread::start(move |_| held.recv()).unwrap();
             let waited = timeout(Duration::from_millis(10), writer.result()).await;
             assert!(waited.is_err());
             writer.stop(Duration::from_millis(10)).await

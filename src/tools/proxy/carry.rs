@@ -5,8 +5,8 @@
 //! Our own above h2, because a gRPC library adds headers, chooses when trailers are sent, and hides why a stream was reset.
 
 use super::upstream::{Upstream, in_words};
-use crate::recording::call::End;
-use crate::recording::grpc::status::Status;
+use crate::recording::call::CallEnd;
+use crate::recording::grpc::status::CallStatus;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -46,7 +46,7 @@ struct GaveUp(Reason);
 
 /// The end of a carried call.
 enum Carried {
-    Answered(End),
+    Answered(CallEnd),
     GaveUp(Reason),
 }
 
@@ -76,7 +76,7 @@ impl Caller {
         &mut self,
         work: impl Future<Output = T>,
         witness: &mut dyn Witness,
-    ) -> Result<T, End> {
+    ) -> Result<T, CallEnd> {
         tokio::pin!(work);
         let mut length = 0;
         let mut reads = !self.body.is_end_stream();
@@ -84,7 +84,7 @@ impl Caller {
             tokio::select! {
                 biased;
                 GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => {
-                    return Err(End::Cancelled { deadline: false });
+                    return Err(CallEnd::Cancelled { deadline: false });
                 }
                 done = &mut work => return Ok(done),
                 piece = self.body.data(), if reads && length < AHEAD_MAX => match piece {
@@ -94,7 +94,7 @@ impl Caller {
                         length += piece.len();
                         self.ahead.push(piece);
                     }
-                    Some(Err(_)) => return Err(End::Cancelled { deadline: false }),
+                    Some(Err(_)) => return Err(CallEnd::Cancelled { deadline: false }),
                     None => reads = false,
                 },
             }
@@ -105,10 +105,10 @@ impl Caller {
     ///
     /// # Errors
     /// How the call ended, when the caller gave up.
-    pub async fn hear(&mut self, witness: &mut dyn Witness) -> Result<(), End> {
+    pub async fn hear(&mut self, witness: &mut dyn Witness) -> Result<(), CallEnd> {
         while let Some(piece) = self.body.data().await {
             let Ok(piece) = piece else {
-                return Err(End::Cancelled { deadline: false });
+                return Err(CallEnd::Cancelled { deadline: false });
             };
             witness.request(&piece);
             let _ = self.body.flow_control().release_capacity(piece.len());
@@ -117,7 +117,7 @@ impl Caller {
     }
 
     /// Answers with a status of the proxy's own.
-    pub fn answer(&mut self, status: &Status) {
+    pub fn answer(&mut self, status: &CallStatus) {
         let trailers = status.trailers();
         match &mut self.reply {
             // A caller that is gone needs no answer.
@@ -152,7 +152,7 @@ impl Caller {
         upstream: &Upstream,
         witness: &mut dyn Witness,
         swallow: bool,
-    ) -> End {
+    ) -> CallEnd {
         let sender = match self.hold(upstream.ready(), witness).await {
             Err(end) => return end,
             Ok(Ok(sender)) => sender,
@@ -161,9 +161,9 @@ impl Caller {
                     "csi proxy: no connection to the driver: {}",
                     in_words(&error)
                 );
-                let status = Status::new(Code::Unavailable, text);
+                let status = CallStatus::new(Code::Unavailable, text);
                 self.answer(&status);
-                return End::Proxy(status);
+                return CallEnd::Proxy(status);
             }
         };
         self.forward(sender, upstream, witness, swallow).await
@@ -175,7 +175,7 @@ impl Caller {
         upstream: &Upstream,
         witness: &mut dyn Witness,
         swallow: bool,
-    ) -> End {
+    ) -> CallEnd {
         let mut request = Request::new(());
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = std::mem::take(&mut self.head.headers);
@@ -193,12 +193,12 @@ impl Caller {
         let (response, mut up) = match sent {
             Ok(sent) => sent,
             Err(reason) => {
-                let status = Status::new(
+                let status = CallStatus::new(
                     Code::Unavailable,
                     format!("csi proxy: the call cannot be passed on: {reason}"),
                 );
                 self.answer(&status);
-                return End::Proxy(status);
+                return CallEnd::Proxy(status);
             }
         };
         witness.sent();
@@ -209,7 +209,7 @@ impl Caller {
             Ok(Carried::Answered(end)) => end,
             Ok(Carried::GaveUp(reason)) => {
                 up.send_reset(reason);
-                End::Cancelled { deadline: false }
+                CallEnd::Cancelled { deadline: false }
             }
             Err(error) => self.lost(error, upstream, swallow),
         }
@@ -267,7 +267,7 @@ impl Caller {
     }
 
     /// The driver's side ended without an answer.
-    fn lost(&mut self, error: h2::Error, upstream: &Upstream, swallow: bool) -> End {
+    fn lost(&mut self, error: h2::Error, upstream: &Upstream, swallow: bool) -> CallEnd {
         // A call that the driver has surely not begun, because it was refused or the driver says so as it goes away, is
         // repeated by callers on their own; they must not be told more than that.
         let refused = error.is_go_away() && error.reason() == Some(Reason::NO_ERROR);
@@ -279,17 +279,17 @@ impl Caller {
             if !swallow {
                 self.reset(reason);
             }
-            return End::Reset(format!("{reason:?}"));
+            return CallEnd::Reset(format!("{reason:?}"));
         }
         let text = format!(
             "csi proxy: the driver was lost during the call: {}",
             in_words(&upstream.broken(error))
         );
-        let status = Status::new(Code::Unavailable, text);
+        let status = CallStatus::new(Code::Unavailable, text);
         if !swallow {
             self.answer(&status);
         }
-        End::Broken(status)
+        CallEnd::Broken(status)
     }
 }
 
@@ -362,7 +362,7 @@ async fn pass_reply(
     seen_by(witness).reply_headers(&head.headers);
     let ends = body.is_end_stream();
     let http = head.status;
-    let only = ends.then(|| Status::read(&head.headers)).flatten();
+    let only = ends.then(|| CallStatus::read(&head.headers)).flatten();
     if !swallow {
         let mut response = Response::new(());
         *response.status_mut() = head.status;
@@ -397,7 +397,7 @@ async fn pass_reply(
         }
     }
     let trailers = body.trailers().await?;
-    let status = trailers.as_ref().and_then(Status::read);
+    let status = trailers.as_ref().and_then(CallStatus::read);
     if let Some(reply) = reply {
         // A caller that is gone by now needs no end.
         let _ = match trailers {
@@ -408,11 +408,11 @@ async fn pass_reply(
     Ok(Carried::Answered(ended(status, http)))
 }
 
-fn ended(status: Option<Status>, http: http::StatusCode) -> End {
+fn ended(status: Option<CallStatus>, http: http::StatusCode) -> CallEnd {
     match status {
-        Some(status) => End::Status(status),
-        None if http.is_success() => End::Reset("no status at the end".to_owned()),
-        None => End::Reset(format!("HTTP {http}, which is not gRPC")),
+        Some(status) => CallEnd::Status(status),
+        None if http.is_success() => CallEnd::Reset("no status at the end".to_owned()),
+        None => CallEnd::Reset(format!("HTTP {http}, which is not gRPC")),
     }
 }
 

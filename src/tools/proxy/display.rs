@@ -6,9 +6,9 @@ use crate::call::status_details;
 use crate::output::OutputError;
 use crate::output::colour::{Brush, Colour};
 use crate::output::json;
-use crate::recording::call::{Call, End};
+use crate::recording::call::{CallEnd, RecordedCall};
 use crate::recording::grpc::framing::Message;
-use crate::recording::grpc::status::Status;
+use crate::recording::grpc::status::CallStatus;
 use crate::recording::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
 use csi_proto::schema::{Cardinality, Kind, Method};
 use csi_proto::text::escaped;
@@ -26,7 +26,7 @@ pub enum Event {
     /// A request has come in whole.
     Request {
         /// Which call, and when.
-        mark: Mark,
+        mark: CallMark,
         /// The message.
         message: Message,
         /// The metadata of the call.
@@ -35,14 +35,14 @@ pub enum Event {
     /// The driver has sent a message of a stream.
     Reply {
         /// Which call, and when.
-        mark: Mark,
+        mark: CallMark,
         /// The message.
         message: Message,
         /// Secret values, which are masked wherever they occur.
         secrets: Vec<String>,
     },
     /// A call has ended.
-    Ended(Mark, Box<Call>),
+    Ended(CallMark, Box<RecordedCall>),
 }
 
 impl Event {
@@ -61,7 +61,7 @@ impl Event {
 
 /// The identity of a call, and the time of an event of it.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct CallMark {
     /// The time.
     pub time: SystemTime,
     /// The call's number.
@@ -139,7 +139,7 @@ impl Display {
         }
     }
 
-    fn start(&self, mark: &Mark, arrow: &str) -> String {
+    fn start(&self, mark: &CallMark, arrow: &str) -> String {
         let time = clock(mark.time);
         let name = match mark.method {
             Some(method) => format!("{}/{}", method.service, method.name),
@@ -159,30 +159,30 @@ impl Display {
         }
     }
 
-    fn ended(&self, mark: &Mark, call: &Call, text: &mut String) {
+    fn ended(&self, mark: &CallMark, call: &RecordedCall, text: &mut String) {
         let secrets = call.secrets();
         let took = milliseconds(call.took);
         let _ = write!(text, "{} ", self.start(mark, "<-"));
         let (colour, words, status) = match &call.end {
-            End::Status(status) if status.code == 0 => (Colour::Green, "OK".into(), None),
-            End::Status(status) => (Colour::Red, code_text(status.code), Some(status)),
-            End::Proxy(status) | End::Broken(status) => {
+            CallEnd::Status(status) if status.code == 0 => (Colour::Green, "OK".into(), None),
+            CallEnd::Status(status) => (Colour::Red, code_text(status.code), Some(status)),
+            CallEnd::Proxy(status) | CallEnd::Broken(status) => {
                 (Colour::Red, code_text(status.code), Some(status))
             }
-            End::Reset(reason) => (
+            CallEnd::Reset(reason) => (
                 Colour::Red,
                 format!("ended by the driver without a status ({})", escaped(reason)).into(),
                 None,
             ),
-            End::Cancelled { deadline: true } => (
+            CallEnd::Cancelled { deadline: true } => (
                 Colour::Yellow,
                 "given up by the caller: its deadline has passed".into(),
                 None,
             ),
-            End::Cancelled { deadline: false } => {
+            CallEnd::Cancelled { deadline: false } => {
                 (Colour::Yellow, "given up by the caller".into(), None)
             }
-            End::Dropped => (Colour::Yellow, "never answered".into(), None),
+            CallEnd::Dropped => (Colour::Yellow, "never answered".into(), None),
         };
         let _ = write!(text, "{} {took}", self.brush.paint(colour, &words));
         if let Some(injected) = &call.injected {
@@ -245,7 +245,7 @@ fn line(value: &impl Serialize, secrets: &[String]) -> Result<String, OutputErro
     Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
 }
 
-fn details(status: &Status, secrets: &[String]) -> Vec<String> {
+fn details(status: &CallStatus, secrets: &[String]) -> Vec<String> {
     let details = status_details::decoded(&status.details);
     let shown = details.iter().map(|detail| line(detail, secrets));
     shown

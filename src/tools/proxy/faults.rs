@@ -15,7 +15,7 @@ use tonic::Code;
 
 /// The calls that a rule is for.
 #[derive(Clone, Debug)]
-enum Calls {
+enum CallSelector {
     All,
     Of(Vec<&'static Method>),
     /// A gRPC path, also one that CSI does not have.
@@ -24,8 +24,8 @@ enum Calls {
 
 /// A rule, as one flag says it.
 #[derive(Clone, Debug)]
-pub struct Rule<T> {
-    calls: Calls,
+pub struct FaultRule<T> {
+    calls: CallSelector,
     /// The number of calls that it still applies to; `None` for all calls.
     left: Option<u64>,
     what: T,
@@ -62,12 +62,12 @@ pub enum FaultError {
 ///
 /// # Errors
 /// When the method or the duration is none.
-pub fn delay(text: &str) -> Result<Rule<Duration>, FaultError> {
+pub fn delay(text: &str) -> Result<FaultRule<Duration>, FaultError> {
     let (calls, text) = match text.rsplit_once('=') {
-        Some((method, text)) => (Calls::parse(method)?, text),
-        None => (Calls::All, text),
+        Some((method, text)) => (CallSelector::parse(method)?, text),
+        None => (CallSelector::All, text),
     };
-    Ok(Rule {
+    Ok(FaultRule {
         calls,
         left: None,
         what: duration::parse(text)?,
@@ -78,12 +78,12 @@ pub fn delay(text: &str) -> Result<Rule<Duration>, FaultError> {
 ///
 /// # Errors
 /// When the method, the code or the number is none.
-pub fn fail(text: &str) -> Result<Rule<Code>, FaultError> {
+pub fn fail(text: &str) -> Result<FaultRule<Code>, FaultError> {
     let no_code = || FaultError::NoCode(text.to_owned());
     let (method, code) = text.rsplit_once('=').ok_or_else(no_code)?;
-    let calls = Calls::parse(method)?;
+    let calls = CallSelector::parse(method)?;
     let (code, left) = counted(code)?;
-    Ok(Rule {
+    Ok(FaultRule {
         calls,
         left,
         what: parse_code(code)?,
@@ -94,10 +94,10 @@ pub fn fail(text: &str) -> Result<Rule<Code>, FaultError> {
 ///
 /// # Errors
 /// When the method or the number is none.
-pub fn drop(text: &str) -> Result<Rule<()>, FaultError> {
+pub fn drop(text: &str) -> Result<FaultRule<()>, FaultError> {
     let (method, left) = counted(text)?;
-    Ok(Rule {
-        calls: Calls::parse(method)?,
+    Ok(FaultRule {
+        calls: CallSelector::parse(method)?,
         left,
         what: (),
     })
@@ -128,7 +128,7 @@ fn parse_code(text: &str) -> Result<Code, FaultError> {
     }
 }
 
-impl Calls {
+impl CallSelector {
     fn parse(text: &str) -> Result<Self, FaultError> {
         if text == "*" {
             return Ok(Self::All);
@@ -180,26 +180,26 @@ fn methods_named(text: &str) -> Vec<&'static Method> {
 /// All rules.
 #[derive(Debug, Default)]
 pub struct Faults {
-    rules: Mutex<Rules>,
+    rules: Mutex<FaultRules>,
     any: bool,
 }
 
 /// The rules of each flag, in the order of the command line.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct FaultRules {
     /// `--delay`
-    pub delays: Vec<Rule<Duration>>,
+    pub delays: Vec<FaultRule<Duration>>,
     /// `--fail`
-    pub failures: Vec<Rule<Code>>,
+    pub failures: Vec<FaultRule<Code>>,
     /// `--drop`
-    pub drops: Vec<Rule<()>>,
+    pub drops: Vec<FaultRule<()>>,
     /// `--drop-reply`
-    pub dropped_replies: Vec<Rule<()>>,
+    pub dropped_replies: Vec<FaultRule<()>>,
 }
 
 /// The faults of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct FaultPlan {
     /// The delay before anything else.
     pub delay: Option<Duration>,
     /// The end that comes instead of the driver's answer.
@@ -217,7 +217,7 @@ pub enum PlannedEnd {
     DropReply,
 }
 
-impl Plan {
+impl FaultPlan {
     /// The description of the faults for the log; nothing where there are none.
     pub fn describe(&self) -> Option<String> {
         let mut parts = Vec::new();
@@ -236,7 +236,7 @@ impl Plan {
 
 impl Faults {
     /// Faults by these rules.
-    pub fn new(rules: Rules) -> Self {
+    pub fn new(rules: FaultRules) -> Self {
         let any = !(rules.delays.is_empty()
             && rules.failures.is_empty()
             && rules.drops.is_empty()
@@ -248,9 +248,9 @@ impl Faults {
     }
 
     /// The faults of a call that begins now. Of several rules of a flag, the first that still applies counts.
-    pub fn plan(&self, path: &str, method: Option<&'static Method>) -> Plan {
+    pub fn plan(&self, path: &str, method: Option<&'static Method>) -> FaultPlan {
         if !self.any {
-            return Plan::default();
+            return FaultPlan::default();
         }
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let delay = first(&mut rules.delays, path, method);
@@ -260,11 +260,15 @@ impl Faults {
             .or_else(|| {
                 first(&mut rules.dropped_replies, path, method).map(|()| PlannedEnd::DropReply)
             });
-        Plan { delay, end }
+        FaultPlan { delay, end }
     }
 }
 
-fn first<T: Copy>(rules: &mut [Rule<T>], path: &str, method: Option<&'static Method>) -> Option<T> {
+fn first<T: Copy>(
+    rules: &mut [FaultRule<T>],
+    path: &str,
+    method: Option<&'static Method>,
+) -> Option<T> {
     let rule = rules
         .iter_mut()
         .find(|rule| rule.left != Some(0) && rule.calls.include(path, method))?;
@@ -279,7 +283,7 @@ mod tests {
     use super::*;
     use csi_proto::methods;
 
-    fn plan(faults: &Faults, name: &str) -> Plan {
+    fn plan(faults: &Faults, name: &str) -> FaultPlan {
         let method = methods::by_name(name);
         faults.plan(method.map_or(name, |method| method.path), method)
     }
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn rules_count_down_and_the_first_that_holds_counts() {
-        let faults = Faults::new(Rules {
+        let faults = Faults::new(FaultRules {
             delays: vec![
                 delay("probe=2s").expect("a rule"),
                 delay("10ms").expect("a rule"),
@@ -327,14 +331,14 @@ mod tests {
         assert_eq!(ends, [failed, failed, Some(PlannedEnd::DropReply)]);
         assert_eq!(
             plan(&faults, "Probe"),
-            Plan {
+            FaultPlan {
                 delay: Some(Duration::from_secs(2)),
                 end: None
             }
         );
         assert_eq!(
             plan(&faults, "/own.v1.S/M"),
-            Plan {
+            FaultPlan {
                 delay: short,
                 end: Some(PlannedEnd::Drop)
             }

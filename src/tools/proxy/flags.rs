@@ -1,6 +1,6 @@
 //! The flags of `csi proxy`, and the settings that they make together.
 
-use super::faults::{self, Rule, Rules};
+use super::faults::{self, FaultRule, FaultRules};
 use clap::{ArgGroup, Args};
 use csi_proto::duration;
 use std::path::PathBuf;
@@ -45,22 +45,22 @@ pub struct ProxyFlags {
     pub show_unknown: bool,
     /// Hold calls back for a while
     #[arg(long, value_name = "[METHOD=]DURATION", value_parser = faults::delay, help_heading = FAULTS)]
-    delay: Vec<Rule<Duration>>,
+    delay: Vec<FaultRule<Duration>>,
     /// Answer calls, the first N or all, with this status; the driver does not hear of them
     #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = faults::fail, help_heading = FAULTS)]
-    fail: Vec<Rule<Code>>,
+    fail: Vec<FaultRule<Code>>,
     /// Never answer calls, the first N or all; the driver does not hear of them
     #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
-    drop: Vec<Rule<()>>,
+    drop: Vec<FaultRule<()>>,
     /// Pass calls on, the first N or all, and never answer them, though the driver has
     #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
-    drop_reply: Vec<Rule<()>>,
+    drop_reply: Vec<FaultRule<()>>,
 }
 
 impl ProxyFlags {
     /// The faults that were asked for.
-    pub(super) fn rules(&self) -> Rules {
-        Rules {
+    pub(super) fn rules(&self) -> FaultRules {
+        FaultRules {
             delays: self.delay.clone(),
             failures: self.fail.clone(),
             drops: self.drop.clone(),

@@ -1,10 +1,10 @@
 //! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends.
 
 use super::carry::Witness;
-use super::display::{Display, Event, Mark};
+use super::display::{CallMark, Display, Event};
 use crate::output::lines::Lines;
 use crate::recording::Recorder;
-use crate::recording::call::{Call, End, metadata, secrets_in};
+use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::grpc::framing::Messages;
 use bytes::Bytes;
 use csi_proto::grpc_timeout;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 const CLOCKS: Duration = Duration::from_millis(50);
 
 /// The journal of a proxy.
-pub struct Journal {
+pub struct CallJournal {
     number: AtomicU64,
     started: Instant,
     recorder: Option<Mutex<Recorder>>,
@@ -30,9 +30,9 @@ pub struct Journal {
 }
 
 /// A call that is under way.
-pub struct Entry<'a> {
-    journal: &'a Journal,
-    mark: Mark,
+pub struct CallEntry<'a> {
+    journal: &'a CallJournal,
+    mark: CallMark,
     began: Instant,
     began_at: SystemTime,
     deadline: Option<Duration>,
@@ -43,7 +43,7 @@ pub struct Entry<'a> {
     secrets: Vec<String>,
 }
 
-impl Journal {
+impl CallJournal {
     /// A journal that begins now, shown by `display` and kept by `recorder`, where they are wanted.
     ///
     /// # Errors
@@ -72,14 +72,14 @@ impl Journal {
         path: &str,
         method: Option<&'static Method>,
         headers: &HeaderMap,
-    ) -> Option<Entry<'_>> {
+    ) -> Option<CallEntry<'_>> {
         if self.recorder.is_none() && self.lines.is_none() {
             return None;
         }
         let began_at = SystemTime::now();
-        Some(Entry {
+        Some(CallEntry {
             journal: self,
-            mark: Mark {
+            mark: CallMark {
                 time: began_at,
                 number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
                 path: path.to_owned(),
@@ -106,19 +106,19 @@ impl Journal {
     }
 }
 
-impl Entry<'_> {
+impl CallEntry<'_> {
     /// The call has ended.
-    pub fn end(self, end: End, injected: Option<String>) {
+    pub fn end(self, end: CallEnd, injected: Option<String>) {
         let took = self.began.elapsed();
         // The caller's clock began to run before the call came here.
         let late = |deadline: Duration| took + CLOCKS.min(deadline / 4) >= deadline;
         let end = match end {
-            End::Cancelled { .. } => End::Cancelled {
+            CallEnd::Cancelled { .. } => CallEnd::Cancelled {
                 deadline: self.deadline.is_some_and(late),
             },
             end => end,
         };
-        let call = Call {
+        let call = RecordedCall {
             number: self.mark.number,
             began: self.began_at,
             at: self.began.duration_since(self.journal.started),
@@ -149,15 +149,15 @@ impl Entry<'_> {
     }
 }
 
-fn now(mark: &Mark) -> Mark {
-    Mark {
+fn now(mark: &CallMark) -> CallMark {
+    CallMark {
         time: SystemTime::now(),
         ..mark.clone()
     }
 }
 
 /// Observes a call, where calls are shown or recorded.
-impl Witness for Option<Entry<'_>> {
+impl Witness for Option<CallEntry<'_>> {
     fn request(&mut self, piece: &Bytes) {
         let Some(entry) = self else { return };
         let count = entry.requests.push(piece.clone());

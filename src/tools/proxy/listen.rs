@@ -86,7 +86,7 @@ impl ListenError {
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// A socket in the file system.
     Unix(PathBuf),
     /// A socket in the abstract namespace.
@@ -95,7 +95,7 @@ pub enum Place {
     Tcp(SocketAddr),
 }
 
-impl Place {
+impl ListenAddress {
     /// `unix:///PATH`, `unix:PATH`, a path, `unix-abstract:NAME`, `tcp://ADDRESS:PORT`.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => f.write_str(&socket_spelled_out(path)),
@@ -165,22 +165,22 @@ impl Listener {
     ///
     /// # Errors
     /// When the place is taken or cannot be used.
-    pub fn bind(place: &Place, mode: u32) -> Result<Self, ListenError> {
+    pub fn bind(place: &ListenAddress, mode: u32) -> Result<Self, ListenError> {
         let failed = |cause| system(place, cause);
         Ok(match place {
-            Place::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let _alone = lock_folder(path)?;
                 make_room(path)?;
                 let (listener, file) = bind(path, Permissions::from_mode(mode), None)?;
                 Self::Unix(listener, file)
             }
-            Place::Abstract(name) => {
+            ListenAddress::Abstract(name) => {
                 let address = net::SocketAddr::from_abstract_name(name).map_err(failed)?;
                 let listener = net::UnixListener::bind_addr(&address).map_err(failed)?;
                 listener.set_nonblocking(true).map_err(failed)?;
                 Self::Abstract(UnixListener::from_std(listener).map_err(failed)?)
             }
-            Place::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 let socket = std::net::TcpListener::bind(address).map_err(failed)?;
                 socket.set_nonblocking(true).map_err(failed)?;
                 Self::Tcp(TcpListener::from_std(socket).map_err(failed)?)
@@ -189,11 +189,11 @@ impl Listener {
     }
 
     /// The address of the listener; a port of 0 has become the one that the kernel chose.
-    pub fn place(&self, asked: &Place) -> Place {
+    pub fn place(&self, asked: &ListenAddress) -> ListenAddress {
         match self {
             Self::Tcp(listener) => listener
                 .local_addr()
-                .map_or_else(|_| asked.clone(), Place::Tcp),
+                .map_or_else(|_| asked.clone(), ListenAddress::Tcp),
             _ => asked.clone(),
         }
     }
@@ -255,7 +255,7 @@ fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
 
 /// The state of a path that may have a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum SocketState {
     Nothing,
     /// A socket that nobody serves.
     Dead,
@@ -263,30 +263,30 @@ enum Found {
     Live,
 }
 
-fn look(path: &Path) -> Result<Found, ListenError> {
+fn look(path: &Path) -> Result<SocketState, ListenError> {
     let there = match path.symlink_metadata() {
         Ok(there) => there,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SocketState::Nothing),
         Err(error) => return Err(at(path)(error)),
     };
     if !there.file_type().is_socket() {
         return Err(ListenError::NotASocket(path.to_owned()));
     }
     match UnixStream::connect(path) {
-        Ok(_) => Ok(Found::Live),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Found::Dead),
+        Ok(_) => Ok(SocketState::Live),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(SocketState::Dead),
         // A full queue of a process that is slow to accept.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Found::Live),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(SocketState::Live),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SocketState::Nothing),
         Err(error) => Err(at(path)(error)),
     }
 }
 
 fn make_room(path: &Path) -> Result<(), ListenError> {
     match look(path)? {
-        Found::Nothing => Ok(()),
-        Found::Dead => std::fs::remove_file(path).map_err(at(path)),
-        Found::Live => Err(ListenError::InUse(path.to_owned())),
+        SocketState::Nothing => Ok(()),
+        SocketState::Dead => std::fs::remove_file(path).map_err(at(path)),
+        SocketState::Live => Err(ListenError::InUse(path.to_owned())),
     }
 }
 
@@ -356,7 +356,7 @@ pub struct TakeOver {
 }
 
 /// The change of a socket that was taken over, since the last look.
-pub enum Change {
+pub enum SocketChange {
     /// Nothing new.
     None,
     /// The driver is gone, and so is the proxy's socket: the driver can start again.
@@ -402,20 +402,20 @@ impl TakeOver {
         let _alone = lock_folder(&self.path)?;
         let (there, aside) = (look(&self.path)?, look(&self.aside)?);
         match (there, aside) {
-            (Found::Live, Found::Live) => {
+            (SocketState::Live, SocketState::Live) => {
                 return Err(ListenError::TakenOver {
                     path: self.path.clone(),
                     aside: self.aside.clone(),
                 });
             }
-            (Found::Live, _) => {
+            (SocketState::Live, _) => {
                 std::fs::rename(&self.path, &self.aside).map_err(at(&self.path))?;
             }
             // A proxy that was killed has left its own dead socket at the path.
-            (Found::Dead, Found::Live) => {
+            (SocketState::Dead, SocketState::Live) => {
                 std::fs::remove_file(&self.path).map_err(at(&self.path))?
             }
-            (Found::Nothing, Found::Live) => {}
+            (SocketState::Nothing, SocketState::Live) => {}
             _ => return Err(ListenError::NoDriver(self.path.clone())),
         }
         let bound = self
@@ -443,16 +443,16 @@ impl TakeOver {
         &mut self,
         listener: &mut Option<Listener>,
         driver_answers: bool,
-    ) -> Result<Change, ListenError> {
+    ) -> Result<SocketChange, ListenError> {
         let ours = matches!(listener, Some(Listener::Unix(_, file)) if file.is_there());
         if ours && driver_answers {
-            return Ok(Change::None);
+            return Ok(SocketChange::None);
         }
         if ours {
             // Dropping it removes the file.
             *listener = None;
             let _ = std::fs::remove_file(&self.aside);
-            return Ok(Change::GivenUp);
+            return Ok(SocketChange::GivenUp);
         }
         let there = self.path.symlink_metadata().ok();
         let newcomer = there.map(|there| (there.dev(), there.ino()));
@@ -461,15 +461,17 @@ impl TakeOver {
         match newcomer {
             // A driver that closes removes the path whoever has it by now.
             None if driver_answers => {}
-            None => return Ok(Change::None),
+            None => return Ok(SocketChange::None),
             // A driver that has just made its socket may be about to set its mode by its path.
-            Some(_) if !settled || look(&self.path)? != Found::Live => return Ok(Change::None),
+            Some(_) if !settled || look(&self.path)? != SocketState::Live => {
+                return Ok(SocketChange::None);
+            }
             // The old one is dead, or nobody reaches it any more.
             Some(_) => drop(std::fs::remove_file(&self.aside)),
         }
         *listener = None;
         self.newcomer = None;
-        self.take().map(Change::Taken)
+        self.take().map(SocketChange::Taken)
     }
 
     /// Gives the path back. Nobody sees a moment without a socket.
@@ -488,18 +490,27 @@ mod tests {
     #[test]
     fn places() {
         for (text, place) in [
-            ("unix:///run/x.sock", Place::Unix("/run/x.sock".into())),
-            ("unix:x.sock", Place::Unix("x.sock".into())),
-            ("unix:./x", Place::Unix("./x".into())),
-            ("unix-abstract:n", Place::Abstract("n".to_owned())),
-            ("tcp://127.0.0.1:0", Place::Tcp(([127, 0, 0, 1], 0).into())),
-            ("tcp://localhost:1", Place::Tcp(([127, 0, 0, 1], 1).into())),
+            (
+                "unix:///run/x.sock",
+                ListenAddress::Unix("/run/x.sock".into()),
+            ),
+            ("unix:x.sock", ListenAddress::Unix("x.sock".into())),
+            ("unix:./x", ListenAddress::Unix("./x".into())),
+            ("unix-abstract:n", ListenAddress::Abstract("n".to_owned())),
+            (
+                "tcp://127.0.0.1:0",
+                ListenAddress::Tcp(([127, 0, 0, 1], 0).into()),
+            ),
+            (
+                "tcp://localhost:1",
+                ListenAddress::Tcp(([127, 0, 0, 1], 1).into()),
+            ),
         ] {
-            assert_eq!(Place::parse(text).expect(text), place);
+            assert_eq!(ListenAddress::parse(text).expect(text), place);
             assert_eq!(place.to_string(), text.replace("localhost", "127.0.0.1"));
         }
-        let path = Place::parse("./x").expect("a place");
-        assert_eq!(path, Place::Unix("./x".into()));
+        let path = ListenAddress::parse("./x").expect("a place");
+        assert_eq!(path, ListenAddress::Unix("./x".into()));
         let long = format!("unix:///{}", "x".repeat(107));
         for (text, part) in [
             ("", "it has no scheme"),
@@ -510,14 +521,18 @@ mod tests {
             ("https://h:1", "nobody can listen on https"),
             ("127.0.0.1:1", "it has no scheme"),
         ] {
-            let error = Place::parse(text).expect_err(text).to_string();
+            let error = ListenAddress::parse(text).expect_err(text).to_string();
             assert!(error.contains(part), "{error}");
         }
         assert!(
-            Place::parse("tcp://0.0.0.0:1")
+            ListenAddress::parse("tcp://0.0.0.0:1")
                 .expect("a place")
                 .is_public()
         );
-        assert!(!Place::parse("tcp://[::1]:1").expect("a place").is_public());
+        assert!(
+            !ListenAddress::parse("tcp://[::1]:1")
+                .expect("a place")
+                .is_public()
+        );
     }
 }

@@ -23,8 +23,8 @@ use crate::output::colour::{self, Brush};
 use crate::recording::{Header, RecordError, Recorder, Unknown};
 use display::Display;
 use faults::Faults;
-use journal::Journal;
-use listen::{Listener, Place, TakeOver};
+use journal::CallJournal;
+use listen::{ListenAddress, Listener, TakeOver};
 use relay::Relay;
 use std::future::Future;
 use std::io;
@@ -85,8 +85,8 @@ pub fn aside(socket: &str) -> Result<String, ListenError> {
 }
 
 fn socket_path(text: &str) -> Result<std::path::PathBuf, ListenError> {
-    match Place::parse(text) {
-        Ok(Place::Unix(path)) => Ok(path),
+    match ListenAddress::parse(text) {
+        Ok(ListenAddress::Unix(path)) => Ok(path),
         Err(_) if !text.is_empty() && !text.contains(':') => Ok(text.into()),
         _ => Err(ListenError::Syntax {
             text: text.to_owned(),
@@ -107,8 +107,12 @@ impl Proxy {
         show: Show,
     ) -> Result<Self, ProxyError> {
         let upstream = Upstream::new(driver, options)?;
-        let place = flags.listen.as_deref().map(Place::parse).transpose()?;
-        let is_own = |place: &Place| {
+        let place = flags
+            .listen
+            .as_deref()
+            .map(ListenAddress::parse)
+            .transpose()?;
+        let is_own = |place: &ListenAddress| {
             Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver))
         };
         if let Some(place) = place.as_ref().filter(|place| is_own(place)) {
@@ -156,7 +160,7 @@ impl Proxy {
             }
         };
         let display = (!flags.quiet).then_some(display);
-        let journal = Journal::new(display, recorder).map_err(ProxyError::Output)?;
+        let journal = CallJournal::new(display, recorder).map_err(ProxyError::Output)?;
         let faults = Faults::new(flags.rules());
         Ok(Self {
             relay: Arc::new(Relay::new(upstream, faults, journal)),

@@ -1,13 +1,13 @@
 //! The running proxy: accepts connections, applies faults to calls or passes them on, and stops when it is asked to.
 
 use super::carry::{Caller, Witness};
-use super::faults::{Faults, Plan, PlannedEnd};
-use super::journal::Journal;
-use super::listen::{Change, Listener, TakeOver};
+use super::faults::{FaultPlan, Faults, PlannedEnd};
+use super::journal::CallJournal;
+use super::listen::{Listener, SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::call::endpoint::{ByteStream, EndpointError};
-use crate::recording::call::End;
-use crate::recording::grpc::status::Status;
+use crate::recording::call::CallEnd;
+use crate::recording::grpc::status::CallStatus;
 use bytes::Bytes;
 use csi_proto::text::escaped;
 use h2::server::{Builder, SendResponse};
@@ -36,7 +36,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 pub struct Relay {
     upstream: Upstream,
     faults: Faults,
-    journal: Journal,
+    journal: CallJournal,
     running: Running,
 }
 
@@ -77,7 +77,7 @@ impl Drop for Guard<'_> {
 
 impl Relay {
     /// A relay to a driver.
-    pub fn new(upstream: Upstream, faults: Faults, journal: Journal) -> Self {
+    pub fn new(upstream: Upstream, faults: Faults, journal: CallJournal) -> Self {
         Self {
             upstream,
             faults,
@@ -159,11 +159,11 @@ impl Relay {
             None => true,
         };
         match taken.look(listener, !gone) {
-            Ok(Change::None) => return,
-            Ok(Change::GivenUp) => {
+            Ok(SocketChange::None) => return,
+            Ok(SocketChange::GivenUp) => {
                 note("the driver has ended: its socket's path is free for it to start again");
             }
-            Ok(Change::Taken(new)) => {
+            Ok(SocketChange::Taken(new)) => {
                 *listener = Some(new);
                 self.upstream.forget().await;
                 note("the driver is back: its socket is taken over again");
@@ -232,14 +232,14 @@ impl Relay {
         let mut caller = Caller::new(request, respond);
         let head = caller.head();
         let path = head.uri.path();
-        let method = Journal::method(path);
+        let method = CallJournal::method(path);
         let plan = self.faults.plan(path, method);
         let mut entry = self.journal.begin(path, method, &head.headers);
         let end = self.fate(&mut caller, plan, &mut entry).await;
         // What was said goes out before it is written down.
         tokio::task::yield_now().await;
         let unanswered = matches!(plan.end, Some(PlannedEnd::Drop | PlannedEnd::DropReply))
-            && !matches!(end, End::Cancelled { .. });
+            && !matches!(end, CallEnd::Cancelled { .. });
         if let Some(entry) = entry {
             entry.end(end, plan.describe());
         }
@@ -250,7 +250,12 @@ impl Relay {
         }
     }
 
-    async fn fate(&self, caller: &mut Caller, plan: Plan, witness: &mut dyn Witness) -> End {
+    async fn fate(
+        &self,
+        caller: &mut Caller,
+        plan: FaultPlan,
+        witness: &mut dyn Witness,
+    ) -> CallEnd {
         if let Some(delay) = plan.delay
             && let Err(end) = caller.hold(tokio::time::sleep(delay), witness).await
         {
@@ -263,13 +268,13 @@ impl Relay {
                 if let Ok(Err(end)) = heard {
                     return end;
                 }
-                let status = Status::new(code, "failed on purpose by csi proxy");
+                let status = CallStatus::new(code, "failed on purpose by csi proxy");
                 caller.answer(&status);
-                End::Proxy(status)
+                CallEnd::Proxy(status)
             }
             Some(PlannedEnd::Drop) => match caller.hear(witness).await {
                 Err(end) => end,
-                Ok(()) => End::Dropped,
+                Ok(()) => CallEnd::Dropped,
             },
             end => {
                 let swallow = end == Some(PlannedEnd::DropReply);

@@ -7,7 +7,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output;
-use crate::output::replayed::Printer;
+use crate::output::replayed::ReplayPrinter;
 use crate::recording::{ReadError, Recording};
 use clap::{ArgMatches, Command};
 
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if !defaults.in_shell {
         connect::private_mounts(&endpoint)?;
     }
-    let printer = Printer::new(output::stdout(), json);
+    let printer = ReplayPrinter::new(output::stdout(), json);
     connect::block_on(defaults, async {
         let session = connect::session(&endpoint, globals).await?;
         let (secrets, log) = (secrets.reveal(), globals.log());

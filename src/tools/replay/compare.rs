@@ -1,6 +1,6 @@
 //! Compares the replies of two drivers field by field, and learns the names that each gives to the same thing.
 
-use super::names::{Names, Place};
+use super::names::{NamePlace, Names};
 use super::request::place_of;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::MASK;
@@ -25,12 +25,12 @@ pub struct Difference {
 
 /// The rules of the comparison.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct CompareRules {
     /// Paths that are not compared, as they were written.
     pub ignore: Vec<String>,
 }
 
-impl Rules {
+impl CompareRules {
     /// Whether a path, without places in lists, is not compared.
     pub fn ignores(&self, at: &str) -> bool {
         // Both spellings of names mean the same.
@@ -59,7 +59,7 @@ impl Rules {
 /// Compares one message with its recorded counterpart.
 pub struct Comparison<'a> {
     names: &'a mut Names,
-    rules: &'a Rules,
+    rules: &'a CompareRules,
     found: Vec<Difference>,
     /// Whether what is walked is not compared; names are learned all the same.
     muted: bool,
@@ -71,7 +71,7 @@ pub fn compare(
     recorded: &[Json],
     now: &[Json],
     names: &mut Names,
-    rules: &Rules,
+    rules: &CompareRules,
 ) -> Vec<Difference> {
     let mut comparison = Comparison {
         names,
@@ -117,7 +117,7 @@ impl Comparison<'_> {
         let mut keys: Vec<&String> = union(old, new);
         keys.sort_by_key(|key| {
             !of.field(key)
-                .is_some_and(|field| place_of(field) == Place::Id)
+                .is_some_and(|field| place_of(field) == NamePlace::Id)
         });
         for key in keys {
             let field = of.field(key);
@@ -156,7 +156,7 @@ impl Comparison<'_> {
                         new.get(key).unwrap_or(&Json::Null),
                     );
                     self.below(&at, |this| {
-                        this.text(Place::Context(field.name, key), old, new, &at)
+                        this.text(NamePlace::Context(field.name, key), old, new, &at)
                     });
                 }
             }
@@ -171,7 +171,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn text(&mut self, place: Place<'_>, old: &Json, new: &Json, at: &str) {
+    fn text(&mut self, place: NamePlace<'_>, old: &Json, new: &Json, at: &str) {
         match (old, new) {
             (Json::String(old_text), Json::String(new_text)) => {
                 let expected = self.names.translate(place, old_text);
@@ -181,7 +181,7 @@ impl Comparison<'_> {
                     && !self.names.learn(place, old_text, new_text)
                 {
                     self.differ(at, old, new);
-                } else if expected == *new_text && place == Place::Id {
+                } else if expected == *new_text && place == NamePlace::Id {
                     // An id that is the same must stay the same.
                     self.names.learn(place, old_text, new_text);
                 }
@@ -192,7 +192,7 @@ impl Comparison<'_> {
     }
 
     /// Texts whose order means nothing: ids of nodes.
-    fn texts(&mut self, place: Place<'_>, old: &[Json], new: &[Json], at: &str) {
+    fn texts(&mut self, place: NamePlace<'_>, old: &[Json], new: &[Json], at: &str) {
         let sorted = |list: &[Json], names: Option<&Names>| {
             let mut texts: Vec<String> = list
                 .iter()
@@ -225,7 +225,7 @@ impl Comparison<'_> {
         let mut pairs: Vec<(usize, Option<&Json>)> = Vec::new();
         let mut unpaired = Vec::new();
         for (index, element) in old.iter().enumerate() {
-            let id = id_of(of, element).map(|id| self.names.translate(Place::Id, id));
+            let id = id_of(of, element).map(|id| self.names.translate(NamePlace::Id, id));
             let same = left.iter_mut().find(|candidate| {
                 id.is_some() && candidate.is_some_and(|new| id_of(of, new) == id.as_deref())
             });
@@ -237,8 +237,8 @@ impl Comparison<'_> {
         let mut rest = left.into_iter().flatten();
         for index in unpaired {
             // An element whose new name is known has no other counterpart.
-            let known =
-                id_of(of, &old[index]).is_some_and(|id| self.names.translate(Place::Id, id) != *id);
+            let known = id_of(of, &old[index])
+                .is_some_and(|id| self.names.translate(NamePlace::Id, id) != *id);
             pairs.push((index, if known { None } else { rest.next() }));
         }
         pairs.sort_by_key(|(index, _)| *index);
@@ -267,7 +267,7 @@ fn id_of<'a>(of: &'static Message, element: &'a Json) -> Option<&'a str> {
     for field in of.fields {
         let value = element.get(field.json_name);
         match (field.kind, value) {
-            (Kind::String, Some(Json::String(id))) if place_of(field) == Place::Id => {
+            (Kind::String, Some(Json::String(id))) if place_of(field) == NamePlace::Id => {
                 return Some(id);
             }
             (Kind::Message(inner), Some(value)) if field.cardinality == Cardinality::Singular => {
@@ -294,7 +294,7 @@ mod tests {
         names: &mut Names,
         ignore: &[&str],
     ) -> Vec<String> {
-        let rules = Rules {
+        let rules = CompareRules {
             ignore: ignore.iter().map(ToString::to_string).collect(),
         };
         let of = methods::by_name(rpc).expect("a method").response;
@@ -354,8 +354,8 @@ mod tests {
     #[test]
     fn lists_are_compared_by_id_and_not_by_order() {
         let mut names = Names::default();
-        names.learn(Place::Id, "volume-1", "volume-A");
-        names.learn(Place::Id, "volume-2", "volume-B");
+        names.learn(NamePlace::Id, "volume-1", "volume-A");
+        names.learn(NamePlace::Id, "volume-2", "volume-B");
         let entry = |id: &str, size: &str| json!({"volume": {"volumeId": id, "capacityBytes": size}, "status": {"publishedNodeIds": ["n1", "n2"]}});
         let old =
             json!({"entries": [entry("volume-1", "1"), entry("volume-2", "2")], "nextToken": ""});

@@ -17,15 +17,15 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Lost, Session};
 use crate::error::{Error, code_name};
-use crate::output::replayed::{Count, Printer, Replayed, Verdict};
+use crate::output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
 use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
-use compare::Rules;
+use compare::CompareRules;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use folders::Folders;
 use names::Names;
-use request::{Missing, Sources, encode};
+use request::{MissingParts, Sources, encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -41,15 +41,15 @@ pub struct Replay<'a, W: Write> {
     endpoint: &'a Endpoint,
     secrets: &'a BTreeMap<String, String>,
     log: Log,
-    printer: Printer<W>,
+    printer: ReplayPrinter<W>,
     names: Names,
-    rules: Rules,
+    rules: CompareRules,
     folders: Option<Folders>,
     count: Count,
 }
 
 /// The answer of the driver to a replayed call.
-struct Answer {
+struct ReplayAnswer {
     index: usize,
     took: Duration,
     replies: Vec<Bytes>,
@@ -68,7 +68,7 @@ impl<'a, W: Write> Replay<'a, W> {
         endpoint: &'a Endpoint,
         secrets: &'a BTreeMap<String, String>,
         log: Log,
-        printer: Printer<W>,
+        printer: ReplayPrinter<W>,
     ) -> Self {
         // A driver elsewhere has other folders.
         let near = matches!(
@@ -84,7 +84,7 @@ impl<'a, W: Write> Replay<'a, W> {
             log,
             printer,
             names: Names::new(flags.map_path.clone()),
-            rules: Rules {
+            rules: CompareRules {
                 ignore: flags.ignore.clone(),
             },
             folders: (near && !flags.no_folders).then(Folders::default),
@@ -202,7 +202,7 @@ impl<'a, W: Write> Replay<'a, W> {
                 call.requests.len()
             ));
         };
-        let (request, _): (Vec<u8>, Missing) =
+        let (request, _): (Vec<u8>, MissingParts) =
             encode(method.request, recorded, &self.sources()).map_err(|error| error.to_string())?;
         if let Some(folders) = &mut self.folders {
             folders.prepare(method, &request);
@@ -212,7 +212,7 @@ impl<'a, W: Write> Replay<'a, W> {
 
     async fn next(
         &mut self,
-        running: &mut JoinSet<Answer>,
+        running: &mut JoinSet<ReplayAnswer>,
         ends: &mut BTreeMap<usize, Duration>,
     ) -> Result<(), Error> {
         match running.join_next().await {
@@ -229,7 +229,7 @@ impl<'a, W: Write> Replay<'a, W> {
     }
 
     /// Compares an answer with the recorded one, and prints what came of it.
-    fn judge(&mut self, answer: &Answer) -> Result<(), Error> {
+    fn judge(&mut self, answer: &ReplayAnswer) -> Result<(), Error> {
         let recording = self.recording;
         let Some(call) = recording.calls.get(answer.index) else {
             return Ok(());
@@ -260,27 +260,27 @@ impl<'a, W: Write> Replay<'a, W> {
         let messages = self.flags.messages;
         let verdict = verdict(call, &now, messages, &self.rules, &mut self.names)?;
         let shown = match &verdict {
-            verdict::Verdict::Same => Verdict::Same,
-            verdict::Verdict::NotCompared(why) => Verdict::NotCompared(why),
-            verdict::Verdict::Different(all) => {
+            verdict::Comparison::Same => ReplayOutcome::Same,
+            verdict::Comparison::NotCompared(why) => ReplayOutcome::NotCompared(why),
+            verdict::Comparison::Different(all) => {
                 let all = all
                     .iter()
                     .map(|one| (one.at.as_str(), &one.recorded, &one.now));
-                Verdict::Different(all.collect())
+                ReplayOutcome::Different(all.collect())
             }
         };
         self.print(call, answer.took, shown)
     }
 
     fn skip(&mut self, call: &Recorded, reason: &str) -> Result<(), Error> {
-        self.print(call, Duration::ZERO, Verdict::Skipped(reason))
+        self.print(call, Duration::ZERO, ReplayOutcome::Skipped(reason))
     }
 
     fn print(
         &mut self,
         call: &Recorded,
         took: Duration,
-        verdict: Verdict<'_>,
+        verdict: ReplayOutcome<'_>,
     ) -> Result<(), Error> {
         self.count.add(&verdict);
         let name = match call.method {
@@ -307,7 +307,12 @@ fn written(result: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-async fn ask(index: usize, session: &Session, method: &'static Method, request: Bytes) -> Answer {
+async fn ask(
+    index: usize,
+    session: &Session,
+    method: &'static Method,
+    request: Bytes,
+) -> ReplayAnswer {
     let started = Instant::now();
     let mut replies = Vec::new();
     let failed = match method.server_streaming {
@@ -318,7 +323,7 @@ async fn ask(index: usize, session: &Session, method: &'static Method, request: 
             .err(),
         true => all(session, method, request, &mut replies).await.err(),
     };
-    Answer {
+    ReplayAnswer {
         index,
         took: started.elapsed(),
         replies,

@@ -21,7 +21,7 @@ pub struct Names {
 
 /// The kind of field that a text stands in, which decides what kind of name it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum NamePlace<'a> {
     /// A field that holds an id.
     Id,
     /// A field that holds the token of a page.
@@ -50,35 +50,35 @@ impl Names {
     }
 
     /// The new driver's name for a name of the recorded driver.
-    pub fn translate(&self, place: Place<'_>, old: &str) -> String {
+    pub fn translate(&self, place: NamePlace<'_>, old: &str) -> String {
         let known = match place {
-            Place::Id => self.ids.get(old),
-            Place::Token => self.tokens.get(old),
-            Place::Context(map, key) => self
+            NamePlace::Id => self.ids.get(old),
+            NamePlace::Token => self.tokens.get(old),
+            NamePlace::Context(map, key) => self
                 .contexts
                 .get(&(map.to_owned(), key.to_owned()))
                 .and_then(|values| values.get(old)),
-            Place::Path | Place::Other => None,
+            NamePlace::Path | NamePlace::Other => None,
         };
         match known {
             Some(new) => new.clone(),
-            None if place == Place::Path => self.replaced(&self.moved(old)),
+            None if place == NamePlace::Path => self.replaced(&self.moved(old)),
             None => self.replaced(old),
         }
     }
 
     /// Notes that `new` stands for `old`, where the driver may choose it and nothing else was noted before.
-    pub fn learn(&mut self, place: Place<'_>, old: &str, new: &str) -> bool {
+    pub fn learn(&mut self, place: NamePlace<'_>, old: &str, new: &str) -> bool {
         let values = match place {
-            Place::Id => {
+            NamePlace::Id => {
                 if old.is_empty() || new.is_empty() || self.ids.contains_key(old) {
                     return false;
                 }
                 self.ids.insert(old.to_owned(), new.to_owned());
                 return true;
             }
-            Place::Token => &mut self.tokens,
-            Place::Context(map, key) if is_chosen(old) && is_chosen(new) => self
+            NamePlace::Token => &mut self.tokens,
+            NamePlace::Context(map, key) if is_chosen(old) && is_chosen(new) => self
                 .contexts
                 .entry((map.to_owned(), key.to_owned()))
                 .or_default(),
@@ -150,19 +150,19 @@ mod tests {
     #[test]
     fn ids_are_found_in_other_text_and_the_longest_counts() {
         let mut names = Names::default();
-        assert!(names.learn(Place::Id, "volume-1", "x"));
-        assert!(names.learn(Place::Id, "volume-12", "y"));
-        assert!(names.learn(Place::Id, "v", "z"));
+        assert!(names.learn(NamePlace::Id, "volume-1", "x"));
+        assert!(names.learn(NamePlace::Id, "volume-12", "y"));
+        assert!(names.learn(NamePlace::Id, "v", "z"));
         assert!(
-            !names.learn(Place::Id, "v", "other"),
+            !names.learn(NamePlace::Id, "v", "other"),
             "what was learned stays"
         );
         for (place, old, new) in [
-            (Place::Id, "v", "z"),
-            (Place::Other, "v", "v"),
-            (Place::Path, "/m/volume-12/volume-1", "/m/y/x"),
+            (NamePlace::Id, "v", "z"),
+            (NamePlace::Other, "v", "v"),
+            (NamePlace::Path, "/m/volume-12/volume-1", "/m/y/x"),
             (
-                Place::Context("volume_context", "share"),
+                NamePlace::Context("volume_context", "share"),
                 "volume-1@größe",
                 "x@größe",
             ),
@@ -174,15 +174,15 @@ mod tests {
     #[test]
     fn values_of_contexts_are_known_by_their_keys_and_words_are_not_names() {
         let mut names = Names::default();
-        let place = Place::Context("volume_context", "server");
+        let place = NamePlace::Context("volume_context", "server");
         assert!(names.learn(place, "10.0.0.4", "10.0.0.5"));
         assert!(!names.learn(place, "true", "false"));
         assert_eq!(names.translate(place, "10.0.0.4"), "10.0.0.5");
-        let other = Place::Context("volume_context", "client");
+        let other = NamePlace::Context("volume_context", "client");
         assert_eq!(names.translate(other, "10.0.0.4"), "10.0.0.4");
-        assert!(names.learn(Place::Token, "2", "b"));
-        assert!(!names.learn(Place::Token, "", "b"));
-        assert_eq!(names.translate(Place::Token, "2"), "b");
+        assert!(names.learn(NamePlace::Token, "2", "b"));
+        assert!(!names.learn(NamePlace::Token, "", "b"));
+        assert_eq!(names.translate(NamePlace::Token, "2"), "b");
         assert_eq!(names.count(), 2);
     }
 
@@ -190,7 +190,7 @@ mod tests {
     fn folders_of_another_machine() {
         let names = Names::new(vec![("/a".to_owned(), "/b/c".to_owned())]);
         for (old, new) in [("/a/x", "/b/c/x"), ("/a", "/b/c"), ("/ab", "/ab")] {
-            assert_eq!(names.translate(Place::Path, old), new);
+            assert_eq!(names.translate(NamePlace::Path, old), new);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Turns a recorded request into one that can be sent: with the new driver's names, and with secrets in their places.
 
-use super::names::{Names, Place};
+use super::names::{NamePlace, Names};
 use crate::recording::is_secret_key;
 use crate::rpc::facts::IdKind;
 use csi_proto::json::{self, JsonError};
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// A request that cannot be sent.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum RequestError {
+pub enum ResendError {
     /// The recording has only its size.
     #[error("the request is not in the recording ({0})")]
     Hidden(String),
@@ -31,7 +31,7 @@ pub struct Sources<'a> {
 
 /// The parts of a request that could not be sent again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingParts {
     /// Keys of secrets that were sent then and are not known now.
     pub secrets: Vec<String>,
     /// Fields that this program does not know.
@@ -46,14 +46,14 @@ pub fn encode(
     of: &'static Message,
     recorded: &Json,
     sources: &Sources<'_>,
-) -> Result<(Vec<u8>, Missing), RequestError> {
+) -> Result<(Vec<u8>, MissingParts), ResendError> {
     if let Some(why) = recorded
         .get(crate::recording::HIDDEN)
         .and_then(Json::as_str)
     {
-        return Err(RequestError::Hidden(why.to_owned()));
+        return Err(ResendError::Hidden(why.to_owned()));
     }
-    let mut missing = Missing::default();
+    let mut missing = MissingParts::default();
     let json = message(of, recorded, sources, &mut missing);
     Ok((json::encode(of, &json)?, missing))
 }
@@ -62,7 +62,7 @@ fn message(
     of: &'static Message,
     json: &Json,
     sources: &Sources<'_>,
-    missing: &mut Missing,
+    missing: &mut MissingParts,
 ) -> Json {
     let Json::Object(members) = json else {
         return json.clone();
@@ -89,7 +89,7 @@ fn field_value(
     field: &'static Field,
     json: &Json,
     sources: &Sources<'_>,
-    missing: &mut Missing,
+    missing: &mut MissingParts,
 ) -> Json {
     match (json, field.kind, field.cardinality) {
         (Json::Object(entries), _, Cardinality::Map) => {
@@ -104,7 +104,7 @@ fn field_value(
                     }
                     continue;
                 }
-                let place = Place::Context(field.name, key);
+                let place = NamePlace::Context(field.name, key);
                 out.insert(key.clone(), text(place, value, sources));
             }
             Json::Object(out)
@@ -122,7 +122,7 @@ fn field_value(
     }
 }
 
-fn text(place: Place<'_>, json: &Json, sources: &Sources<'_>) -> Json {
+fn text(place: NamePlace<'_>, json: &Json, sources: &Sources<'_>) -> Json {
     match json {
         Json::String(text) => sources.names.translate(place, text).into(),
         other => other.clone(),
@@ -130,12 +130,12 @@ fn text(place: Place<'_>, json: &Json, sources: &Sources<'_>) -> Json {
 }
 
 /// The kind of text that a field holds, by the field's name.
-pub fn place_of(field: &Field) -> Place<'static> {
+pub fn place_of(field: &Field) -> NamePlace<'static> {
     match field.name {
-        "starting_token" | "next_token" => Place::Token,
-        "target_path" | "staging_target_path" | "volume_path" => Place::Path,
-        name if IdKind::of_field(name).is_some() => Place::Id,
-        _ => Place::Other,
+        "starting_token" | "next_token" => NamePlace::Token,
+        "target_path" | "staging_target_path" | "volume_path" => NamePlace::Path,
+        name if IdKind::of_field(name).is_some() => NamePlace::Id,
+        _ => NamePlace::Other,
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn names_and_secrets_take_their_places() {
         let mut names = Names::new(vec![("/old".to_owned(), "/new".to_owned())]);
-        names.learn(Place::Id, "volume-1", "volume-A");
+        names.learn(NamePlace::Id, "volume-1", "volume-A");
         let secrets = [("user".to_owned(), "hunter2".to_owned())].into();
         let sources = Sources {
             names: &names,
@@ -191,7 +191,7 @@ mod tests {
         let hidden = json!({"@hidden": "compressed", "@bytes": 7});
         assert_eq!(
             encode(of, &hidden, &sources),
-            Err(RequestError::Hidden("compressed".to_owned()))
+            Err(ResendError::Hidden("compressed".to_owned()))
         );
         let wrong = encode(of, &json!({"what": 1}), &sources)
             .expect_err("no such field")

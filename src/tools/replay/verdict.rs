@@ -2,10 +2,10 @@
 //!
 //! Decides alone. Who sends, counts and prints stands elsewhere.
 
-use super::compare::{Difference, Rules, compare};
-use super::names::{Names, Place};
+use super::compare::{CompareRules, Difference, compare};
+use super::names::{NamePlace, Names};
 use crate::error::{Error, code_name};
-use crate::recording::{Outcome, Recorded};
+use crate::recording::{Recorded, RecordedOutcome};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, decode};
@@ -14,7 +14,7 @@ use tonic::Code;
 
 /// The result of a comparison.
 #[derive(Debug, PartialEq)]
-pub enum Verdict {
+pub enum Comparison {
     /// Nothing differs.
     Same,
     /// Something differs.
@@ -42,13 +42,13 @@ pub fn verdict(
     call: &Recorded,
     now: &Now<'_>,
     messages: bool,
-    rules: &Rules,
+    rules: &CompareRules,
     names: &mut Names,
-) -> Result<Verdict, Error> {
+) -> Result<Comparison, Error> {
     let (code, message) = match &call.outcome {
-        Outcome::Answered { code, message } => (code, message),
-        Outcome::EndedBy(by) => {
-            return Ok(Verdict::NotCompared(match by.as_str() {
+        RecordedOutcome::Answered { code, message } => (code, message),
+        RecordedOutcome::EndedBy(by) => {
+            return Ok(Comparison::NotCompared(match by.as_str() {
                 "caller" => "the caller gave it up then",
                 "connection" => "the connection broke then",
                 "reset" => "the driver ended it without a status then",
@@ -57,12 +57,12 @@ pub fn verdict(
         }
     };
     let Some(method) = call.method else {
-        return Ok(Verdict::Same);
+        return Ok(Comparison::Same);
     };
-    let expected = names.translate(Place::Other, message);
+    let expected = names.translate(NamePlace::Other, message);
     let is_other = *code != code_name(now.code) || (messages && expected != now.message);
     if is_other && !rules.ignores("status") {
-        return Ok(Verdict::Different(vec![Difference {
+        return Ok(Comparison::Different(vec![Difference {
             at: "status".to_owned(),
             recorded: said(code, message),
             now: said(code_name(now.code), now.message),
@@ -71,8 +71,8 @@ pub fn verdict(
     let replies = json_of(method, call.number, now.replies)?;
     let differences = compare(method.response, &call.replies, &replies, names, rules);
     Ok(match differences.is_empty() {
-        true => Verdict::Same,
-        false => Verdict::Different(differences),
+        true => Comparison::Same,
+        false => Comparison::Different(differences),
     })
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use serde_json::json;
     use std::time::Duration;
 
-    fn recorded(outcome: Outcome, replies: Vec<Json>) -> Recorded {
+    fn recorded(outcome: RecordedOutcome, replies: Vec<Json>) -> Recorded {
         let method = methods::by_name("Probe");
         Recorded {
             number: 7,
@@ -119,15 +119,15 @@ mod tests {
         }
     }
 
-    fn answered(code: &str, message: &str) -> Outcome {
-        Outcome::Answered {
+    fn answered(code: &str, message: &str) -> RecordedOutcome {
+        RecordedOutcome::Answered {
             code: code.to_owned(),
             message: message.to_owned(),
         }
     }
 
-    fn ended_by(by: &str) -> Outcome {
-        Outcome::EndedBy(by.to_owned())
+    fn ended_by(by: &str) -> RecordedOutcome {
+        RecordedOutcome::EndedBy(by.to_owned())
     }
 
     #[test]
@@ -137,9 +137,9 @@ mod tests {
         let then = || vec![json!({"ready": true})];
         let different = |at: &str, recorded: Json, now: Json| {
             let at = at.to_owned();
-            Verdict::Different(vec![Difference { at, recorded, now }])
+            Comparison::Different(vec![Difference { at, recorded, now }])
         };
-        let not_compared = Verdict::NotCompared;
+        let not_compared = Comparison::NotCompared;
         // How it ended then, with which replies; the code, message and replies of now; `--messages`; `--ignore`.
         for (outcome, replies, code, message, now, messages, ignored, expected) in [
             (
@@ -150,7 +150,7 @@ mod tests {
                 &yes[..],
                 true,
                 "",
-                Verdict::Same,
+                Comparison::Same,
             ),
             (
                 answered("OK", ""),
@@ -170,7 +170,7 @@ mod tests {
                 &no[..],
                 true,
                 "ready",
-                Verdict::Same,
+                Comparison::Same,
             ),
             (
                 answered("OK", ""),
@@ -190,7 +190,7 @@ mod tests {
                 &[],
                 false,
                 "",
-                Verdict::Same,
+                Comparison::Same,
             ),
             (
                 answered("INTERNAL", "x"),
@@ -210,7 +210,7 @@ mod tests {
                 &[],
                 false,
                 "status",
-                Verdict::Same,
+                Comparison::Same,
             ),
             (
                 ended_by("caller"),
@@ -254,7 +254,7 @@ mod tests {
             ),
         ] {
             let call = recorded(outcome.clone(), replies);
-            let rules = Rules {
+            let rules = CompareRules {
                 ignore: vec![ignored.to_owned()]
                     .into_iter()
                     .filter(|path| !path.is_empty())
@@ -280,13 +280,13 @@ mod tests {
             replies: &replies,
         };
         let mut names = Names::default();
-        let error = verdict(&call, &now, false, &Rules::default(), &mut names);
+        let error = verdict(&call, &now, false, &CompareRules::default(), &mut names);
         let error = error
             .expect_err("no reply")
             .render(crate::error::Style::Text);
         assert!(error.contains("the reply to #7 is not valid"), "{error}");
         call.method = None;
-        let same = verdict(&call, &now, false, &Rules::default(), &mut names);
-        assert_eq!(same.expect("a verdict"), Verdict::Same);
+        let same = verdict(&call, &now, false, &CompareRules::default(), &mut names);
+        assert_eq!(same.expect("a verdict"), Comparison::Same);
     }
 }

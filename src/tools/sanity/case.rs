@@ -18,7 +18,7 @@ pub struct Case {
     /// The heading in the specification under which the rule stands.
     pub section: &'static str,
     /// The effect of the case on the driver.
-    pub kind: Kind,
+    pub kind: CaseKind,
     /// The needs of the case: without one of them it is skipped.
     pub needs: &'static [Need],
     pub(super) body: Body,
@@ -26,12 +26,12 @@ pub struct Case {
 
 /// The effect of a case on a driver, and whether other cases may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CaseKind {
     /// Asks, changes nothing: also for drivers in production. Runs beside others.
     Reads,
     /// Makes and removes things of its own. Runs beside others.
     Changes,
-    /// Changes volumes as [`Kind::Changes`] does, with nothing else running: other cases would disturb it, or be disturbed.
+    /// Changes volumes as [`CaseKind::Changes`] does, with nothing else running: other cases would disturb it, or be disturbed.
     Alone,
     /// Makes no call: judges the calls of all cases before it.
     Last,
@@ -58,7 +58,7 @@ macro_rules! case {
             name: $name,
             sentence: $sentence,
             section: $section,
-            kind: $crate::tools::sanity::case::Kind::$kind,
+            kind: $crate::tools::sanity::case::CaseKind::$kind,
             needs: $needs,
             body: $crate::tools::sanity::case::Body(&|$c| {
                 $body

@@ -11,7 +11,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output::shell_word::word;
 use crate::output::{Format, Options, stdout, terminal};
-use crate::tools::sanity::shown::{Progress, Shown, list};
+use crate::tools::sanity::shown::{Progress, RunFormat, list};
 use clap::{ArgMatches, Args, Command};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ enum Task {
     /// Print these cases.
     List(Vec<&'static Case>),
     /// Run the cases that the settings select.
-    Run(Box<Settings>, Shown),
+    Run(Box<Settings>, RunFormat),
 }
 
 /// Decides what is to be done, and refuses what has no meaning or contradicts itself.
@@ -120,9 +120,9 @@ fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Err
     }
     check(&settings)?;
     let shown = match output.format {
-        Format::Json => Shown::Json,
-        Format::Jsonl => Shown::Jsonl,
-        _ => Shown::Text,
+        Format::Json => RunFormat::Json,
+        Format::Jsonl => RunFormat::Jsonl,
+        _ => RunFormat::Text,
     };
     Ok(Task::Run(Box::new(settings), shown))
 }
@@ -130,7 +130,7 @@ fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Err
 /// Connects, runs the cases, and writes what came of them.
 fn execute(
     mut settings: Settings,
-    shown: Shown,
+    shown: RunFormat,
     junit: Option<&Path>,
     globals: &Globals,
     defaults: &Defaults,

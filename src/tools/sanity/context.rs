@@ -1,4 +1,4 @@
-//! What a case works with: calls that are recorded, checked and undone, and what it may demand of their answers.
+//! The context of a case: calls that are recorded, checked and undone, and checks of their answers.
 //!
 //! Every reply is checked against the specification's rules for messages, whatever the case is about. What the calls make
 //! is noted by `taking_down.rs`; volumes and paths to call with come from `fixtures.rs`.
@@ -8,7 +8,7 @@ use super::need::Need;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
-use super::steps::{Answer, Step, Steps};
+use super::steps::{Step, StepAnswer, Steps};
 use super::taking_down::MadeByCase;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, told};
 use crate::call::session::{Lost, Session};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
-/// What one case works with.
+/// The context of one case.
 pub struct Context {
     pub(super) run: Arc<Run>,
     /// The case's number, which is a part of its names.
@@ -69,12 +69,12 @@ impl Context {
         &self.run.settings
     }
 
-    /// What the driver says of itself.
+    /// The driver's name, version and capabilities.
     pub fn driver(&self) -> &DriverInfo {
         &self.run.driver
     }
 
-    /// How this case accesses volumes: for cases that run for each access type, the one that it is the turn of.
+    /// The access type of this case's volumes: for cases that run for each access type, the one whose turn it is.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -104,7 +104,7 @@ impl Context {
         self.send_within(self.run.settings.timeout, request)
     }
 
-    /// The same with a deadline of its own.
+    /// Sends a request as [`Context::send`] does, with a deadline of its own.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -126,8 +126,9 @@ impl Context {
         must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
     }
 
-    /// The same for a call that may meet what is left of one before it: ABORTED is answered by a repetition, as the
-    /// specification demands of a caller, for as long as one call may take: no shorter time is too long for a driver.
+    /// Sends a request as [`Context::ok`] does, after a call that may still be under way: after ABORTED the request is sent
+    /// again, as the specification demands of a caller, for as long as one call may take: no shorter time is too long for a
+    /// driver.
     ///
     /// # Errors
     /// As [`Context::ok`].
@@ -157,7 +158,7 @@ impl Context {
         }
     }
 
-    /// The same at the controller's endpoint, for the calls that both ends serve.
+    /// Sends a request as [`Context::ok`] does, to the controller's endpoint, for the calls that both ends serve.
     ///
     /// # Errors
     /// As [`Context::ok`].
@@ -276,7 +277,7 @@ impl Context {
         }
     }
 
-    /// One call, bytes to bytes: recorded, what it makes noted, its replies checked.
+    /// Makes one call, bytes to bytes: recorded, its items noted, its replies checked.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -290,7 +291,7 @@ impl Context {
         self.wait(self.exchanged(method, request, limit))?
     }
 
-    /// The same to be awaited. A call whose future is dropped stays recorded as given up.
+    /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.
     pub(super) async fn exchanged(
         &self,
         method: &'static Method,
@@ -312,8 +313,8 @@ impl Context {
         locked(&self.steps).end(
             step,
             match &answer {
-                Ok(messages) => Answer::Reply(messages.first().cloned().unwrap_or_default()),
-                Err(status) => Answer::Status(status.code()),
+                Ok(messages) => StepAnswer::Reply(messages.first().cloned().unwrap_or_default()),
+                Err(status) => StepAnswer::Status(status.code()),
             },
         );
         let status = answer.as_ref().err();

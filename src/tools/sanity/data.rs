@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::fixtures::Placed;
-use super::paths::{Found, look, on_disk};
+use super::paths::{FileKind, look, on_disk};
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, ensure};
 use std::fs::{self, File, OpenOptions};
@@ -58,8 +58,8 @@ impl Context {
     /// When it does not.
     pub fn is_published(&self, placed: &Placed) -> Verdict {
         let (wanted, what) = match access_of(placed) {
-            Access::Mount => (Found::Folder, "a folder stands at the target path"),
-            Access::Block => (Found::File, "a file or device stands at the target path"),
+            Access::Mount => (FileKind::Folder, "a folder stands at the target path"),
+            Access::Block => (FileKind::File, "a file or device stands at the target path"),
         };
         let found = look(&placed.target)?;
         ensure(
@@ -76,7 +76,7 @@ impl Context {
     pub fn is_gone(&self, placed: &Placed) -> Verdict {
         let found = look(&placed.target)?;
         ensure(
-            found == Found::Nothing,
+            found == FileKind::Nothing,
             "NodeUnpublishVolume removes the target path",
             format!("{found:?} is at {}", placed.target),
         )

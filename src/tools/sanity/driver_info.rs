@@ -1,20 +1,20 @@
-//! What the driver says of itself, asked once before any case.
+//! The driver's name, version and capabilities, asked for once before any case.
 //!
 //! A driver that answers nonsense here is taken to advertise nothing more: the cases about these RPCs tell what is wrong.
 
 use super::need::Need;
-use crate::call::advertised::{Advertised, Asks, End};
+use crate::call::advertised::{Advertised, Asks, DriverEnd};
 use crate::rpc::facts::{Capability, PluginCapability};
 use csi_proto::v1;
 
-/// What the driver says of itself.
+/// The driver's name, version and capabilities.
 #[derive(Clone, Debug, Default)]
 pub struct DriverInfo {
     /// The driver's name.
     pub name: String,
     /// The version.
     pub version: String,
-    /// What the node said of itself, where it serves Node.
+    /// The reply of NodeGetInfo, where the driver serves Node.
     pub(super) node_info: v1::NodeGetInfoResponse,
     /// Whether there is a controller, perhaps in a process of its own.
     controller_service: bool,
@@ -28,11 +28,11 @@ impl DriverInfo {
     /// As whoever asks has it.
     pub(super) async fn ask<A: Asks>(asks: &mut A, two_processes: bool) -> Result<Self, A::Error> {
         let mut advertised = Advertised::default();
-        let info = asks.ask(End::Node, v1::GetPluginInfoRequest {}, |_| 0);
+        let info = asks.ask(DriverEnd::Node, v1::GetPluginInfoRequest {}, |_| 0);
         let info = info.await?.unwrap_or_default();
-        advertised.ask_plugin(asks, End::Node).await?;
+        advertised.ask_plugin(asks, DriverEnd::Node).await?;
         if two_processes {
-            advertised.ask_plugin(asks, End::Controller).await?;
+            advertised.ask_plugin(asks, DriverEnd::Controller).await?;
         }
         let controller_service =
             advertised.plugin(PluginCapability::ControllerService) || two_processes;
@@ -45,7 +45,7 @@ impl DriverInfo {
         advertised.ask_node(asks).await?;
         let node_info = match advertised.serves_node {
             true => {
-                asks.ask(End::Node, v1::NodeGetInfoRequest {}, |_| 0)
+                asks.ask(DriverEnd::Node, v1::NodeGetInfoRequest {}, |_| 0)
                     .await?
             }
             false => None,

@@ -51,13 +51,13 @@ pub fn every<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 
 /// Capabilities of volumes.
 pub fn capabilities<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VolumeCapability>, D::Error> {
-    let read: Vec<Capability> = from.deserialize_any(OneOrMany(PhantomData))?;
+    let read: Vec<ParsedCapability> = from.deserialize_any(OneOrMany(PhantomData))?;
     Ok(read.into_iter().map(|one| one.0).collect())
 }
 
-struct Capability(VolumeCapability);
+struct ParsedCapability(VolumeCapability);
 
-impl<'de> Deserialize<'de> for Capability {
+impl<'de> Deserialize<'de> for ParsedCapability {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         /// Parses while the library still knows in which line it reads.
         struct Parse;

@@ -1,4 +1,4 @@
-//! What cases begin with: volumes, snapshots, folders, and the requests that a caller would send for them.
+//! Fixtures of cases: volumes, snapshots, folders, and the requests that a caller would send for them.
 //!
 //! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
@@ -18,9 +18,9 @@ use tonic::Code;
 /// A volume that a case has created.
 #[derive(Clone, Debug)]
 pub struct Volume {
-    /// What CreateVolume was asked.
+    /// The request of CreateVolume.
     pub request: v1::CreateVolumeRequest,
-    /// What it answered.
+    /// The volume in the reply.
     pub volume: v1::Volume,
     /// The capability to use it with.
     pub capability: v1::VolumeCapability,
@@ -31,7 +31,7 @@ pub struct Volume {
 pub struct Placed {
     /// The volume.
     pub volume: Volume,
-    /// What ControllerPublishVolume answered.
+    /// The publish context in the reply of ControllerPublishVolume.
     pub publish_context: BTreeMap<String, String>,
     /// The staging path, a folder that exists; empty where the driver does not stage.
     pub staging: String,
@@ -131,7 +131,7 @@ impl Context {
         self.create_request_for(self.access())
     }
 
-    /// The same for an access type.
+    /// A request to create a volume with an access type.
     ///
     /// # Errors
     /// When the settings have no capability of it.
@@ -330,7 +330,7 @@ impl Context {
         self.place(volume)
     }
 
-    /// The same for a volume that exists.
+    /// Publishes an existing volume by the controller where the driver does that, and makes paths for it on the node.
     ///
     /// # Errors
     /// When it cannot be had.
@@ -359,7 +359,7 @@ impl Context {
         self.stage(self.volume()?)
     }
 
-    /// The same for a volume that exists.
+    /// Stages a volume that exists, where the driver stages.
     ///
     /// # Errors
     /// When it cannot be had.
@@ -379,7 +379,7 @@ impl Context {
         self.publish(self.volume()?)
     }
 
-    /// The same for a volume that exists.
+    /// Publishes a volume that exists on the node.
     ///
     /// # Errors
     /// When it cannot be had.

@@ -1,5 +1,5 @@
-//! A file that outlives the run: what was made and is not gone yet, so that the next run can take down what one left that
-//! was killed.
+//! A file that outlives the run: it lists what was made and is not yet gone. The next run takes down what a killed run
+//! has left.
 //!
 //! It stands in the run's own folder, `csi-sanity-…` below the mount parent, and is locked as long as the run lives.
 //! Secrets are not in it. Owns the file and its format.
@@ -20,7 +20,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// What all names begin with that a run gives.
+/// The prefix of all names that a run gives.
 pub const PREFIX: &str = "csi-sanity-";
 
 const FILE: &str = "journal";
@@ -32,18 +32,18 @@ pub struct Journal {
     file: Option<Mutex<File>>,
 }
 
-/// What a run left that did not end by itself.
+/// The items of a run that did not end by itself.
 pub struct Left {
-    /// Its folder.
+    /// The folder of the run.
     pub folder: PathBuf,
-    /// What it made, in order.
+    /// The items that it made, in order.
     pub made: Vec<Item>,
     /// Holds the lock, so that no third run takes the same down.
     _lock: File,
 }
 
 impl Journal {
-    /// That of a new run which changes something: with a folder of its own below `parent`.
+    /// Opens the journal of a new run that changes something, in a folder of its own below `parent`.
     ///
     /// # Errors
     /// When the folder or the file in it cannot be made.
@@ -64,7 +64,7 @@ impl Journal {
         })
     }
 
-    /// That of a run which changes nothing: no file.
+    /// The journal of a run that changes nothing: no file.
     pub(super) fn none(name: String) -> Self {
         Self {
             name,
@@ -73,7 +73,7 @@ impl Journal {
         }
     }
 
-    /// What all names of this run begin with.
+    /// The prefix of all names of this run.
     pub(super) fn run_name(&self) -> &str {
         &self.name
     }
@@ -109,7 +109,7 @@ impl Journal {
     }
 }
 
-/// What dead runs of this user against these endpoints have left below `parent`.
+/// The items that dead runs of this user against these endpoints have left below `parent`.
 pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<Left> {
     let me = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();

@@ -3,7 +3,7 @@
 //! One test suite, one test case a case; the class is the first part of its name. Warnings and the commands that reproduce a
 //! finding are in the case's output. Whatever a driver said, the document is well-formed.
 
-use super::report::{CaseResult, Outcome, Report};
+use super::report::{CaseOutcome, CaseResult, Report};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -58,11 +58,11 @@ fn case(out: &mut String, result: &CaseResult) {
     );
     let mut inside = String::new();
     match &result.outcome {
-        Outcome::Passed => {}
-        Outcome::Skipped(why) => {
+        CaseOutcome::Passed => {}
+        CaseOutcome::Skipped(why) => {
             let _ = writeln!(inside, "      <skipped message=\"{}\"/>", attribute(why));
         }
-        Outcome::Failed(failure) => {
+        CaseOutcome::Failed(failure) => {
             let message = format!("expected: {}, but {}", failure.expected, failure.actual);
             let _ = writeln!(
                 inside,
@@ -72,7 +72,7 @@ fn case(out: &mut String, result: &CaseResult) {
             );
         }
     }
-    if result.outcome == Outcome::Passed && !result.warnings.is_empty() {
+    if result.outcome == CaseOutcome::Passed && !result.warnings.is_empty() {
         let details = text(&crate::tools::sanity::shown::details(result));
         let _ = writeln!(inside, "      <system-out>{details}</system-out>");
     }
@@ -121,7 +121,7 @@ mod tests {
     fn a_hostile_driver_cannot_break_the_document() {
         let hostile = "]]><x a='1' b=\"2\">&amp;\u{1b}[31m\0\u{fffe}\r\nend";
         let cases: Vec<_> = crate::tools::sanity::cases().take(3).collect();
-        let result = |index: usize, outcome: Outcome| CaseResult {
+        let result = |index: usize, outcome: CaseOutcome| CaseResult {
             case: cases[index],
             name: cases[index].name.to_owned(),
             outcome,
@@ -133,7 +133,7 @@ mod tests {
             expected: hostile.to_owned(),
             actual: hostile.to_owned(),
         };
-        let mut warned = result(0, Outcome::Passed);
+        let mut warned = result(0, CaseOutcome::Passed);
         warned.warnings.push(failure.clone());
         let report = Report {
             driver: hostile.to_owned(),
@@ -143,8 +143,8 @@ mod tests {
             seed: 1,
             results: vec![
                 warned,
-                result(1, Outcome::Failed(failure)),
-                result(2, Outcome::Skipped(hostile.to_owned())),
+                result(1, CaseOutcome::Failed(failure)),
+                result(2, CaseOutcome::Skipped(hostile.to_owned())),
             ],
             cut_short: Some(hostile.to_owned()),
             took: Duration::from_secs(2),

@@ -1,4 +1,5 @@
-//! `csi sanity`: does a driver keep the contract? Cases written from the specification's text, run against any driver.
+//! `csi sanity`: tests whether a driver keeps to the specification. The cases are written from the specification's text
+//! and run against any driver.
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
@@ -34,10 +35,10 @@ mod steps;
 mod taking_down;
 mod verdict;
 
-pub use case::{Case, Failure, Kind, Need};
+pub use case::{Case, CaseKind, Failure, Need};
 pub use cases::all as cases;
 pub use observer::{Asked, Observer, Plan};
-pub use report::{CaseResult, Counts, Outcome, Report};
+pub use report::{CaseOutcome, CaseResult, Counts, Report};
 pub use settings::{Access, Settings};
 
 use crate::call::endpoint::Endpoint;
@@ -90,7 +91,7 @@ pub async fn run(settings: Settings) -> Result<Report, CannotRun> {
     run_watched(settings, &mut Silent, asked).await
 }
 
-/// The same, followed by an observer and stopped on request.
+/// Runs the cases as [`run`] does, followed by an observer and stopped on request.
 ///
 /// # Errors
 /// As [`run`].

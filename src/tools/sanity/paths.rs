@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FileKind {
     /// Nothing.
     Nothing,
     /// A folder, or a link to one.
@@ -30,15 +30,15 @@ pub enum Found {
 ///
 /// # Errors
 /// When it cannot be told.
-pub fn look(path: impl Into<PathBuf>) -> Result<Found, Stop> {
+pub fn look(path: impl Into<PathBuf>) -> Result<FileKind, Stop> {
     let path = path.into();
     on_disk(move || match fs::symlink_metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileKind::Nothing),
         Err(error) => Err(error),
         Ok(_) => Ok(match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => Found::Folder,
-            Ok(_) => Found::File,
-            Err(_) => Found::DeadLink,
+            Ok(meta) if meta.is_dir() => FileKind::Folder,
+            Ok(_) => FileKind::File,
+            Err(_) => FileKind::DeadLink,
         }),
     })
 }

@@ -39,7 +39,7 @@ pub struct CaseResult {
     /// The name; a case that runs for each access type has one with `@block` for that.
     pub name: String,
     /// The end of the case.
-    pub outcome: Outcome,
+    pub outcome: CaseOutcome,
     /// Recommendations of the specification that the driver does not follow.
     pub warnings: Vec<Failure>,
     /// Command lines that do the same again; only where something was found.
@@ -50,7 +50,7 @@ pub struct CaseResult {
 
 /// The end of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The driver keeps the rule.
     Passed,
     /// The driver breaks the rule.
@@ -78,11 +78,11 @@ impl Report {
         let mut counts = Counts::default();
         for result in &self.results {
             match result.outcome {
-                Outcome::Passed => counts.passed += 1,
-                Outcome::Failed(_) => counts.failed += 1,
-                Outcome::Skipped(_) => counts.skipped += 1,
+                CaseOutcome::Passed => counts.passed += 1,
+                CaseOutcome::Failed(_) => counts.failed += 1,
+                CaseOutcome::Skipped(_) => counts.skipped += 1,
             }
-            let warned = !result.warnings.is_empty() && result.outcome == Outcome::Passed;
+            let warned = !result.warnings.is_empty() && result.outcome == CaseOutcome::Passed;
             counts.warned += usize::from(warned);
         }
         counts
@@ -97,7 +97,7 @@ impl Report {
     /// wrong, rather than what it did. `None` where few failed.
     pub fn common_failure(&self) -> Option<(&Failure, usize)> {
         let failures = self.results.iter().filter_map(|one| match &one.outcome {
-            Outcome::Failed(failure) => Some(failure),
+            CaseOutcome::Failed(failure) => Some(failure),
             _ => None,
         });
         let mut counts: Vec<(&Failure, usize)> = Vec::new();
@@ -115,7 +115,7 @@ impl Report {
     /// The names of the cases that failed.
     pub fn failed(&self) -> impl Iterator<Item = &str> {
         let failed = self.results.iter();
-        let failed = failed.filter(|result| matches!(result.outcome, Outcome::Failed(_)));
+        let failed = failed.filter(|result| matches!(result.outcome, CaseOutcome::Failed(_)));
         failed.map(|result| result.name.as_str())
     }
 }

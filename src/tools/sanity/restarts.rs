@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 pub struct Restarts {
     /// The driver is restarted before each step of this number; before none with 0.
     every: u64,
-    state: Mutex<State>,
+    state: Mutex<RestartState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RestartState {
     /// The steps until now, counted from where the seed says.
     steps: u64,
     begun: bool,
@@ -26,7 +26,7 @@ struct State {
 
 /// A point in time, to find out whether there was a restart since then.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub struct RestartMark {
     restarts: usize,
     under_way: bool,
 }
@@ -47,9 +47,9 @@ impl Restarts {
             2.. if is_lifecycle => 1,
             every => every,
         };
-        let state = State {
+        let state = RestartState {
             steps: random::from_seed(seed, number) % every.max(1),
-            ..State::default()
+            ..RestartState::default()
         };
         Self {
             every,
@@ -68,16 +68,16 @@ impl Restarts {
         std::mem::replace(&mut state.begun, true) && state.steps.is_multiple_of(self.every)
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> RestartMark {
         let state = locked(&self.state);
-        Mark {
+        RestartMark {
             restarts: state.restarts,
             under_way: state.under_way.is_some(),
         }
     }
 
     /// Whether a restart has cut off what began then.
-    pub(super) fn cut_off(&self, mark: Mark) -> bool {
+    pub(super) fn cut_off(&self, mark: RestartMark) -> bool {
         mark.under_way || locked(&self.state).restarts != mark.restarts
     }
 

@@ -1,10 +1,10 @@
-//! A run: the driver's two ends, what it advertises, and what all cases share.
+//! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings.
 
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::seen::Seen;
 use super::settings::{Access, Settings};
-use crate::call::advertised::{Asks, End};
+use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::endpoint::{Endpoint, EndpointKind};
 use crate::call::error::call_error;
 use crate::call::session::Session;
@@ -34,13 +34,13 @@ impl Asks for Ends<'_> {
 
     async fn ask<Q: Request>(
         &mut self,
-        end: End,
+        end: DriverEnd,
         request: Q,
         _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let peer = match end {
-            End::Node => self.node,
-            End::Controller => self.controller,
+            DriverEnd::Node => self.node,
+            DriverEnd::Controller => self.controller,
         };
         match peer.session.ask(&request).await {
             Ok(reply) => Ok(Some(reply)),
@@ -58,7 +58,7 @@ impl Asks for Ends<'_> {
 /// The messages that answered a call, or the status that came instead.
 pub type Exchanged = Result<Vec<Bytes>, Status>;
 
-/// What all cases of a run share.
+/// The state that all cases of a run share.
 pub struct Run {
     pub(super) settings: Settings,
     pub(super) node: Peer,
@@ -67,7 +67,7 @@ pub struct Run {
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
     pub(super) journal: Journal,
-    /// What could not be taken down, and why.
+    /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<Seen>,
     pub(super) seed: u64,
@@ -99,7 +99,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One call, unary or streaming.
+/// Makes one call, unary or streaming.
 pub(super) async fn call(
     session: &Session,
     method: &'static Method,

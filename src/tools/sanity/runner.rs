@@ -1,11 +1,11 @@
-//! Runs cases: beside each other where they allow it, each within its limit, and takes down what each has made.
+//! Runs cases: in parallel where they allow it, each within its time limit, and takes down what each has made.
 //!
 //! Owns the order, what is skipped, and when a run ends early.
 
-use super::case::{Case, Failure, Kind, NOT_ADVERTISED, Need, Stop};
+use super::case::{Case, CaseKind, Failure, NOT_ADVERTISED, Need, Stop};
 use super::context::Context;
 use super::observer::{Asked, Observer};
-use super::report::{CaseResult, Outcome, instance_name};
+use super::report::{CaseOutcome, CaseResult, instance_name};
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::{Access, Settings};
@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
 use tonic::Code;
 
-/// How long a case may take to notice that it is over.
+/// The time that a case has to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a driver that has gone may take to come back before the run is given up.
+/// The time that a driver which has gone has to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// A case that is to run.
@@ -111,16 +111,19 @@ pub async fn run(
             order.swap(index, usize::try_from(other).unwrap_or(0));
         }
     }
-    let of_kind = |kinds: &[Kind]| -> VecDeque<usize> {
+    let of_kind = |kinds: &[CaseKind]| -> VecDeque<usize> {
         let chosen = order.iter().copied();
         chosen
             .filter(|index| kinds.contains(&planned[*index].case.kind))
             .collect()
     };
     let phases = [
-        (of_kind(&[Kind::Reads, Kind::Changes]), run.settings.jobs()),
-        (of_kind(&[Kind::Alone]), 1),
-        (of_kind(&[Kind::Last]), 1),
+        (
+            of_kind(&[CaseKind::Reads, CaseKind::Changes]),
+            run.settings.jobs(),
+        ),
+        (of_kind(&[CaseKind::Alone]), 1),
+        (of_kind(&[CaseKind::Last]), 1),
     ];
     let mut cut_short: Option<String> = None;
     'run: for (mut waiting, jobs) in phases {
@@ -152,7 +155,7 @@ pub async fn run(
             };
             let Some(ended) = ended else { break };
             let Ok((index, result)) = ended else { continue };
-            let failed = matches!(result.outcome, Outcome::Failed(_));
+            let failed = matches!(result.outcome, CaseOutcome::Failed(_));
             observer.case_ended(&result);
             results[index] = Some(result);
             if *asked.borrow() > 0 {
@@ -193,7 +196,7 @@ async fn times(asked: &mut Asked, count: u8) {
 
 /// Why a case cannot run here.
 fn missing(run: &Run, case: &Case) -> Option<String> {
-    if run.settings.read_only && matches!(case.kind, Kind::Changes | Kind::Alone) {
+    if run.settings.read_only && matches!(case.kind, CaseKind::Changes | CaseKind::Alone) {
         return Some("it changes something: --read-only".to_owned());
     }
     let settings = &run.settings;
@@ -228,7 +231,7 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
     CaseResult {
         case: one.case,
         name: one.name(),
-        outcome: Outcome::Skipped(reason),
+        outcome: CaseOutcome::Skipped(reason),
         warnings: Vec::new(),
         commands: Vec::new(),
         took: Duration::ZERO,
@@ -270,25 +273,25 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
     }
     let took = started.elapsed();
     let mut outcome = match ended {
-        Ok(()) => Outcome::Passed,
-        Err(Stop::Failed(failure)) => Outcome::Failed(failure),
-        Err(Stop::Skipped(reason)) => Outcome::Skipped(reason),
+        Ok(()) => CaseOutcome::Passed,
+        Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
+        Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
     };
     let problems = take_down(&context).await;
-    if !problems.is_empty() && !matches!(outcome, Outcome::Failed(_)) {
-        outcome = Outcome::Failed(Failure {
+    if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
+        outcome = CaseOutcome::Failed(Failure {
             expected: TAKEN_DOWN.to_owned(),
             actual: problems.join("; "),
         });
     }
     let warnings = context.take_warnings();
     if run.settings.strict
-        && outcome == Outcome::Passed
+        && outcome == CaseOutcome::Passed
         && let Some(first) = warnings.first()
     {
-        outcome = Outcome::Failed(first.clone());
+        outcome = CaseOutcome::Failed(first.clone());
     }
-    let found = matches!(outcome, Outcome::Failed(_)) || !warnings.is_empty();
+    let found = matches!(outcome, CaseOutcome::Failed(_)) || !warnings.is_empty();
     let commands = match found {
         true => locked(&context.steps).commands(&run),
         false => Vec::new(),

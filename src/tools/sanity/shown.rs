@@ -2,9 +2,9 @@
 //!
 //! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
 
-use super::case::{Case, Kind};
+use super::case::{Case, CaseKind};
 use super::observer::{Observer, Plan};
-use super::report::{CaseResult, Outcome, Report};
+use super::report::{CaseOutcome, CaseResult, Report};
 use super::verdict::{Failure, answers_ok};
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, figure, terminal};
@@ -19,7 +19,7 @@ const NAME_WIDTH: usize = 62;
 
 /// The format in which a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum RunFormat {
     /// Lines for people.
     Text,
     /// One JSON document in the end.
@@ -31,7 +31,7 @@ pub enum Shown {
 /// Shows a run while it goes on.
 pub struct Progress<W: Write> {
     out: W,
-    shown: Shown,
+    shown: RunFormat,
     /// Whether a line about what runs stands below the rest and is replaced.
     live: bool,
     total: usize,
@@ -42,11 +42,11 @@ pub struct Progress<W: Write> {
 
 impl<W: Write> Progress<W> {
     /// Shows on `out`; `live` where it is a terminal.
-    pub fn new(out: W, shown: Shown, live: bool) -> Self {
+    pub fn new(out: W, shown: RunFormat, live: bool) -> Self {
         Self {
             out,
             shown,
-            live: live && shown == Shown::Text,
+            live: live && shown == RunFormat::Text,
             total: 0,
             done: 0,
             broken: None,
@@ -59,9 +59,9 @@ impl<W: Write> Progress<W> {
     /// When `out` could not be written, now or before.
     pub fn finish(mut self, report: &Report) -> io::Result<()> {
         let text = match self.shown {
-            Shown::Text => format!("\n{}\n", summary(report)),
-            Shown::Jsonl => format!("{}\n", summary_json(report)),
-            Shown::Json => format!("{:#}\n", report_json(report)),
+            RunFormat::Text => format!("\n{}\n", summary(report)),
+            RunFormat::Jsonl => format!("{}\n", summary_json(report)),
+            RunFormat::Json => format!("{:#}\n", report_json(report)),
         };
         self.write(&text);
         match self.broken {
@@ -86,7 +86,7 @@ impl<W: Write> Observer for Progress<W> {
         self.total = plan.cases;
         let (name, version) = plan.driver;
         match self.shown {
-            Shown::Text => {
+            RunFormat::Text => {
                 let text = format!(
                     "{} {} at {}: {}, {} at a time, seed {}\n",
                     escaped(if name.is_empty() {
@@ -102,12 +102,12 @@ impl<W: Write> Observer for Progress<W> {
                 );
                 self.write(&text);
             }
-            Shown::Jsonl => {
+            RunFormat::Jsonl => {
                 let line = json!({"driver": name, "version": version, "endpoint": plan.endpoint,
                     "cases": plan.cases, "seed": plan.seed.to_string()});
                 self.write(&format!("{line}\n"));
             }
-            Shown::Json => {}
+            RunFormat::Json => {}
         }
     }
 
@@ -123,12 +123,12 @@ impl<W: Write> Observer for Progress<W> {
     fn case_ended(&mut self, result: &CaseResult) {
         self.done += 1;
         match self.shown {
-            Shown::Text => {
+            RunFormat::Text => {
                 let text = format!("{}\n{}", line(result), details(result));
                 self.write(&text);
             }
-            Shown::Jsonl => self.write(&format!("{}\n", result_json(result))),
-            Shown::Json => {}
+            RunFormat::Jsonl => self.write(&format!("{}\n", result_json(result))),
+            RunFormat::Json => {}
         }
     }
 
@@ -152,10 +152,12 @@ fn line(result: &CaseResult) -> String {
     let time = format!("{milliseconds:8.1} ms");
     let name = &result.name;
     match &result.outcome {
-        Outcome::Passed if !result.warnings.is_empty() => format!("?? {name:NAME_WIDTH$} {time}"),
-        Outcome::Passed => format!("ok {name:NAME_WIDTH$} {time}"),
-        Outcome::Failed(_) => format!("!! {name:NAME_WIDTH$} {time}"),
-        Outcome::Skipped(why) => format!("-- {name:NAME_WIDTH$}  skipped: {}", escaped(why)),
+        CaseOutcome::Passed if !result.warnings.is_empty() => {
+            format!("?? {name:NAME_WIDTH$} {time}")
+        }
+        CaseOutcome::Passed => format!("ok {name:NAME_WIDTH$} {time}"),
+        CaseOutcome::Failed(_) => format!("!! {name:NAME_WIDTH$} {time}"),
+        CaseOutcome::Skipped(why) => format!("-- {name:NAME_WIDTH$}  skipped: {}", escaped(why)),
     }
 }
 
@@ -163,7 +165,7 @@ fn line(result: &CaseResult) -> String {
 pub fn details(result: &CaseResult) -> String {
     let mut out = String::new();
     let failed = match &result.outcome {
-        Outcome::Failed(failure) => Some(failure),
+        CaseOutcome::Failed(failure) => Some(failure),
         _ => None,
     };
     if failed.is_none() && result.warnings.is_empty() {
@@ -246,18 +248,18 @@ fn result_json(result: &CaseResult) -> Json {
     let mut out = json!({
         "name": result.name,
         "outcome": match result.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed(_) => "failed",
-            Outcome::Skipped(_) => "skipped",
+            CaseOutcome::Passed => "passed",
+            CaseOutcome::Failed(_) => "failed",
+            CaseOutcome::Skipped(_) => "skipped",
         },
         "sentence": result.case.sentence,
         "section": result.case.section,
         "milliseconds": figure::milliseconds(result.took),
     });
     match &result.outcome {
-        Outcome::Failed(failure) => out["failure"] = finding_json(failure),
-        Outcome::Skipped(why) => out["reason"] = json!(why),
-        Outcome::Passed => {}
+        CaseOutcome::Failed(failure) => out["failure"] = finding_json(failure),
+        CaseOutcome::Skipped(why) => out["reason"] = json!(why),
+        CaseOutcome::Passed => {}
     }
     if !result.warnings.is_empty() {
         let warnings: Vec<_> = result.warnings.iter().map(finding_json).collect();
@@ -328,8 +330,8 @@ fn case_json(case: &Case) -> Json {
         "sentence": case.sentence,
         "section": case.section,
         "needs": needs,
-        "changes": matches!(case.kind, Kind::Changes | Kind::Alone),
-        "alone": case.kind == Kind::Alone,
+        "changes": matches!(case.kind, CaseKind::Changes | CaseKind::Alone),
+        "alone": case.kind == CaseKind::Alone,
     })
 }
 

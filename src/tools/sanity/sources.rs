@@ -19,10 +19,10 @@ use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
-/// How much is written of one mark: a block of most devices.
+/// The number of bytes of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
 
-/// How many pages a list may have. A list without an end would have more.
+/// The most pages that a list may have. A list without an end would have more.
 const PAGES_AT_MOST: usize = 10_000;
 
 /// After how long a call is given up, in the hope to meet it at different points.
@@ -52,7 +52,7 @@ impl Context {
         })?
     }
 
-    /// The same of a group.
+    /// Waits until a group snapshot is ready.
     ///
     /// # Errors
     /// When it is never ready.
@@ -109,7 +109,7 @@ impl Context {
         Ok(snapshot)
     }
 
-    /// All snapshots that a list has, page by page.
+    /// Lists all snapshots, page by page.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
@@ -267,7 +267,7 @@ impl Context {
 pub struct Mark {
     /// Which one it is.
     pub letter: u8,
-    /// Where it stands, in bytes.
+    /// The offset of the mark, in bytes.
     pub offset: u64,
 }
 

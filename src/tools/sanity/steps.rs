@@ -1,4 +1,4 @@
-//! What a case has done, and the command lines that do it again.
+//! The steps of a case, and the command lines that repeat them.
 //!
 //! Requests are written as `--request` of the command for that RPC. Ids that the driver chose are taken over by shell
 //! variables, so that the lines run again against a driver that chooses others. Secrets are left out; the file that they
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
-/// How many steps are kept; of a case with more, the last ones.
+/// The number of steps that are kept; of a case with more, the last ones.
 const KEPT: usize = 40;
 
 /// A step of a case.
@@ -39,13 +39,13 @@ pub struct Call {
     request: Bytes,
     limit: Option<Duration>,
     began: Instant,
-    /// When it ended, and how; `None` for a call that was given up.
-    ended: Option<(Instant, Answer)>,
+    /// The time and the kind of its end; `None` for a call that was given up.
+    ended: Option<(Instant, StepAnswer)>,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum StepAnswer {
     /// With OK: the first message.
     Reply(Bytes),
     /// With another code.
@@ -87,7 +87,7 @@ impl Steps {
     }
 
     /// Says how a call ended.
-    pub(super) fn end(&mut self, number: usize, answer: Answer) {
+    pub(super) fn end(&mut self, number: usize, answer: StepAnswer) {
         let index = number.checked_sub(self.dropped);
         if let Some(Step::Call(call)) = index.and_then(|index| self.all.get_mut(index)) {
             call.ended = Some((Instant::now(), answer));
@@ -96,7 +96,7 @@ impl Steps {
 
     /// The command lines that do the same again. Calls that ran at the same time run at the same time there too.
     pub(super) fn commands(&self, run: &Run) -> Vec<String> {
-        let mut writer = Writer {
+        let mut writer = ScriptWriter {
             run,
             ids: Vec::new(),
             lines: Vec::new(),
@@ -133,14 +133,14 @@ impl Steps {
     }
 }
 
-struct Writer<'a> {
+struct ScriptWriter<'a> {
     run: &'a Run,
     /// Ids that the driver chose, with the variables that hold them.
     ids: Vec<(String, String)>,
     lines: Vec<String>,
 }
 
-impl Writer<'_> {
+impl ScriptWriter<'_> {
     fn call(&mut self, call: &Call, beside: bool) {
         let peer = match rpc::is_at_node(call.method) {
             true => &self.run.node,
@@ -189,8 +189,8 @@ impl Writer<'_> {
         }
         let outcome = match &call.ended {
             None => Some("given up".to_owned()),
-            Some((_, Answer::Status(code))) => Some(code_name(*code).to_owned()),
-            Some((_, Answer::Reply(_))) => None,
+            Some((_, StepAnswer::Status(code))) => Some(code_name(*code).to_owned()),
+            Some((_, StepAnswer::Reply(_))) => None,
         };
         if let Some(outcome) = outcome {
             let _ = write!(line, "  # {outcome}");
@@ -221,7 +221,7 @@ impl Writer<'_> {
     /// The id that a create answered with, when it is new and plain enough to stand for itself in JSON and in the shell.
     fn new_id(&self, call: &Call) -> Option<String> {
         let (_, path) = rpc::making(call.method)?.own_id()?;
-        let Some((_, Answer::Reply(bytes))) = &call.ended else {
+        let Some((_, StepAnswer::Reply(bytes))) = &call.ended else {
             return None;
         };
         let path = Path::parse(call.method.response, path).ok()?;

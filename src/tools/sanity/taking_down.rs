@@ -1,5 +1,5 @@
-//! Notes what a case makes, also in the journal, and takes it down at the end: told from the calls themselves, so that a case
-//! need not think of it, and so that what a driver makes by mistake goes too.
+//! Notes what a case makes, also in the journal, and takes it down at the end. Every call is watched: a case need not
+//! list what it makes, and what a driver makes by mistake goes too.
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
@@ -22,7 +22,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tonic::Code;
 
-/// How long a folder may take to be removed: what is mounted there may not answer.
+/// The time limit for removing a folder: what is mounted there may not answer.
 const FOLDER: Duration = Duration::from_secs(10);
 
 /// The longest time limit of a call, where calls have no limit.
@@ -38,7 +38,7 @@ const ALSO_AFTER: &[Code] = &[
     Code::FailedPrecondition,
 ];
 
-/// What one case has made.
+/// The items that one case has made.
 pub struct MadeByCase {
     /// The number of the case.
     case: usize,
@@ -46,7 +46,7 @@ pub struct MadeByCase {
 }
 
 impl MadeByCase {
-    /// That of a case that has made nothing yet.
+    /// The empty list of a new case.
     pub(super) fn new(case: usize) -> Self {
         Self {
             case,
@@ -158,7 +158,7 @@ struct TakingDown<'a> {
     list: &'a Mutex<Made>,
     /// The case, when it is one of this run.
     case: Option<usize>,
-    /// What could not be taken down, and why.
+    /// The items that could not be taken down, with the reasons.
     problems: Mutex<Vec<String>>,
 }
 

@@ -75,9 +75,9 @@ fn compare(left: &str, operator: &str, right: &str) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Kind;
+    use crate::error::ErrorKind;
 
-    fn kind(words: &[&str]) -> Option<Kind> {
+    fn kind(words: &[&str]) -> Option<ErrorKind> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         check(&words).err().map(|error| error.kind())
     }
@@ -104,7 +104,7 @@ mod tests {
             &["false"],
             &[""],
         ] {
-            assert_eq!(kind(words), Some(Kind::Local), "{words:?}");
+            assert_eq!(kind(words), Some(ErrorKind::Local), "{words:?}");
         }
         for words in [
             &["a==b"][..],
@@ -113,7 +113,7 @@ mod tests {
             &["=="],
             &["a", "=", "a"],
         ] {
-            assert_eq!(kind(words), Some(Kind::Usage), "{words:?}");
+            assert_eq!(kind(words), Some(ErrorKind::Usage), "{words:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::builtins::{Builtin, Switch};
 use super::execute::{Flow, Shell};
 use super::line::is_name;
 use super::{assertion, describe, edit, listing, script, watch};
-use crate::error::{CODE_NAMES, Error, Kind, Style, code_name};
+use crate::error::{CODE_NAMES, Error, ErrorKind, Style, code_name};
 use crate::invocation::globals::Globals;
 use crate::output;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Shell {
                     return Ok(Flow::Continue);
                 };
                 let sent = self.command(words);
-                if matches!(&sent, Err(error) if error.kind() == Kind::Usage) {
+                if matches!(&sent, Err(error) if error.kind() == ErrorKind::Usage) {
                     let kept = edited.keep();
                     return sent.map_err(|error| {
                         error.hint(format!(
@@ -130,11 +130,11 @@ impl Shell {
         let got = match &result {
             Ok(_) => "OK",
             Err(error) => match error.kind() {
-                Kind::Rpc(code) => code_name(code),
-                Kind::Usage => "USAGE",
-                Kind::Local => "LOCAL",
-                Kind::Failed => "FAILED",
-                Kind::Interrupted => return Err(Error::interrupted()),
+                ErrorKind::Rpc(code) => code_name(code),
+                ErrorKind::Usage => "USAGE",
+                ErrorKind::Local => "LOCAL",
+                ErrorKind::Failed => "FAILED",
+                ErrorKind::Interrupted => return Err(Error::interrupted()),
             },
         };
         if got == wanted {

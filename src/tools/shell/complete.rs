@@ -6,7 +6,7 @@ use super::execute::Shell;
 use super::line::{self, Open, Token, Word, quoted};
 use super::settings;
 use crate::error::CODE_NAMES;
-use crate::invocation::completion::{Candidate, Tree, Wanted, parameters_of};
+use crate::invocation::completion::{Candidate, DriverCandidates, Tree, parameters_of};
 use crate::invocation::globals::Globals;
 use crate::output::terminal;
 use crate::output::terminal::columns_of;
@@ -114,8 +114,8 @@ impl Assistant {
             let before = words.split_last().map_or(words, |(_, before)| before);
             let globals = line_globals(&shell, before);
             match wanted {
-                Wanted::Ids(kind) => shell.offered_ids(&globals, kind),
-                Wanted::Parameters => parameters_of(shell.driver_name()),
+                DriverCandidates::Ids(kind) => shell.offered_ids(&globals, kind),
+                DriverCandidates::Parameters => parameters_of(shell.driver_name()),
             }
         })
     }

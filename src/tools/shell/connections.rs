@@ -83,7 +83,7 @@ pub fn key(globals: &Globals) -> String {
 
 /// The status of the driver in the prompt.
 #[derive(Default)]
-pub struct Status {
+pub struct DriverStatus {
     key: String,
     name: Option<String>,
     answers: Option<bool>,
@@ -91,7 +91,7 @@ pub struct Status {
     asking: Option<JoinHandle<Option<String>>>,
 }
 
-impl Status {
+impl DriverStatus {
     /// The driver's name, as far as it is known.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()

@@ -17,7 +17,7 @@ const WIDEST: usize = 100;
 /// When there is nothing of that name; the error names what is near.
 pub fn describe(name: &str) -> Result<String, Error> {
     let columns = terminal::width().unwrap_or(80);
-    let mut page = Page {
+    let mut page = Description {
         text: String::new(),
         columns: columns.clamp(20, WIDEST),
     };
@@ -83,12 +83,12 @@ fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-struct Page {
+struct Description {
     text: String,
     columns: usize,
 }
 
-impl Page {
+impl Description {
     fn method(&mut self, method: &'static Method) {
         let stream = if method.server_streaming {
             "stream of "

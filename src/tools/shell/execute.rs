@@ -2,14 +2,14 @@
 //! where the line says.
 
 use super::builtins::{self, Builtin};
-use super::connections::{self, Connections, Status};
+use super::connections::{self, Connections, DriverStatus};
 use super::history::History;
 use super::known_ids::KnownIds;
-use super::line::{Piece, Statement, Word, statements};
+use super::line::{Statement, Word, WordPiece, statements};
 use super::pipeline::Pipeline;
-use super::settings::Settings;
+use super::settings::SessionSettings;
 use super::values::{LAST, Values, Variable};
-use crate::error::{Error, Kind, Style};
+use crate::error::{Error, ErrorKind, Style};
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
@@ -45,14 +45,14 @@ pub struct Shell {
     interrupts: Signal,
     pub(super) connections: Connections,
     /// The flags of the session, which `set` changes.
-    pub settings: Settings,
+    pub settings: SessionSettings,
     /// The variables.
     pub values: Values,
     /// The ids in the replies of this session.
     pub ids: KnownIds,
     /// The lines typed so far.
     pub history: History,
-    status: Status,
+    status: DriverStatus,
     prompt: String,
     pub(super) timing: bool,
     interactive: bool,
@@ -91,11 +91,11 @@ impl Shell {
             runtime,
             interrupts,
             connections: Connections::default(),
-            settings: Settings::new(program, base),
+            settings: SessionSettings::new(program, base),
             values: Values::default(),
             ids: KnownIds::default(),
             history,
-            status: Status::default(),
+            status: DriverStatus::default(),
             prompt: String::new(),
             timing: false,
             interactive,
@@ -174,7 +174,7 @@ impl Shell {
             || word
                 .pieces
                 .iter()
-                .any(|piece| matches!(piece, Piece::Variable(_))))
+                .any(|piece| matches!(piece, WordPiece::Variable(_))))
         {
             self.values.set(name, Variable::Text(value.clone()));
             return Ok(Flow::Continue);
@@ -273,7 +273,7 @@ impl Shell {
             return command.dry_run(out);
         }
         let driver = connections::key(globals);
-        let mut listener = Listener {
+        let mut listener = ReplyKeeper {
             message: called.rpc.method.response,
             driver: &driver,
             ids: &mut self.ids,
@@ -294,7 +294,7 @@ impl Shell {
             self.reply = Some(Variable::Reply { message, bytes });
         }
         self.status.note(
-            !matches!(&sent, Err(error) if error.kind() == Kind::Rpc(tonic::Code::Unavailable)),
+            !matches!(&sent, Err(error) if error.kind() == ErrorKind::Rpc(tonic::Code::Unavailable)),
         );
         if !called.rpc.facts.effect.is_reads() {
             self.ids.expire();
@@ -384,7 +384,7 @@ fn block_on<T>(
 }
 
 /// Keeps what a command's replies hold.
-struct Listener<'a> {
+struct ReplyKeeper<'a> {
     message: &'static Message,
     driver: &'a str,
     ids: &'a mut KnownIds,
@@ -395,7 +395,7 @@ struct Listener<'a> {
     style: Style,
 }
 
-impl Follower for Listener<'_> {
+impl Follower for ReplyKeeper<'_> {
     fn failed(&mut self, error: &Error) {
         let _ = io::stderr().write_all(error.render(self.style).as_bytes());
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum WordPiece {
     /// Text as it is.
     Text(String),
     /// `$path` or `${path}`, without the `$`.
@@ -21,7 +21,7 @@ pub enum Piece {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
     /// The parts of the word; an empty quoted word has none.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WordPiece>,
     /// The start of the word in the text, in bytes.
     pub start: usize,
     /// Whether any of it was quoted or escaped.
@@ -32,7 +32,7 @@ impl Word {
     /// The word, when it has neither quotes nor variables: only such a word can be a keyword.
     pub fn bare(&self) -> Option<&str> {
         match self.pieces.as_slice() {
-            [Piece::Text(text)] if !self.quoted => Some(text),
+            [WordPiece::Text(text)] if !self.quoted => Some(text),
             _ => None,
         }
     }
@@ -42,8 +42,8 @@ impl Word {
         let mut typed = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => typed.push_str(text),
-                Piece::Variable(path) => {
+                WordPiece::Text(text) => typed.push_str(text),
+                WordPiece::Variable(path) => {
                     typed.push('$');
                     typed.push_str(path);
                 }
@@ -54,8 +54,8 @@ impl Word {
 
     fn push(&mut self, letter: char) {
         match self.pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push(letter),
-            _ => self.pieces.push(Piece::Text(letter.to_string())),
+            Some(WordPiece::Text(text)) => text.push(letter),
+            _ => self.pieces.push(WordPiece::Text(letter.to_string())),
         }
     }
 }
@@ -262,7 +262,7 @@ fn variable(text: &str, dollar: usize, letters: &mut Letters<'_>, word: &mut Wor
     if length == 0 {
         return word.push('$');
     }
-    word.pieces.push(Piece::Variable(path.to_owned()));
+    word.pieces.push(WordPiece::Variable(path.to_owned()));
     let end = dollar + 1 + length;
     while letters.next_if(|(position, _)| *position < end).is_some() {}
 }
@@ -455,8 +455,8 @@ mod tests {
             let statement = statements(text).unwrap().remove(0);
             statement.words[0].pieces.clone()
         };
-        let variable = |path: &str| Piece::Variable(path.to_owned());
-        let text = |text: &str| Piece::Text(text.to_owned());
+        let variable = |path: &str| WordPiece::Variable(path.to_owned());
+        let text = |text: &str| WordPiece::Text(text.to_owned());
         assert_eq!(of("$_"), [variable("_")]);
         assert_eq!(of("$a.b_c[0].d:/x"), [variable("a.b_c[0].d"), text(":/x")]);
         assert_eq!(of("$a."), [variable("a"), text(".")]);

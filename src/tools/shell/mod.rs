@@ -21,7 +21,7 @@ mod settings;
 mod values;
 mod watch;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -169,7 +169,7 @@ fn interact(shell: Shell) -> Result<(), Error> {
         match shell.run(&text) {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => break,
-            Err(error) if error.kind() == Kind::Interrupted => eprintln!("interrupted"),
+            Err(error) if error.kind() == ErrorKind::Interrupted => eprintln!("interrupted"),
             Err(error) => shell.report(&error),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::execute::{self, Flow, Shell};
 use super::line::{self, Statement};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -63,7 +63,7 @@ pub fn lines(
                 Ok(Flow::Leave) => return first.map_or(Ok(Flow::Leave), Err),
                 Err(error) => {
                     let error = error.at(format!("{name}:{start}"));
-                    if !keep_going || error.kind() == Kind::Interrupted {
+                    if !keep_going || error.kind() == ErrorKind::Interrupted {
                         return Err(error);
                     }
                     shell.report(&error);

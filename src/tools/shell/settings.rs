@@ -26,7 +26,7 @@ pub const NAMES: &[(&str, &str)] = &[
 
 /// The values of the settings; what is not set is as it was on the command line of the shell.
 #[derive(Debug)]
-pub struct Settings {
+pub struct SessionSettings {
     program: Program,
     /// The command line of the shell itself.
     base: Globals,
@@ -59,7 +59,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-impl Settings {
+impl SessionSettings {
     /// The settings of the shell's own command line.
     pub fn new(program: Program, base: Globals) -> Self {
         Self {

@@ -2,7 +2,7 @@
 //!
 //! A reply stays bytes until somebody asks for a part of it. Nothing here prints or calls a driver.
 
-use super::line::{Piece, Word};
+use super::line::{Word, WordPiece};
 use csi_proto::schema::{Cardinality, Kind, Message};
 use csi_proto::value::{Key, Secrets, TimestampText, Value, ValueError, decode, enum_text};
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub struct Values(BTreeMap<String, Variable>);
 
 /// A path that leads nowhere.
 #[derive(Debug, Error)]
-pub enum PathError {
+pub enum ValuePathError {
     /// No such variable.
     #[error("there is no variable ${name}; {}", match .has.as_slice() {
         [] => "there are none yet: `name = COMMAND` makes one".to_owned(),
@@ -88,7 +88,7 @@ pub enum PathError {
 
 /// A step of a path.
 #[derive(Debug, PartialEq, Eq)]
-enum Step<'a> {
+enum PathStep<'a> {
     Name(&'a str),
     Index(usize),
 }
@@ -113,12 +113,12 @@ impl Values {
     ///
     /// # Errors
     /// When a path leads nowhere.
-    pub fn expand(&self, word: &Word) -> Result<String, PathError> {
+    pub fn expand(&self, word: &Word) -> Result<String, ValuePathError> {
         let mut text = String::new();
         for piece in &word.pieces {
             match piece {
-                Piece::Text(part) => text.push_str(part),
-                Piece::Variable(path) => text.push_str(&self.text(path)?),
+                WordPiece::Text(part) => text.push_str(part),
+                WordPiece::Variable(path) => text.push_str(&self.text(path)?),
             }
         }
         Ok(text)
@@ -129,30 +129,30 @@ impl Values {
     ///
     /// # Errors
     /// When the path leads nowhere.
-    pub fn text(&self, path: &str) -> Result<String, PathError> {
-        let (name, steps) = steps(path).ok_or_else(|| PathError::Syntax(path.to_owned()))?;
-        let missing = || PathError::Variable {
+    pub fn text(&self, path: &str) -> Result<String, ValuePathError> {
+        let (name, steps) = steps(path).ok_or_else(|| ValuePathError::Syntax(path.to_owned()))?;
+        let missing = || ValuePathError::Variable {
             name: name.to_owned(),
             has: self.0.keys().map(|name| format!("${name}")).collect(),
         };
         let mut at = format!("${name}");
         match (self.0.get(name).ok_or_else(missing)?, steps.first()) {
             (Variable::Text(text), None) => Ok(text.clone()),
-            (Variable::Text(_), Some(step)) => Err(PathError::Leaf {
+            (Variable::Text(_), Some(step)) => Err(ValuePathError::Leaf {
                 at,
                 what: "text",
                 step: step.shown(),
             }),
             (Variable::Reply { message, bytes }, _) => {
-                let mut here = Place {
+                let mut here = TypedValue {
                     value: decode(message, bytes, Secrets::Mask)?,
                     message: Some(message),
                 };
                 for step in &steps {
                     here = here.into_part(step, &at)?;
                     match step {
-                        Step::Name(name) => at.push_str(&format!(".{name}")),
-                        Step::Index(index) => at.push_str(&format!("[{index}]")),
+                        PathStep::Name(name) => at.push_str(&format!(".{name}")),
+                        PathStep::Index(index) => at.push_str(&format!("[{index}]")),
                     }
                 }
                 Ok(text(&here.value))
@@ -174,7 +174,7 @@ impl Values {
         let Ok(value) = decode(message, bytes, Secrets::Mask) else {
             return Vec::new();
         };
-        let mut here = Place {
+        let mut here = TypedValue {
             value,
             message: Some(message),
         };
@@ -192,7 +192,7 @@ impl Values {
     }
 }
 
-impl Step<'_> {
+impl PathStep<'_> {
     fn shown(&self) -> String {
         match self {
             Self::Name(name) => format!("field {name:?}"),
@@ -202,12 +202,12 @@ impl Step<'_> {
 }
 
 /// A value and, where it is a message, its type: what is not set has fields too.
-struct Place<'a> {
+struct TypedValue<'a> {
     value: Value<'a>,
     message: Option<&'static Message>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> TypedValue<'a> {
     /// The names of its parts, in the spelling of `csi.proto`.
     fn names(&self) -> Vec<String> {
         match (&self.value, self.message) {
@@ -220,46 +220,48 @@ impl<'a> Place<'a> {
         }
     }
 
-    fn into_part(self, step: &Step<'_>, at: &str) -> Result<Self, PathError> {
-        let missing = |has: Vec<String>| PathError::Field {
+    fn into_part(self, step: &PathStep<'_>, at: &str) -> Result<Self, ValuePathError> {
+        let missing = |has: Vec<String>| ValuePathError::Field {
             at: at.to_owned(),
             step: step.shown(),
             has,
         };
         let names = self.names();
         match (self.value, step) {
-            (Value::List(list), Step::Name("length")) => Ok(Self {
+            (Value::List(list), PathStep::Name("length")) => Ok(Self {
                 value: Value::Int64(i64::try_from(list.len()).unwrap_or(i64::MAX)),
                 message: None,
             }),
-            (Value::List(mut list), Step::Index(index)) => match *index < list.len() {
+            (Value::List(mut list), PathStep::Index(index)) => match *index < list.len() {
                 true => Ok(Self {
                     value: list.swap_remove(*index),
                     message: self.message,
                 }),
-                false => Err(PathError::Element {
+                false => Err(ValuePathError::Element {
                     at: at.to_owned(),
                     index: *index,
                     length: list.len(),
                 }),
             },
-            (Value::List(list), Step::Name(_)) if list.is_empty() => Err(PathError::Element {
-                at: at.to_owned(),
-                index: 0,
-                length: 0,
-            }),
-            (Value::List(_), Step::Name(_)) => Err(PathError::Leaf {
+            (Value::List(list), PathStep::Name(_)) if list.is_empty() => {
+                Err(ValuePathError::Element {
+                    at: at.to_owned(),
+                    index: 0,
+                    length: 0,
+                })
+            }
+            (Value::List(_), PathStep::Name(_)) => Err(ValuePathError::Leaf {
                 at: at.to_owned(),
                 what: "a list: write [0] for its first element, or .length",
                 step: step.shown(),
             }),
-            (Value::Map(mut map), Step::Name(name)) => match map.remove(*name) {
+            (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
                 Some(value) => Ok(Self {
                     value: Value::Text(value),
                     message: None,
                 }),
                 None => Err(match names.is_empty() {
-                    true => PathError::Leaf {
+                    true => ValuePathError::Leaf {
                         at: at.to_owned(),
                         what: "an empty map",
                         step: step.shown(),
@@ -267,7 +269,7 @@ impl<'a> Place<'a> {
                     false => missing(names),
                 }),
             },
-            (value @ (Value::Message(_) | Value::Absent), Step::Name(name))
+            (value @ (Value::Message(_) | Value::Absent), PathStep::Name(name))
                 if self.message.is_some() =>
             {
                 let field = self.message.and_then(|message| message.field(name));
@@ -294,7 +296,7 @@ impl<'a> Place<'a> {
                     }),
                 })
             }
-            (value, step) => Err(PathError::Leaf {
+            (value, step) => Err(ValuePathError::Leaf {
                 at: at.to_owned(),
                 what: match value {
                     Value::Absent => "not set",
@@ -310,18 +312,18 @@ impl<'a> Place<'a> {
 }
 
 /// The variable's name and the steps behind it.
-fn steps(path: &str) -> Option<(&str, Vec<Step<'_>>)> {
+fn steps(path: &str) -> Option<(&str, Vec<PathStep<'_>>)> {
     let end = path.find(['.', '[']).unwrap_or(path.len());
     let (name, mut rest) = path.split_at(end);
     let mut steps = Vec::new();
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix("[\"") {
             let (key, after) = inner.split_once("\"]")?;
-            steps.push(Step::Name(key));
+            steps.push(PathStep::Name(key));
             rest = after;
         } else if let Some(inner) = rest.strip_prefix('[') {
             let (index, after) = inner.split_once(']')?;
-            steps.push(Step::Index(index.parse().ok()?));
+            steps.push(PathStep::Index(index.parse().ok()?));
             rest = after;
         } else {
             let inner = rest.strip_prefix('.')?;
@@ -329,9 +331,9 @@ fn steps(path: &str) -> Option<(&str, Vec<Step<'_>>)> {
             let (name, after) = inner.split_at(end);
             // An index in the way of jq and of JSON pointers is one too.
             steps.push(match name.parse() {
-                Ok(index) => Step::Index(index),
+                Ok(index) => PathStep::Index(index),
                 Err(_) if name.is_empty() => return None,
-                Err(_) => Step::Name(name),
+                Err(_) => PathStep::Name(name),
             });
             rest = after;
         }

@@ -1,7 +1,7 @@
 //! `watch`: runs a command again and again, and marks the lines that changed.
 
 use super::execute::Shell;
-use crate::error::{Error, Kind, Style};
+use crate::error::{Error, ErrorKind, Style};
 use crate::output;
 use crate::output::redirect::Redirected;
 use crate::output::terminal;
@@ -35,7 +35,7 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         let page = page(shell, command);
         shell.page = None;
         let page = match page {
-            Err(error) if error.kind() == Kind::Interrupted => {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
                 eprintln!();
                 return Ok(());
             }
@@ -75,7 +75,9 @@ fn page(shell: &mut Shell, command: &[String]) -> Result<String, Error> {
     match result {
         Ok(_) => Ok(page),
         // What cannot get better ends it.
-        Err(error) if matches!(error.kind(), Kind::Interrupted | Kind::Usage) => Err(error),
+        Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Usage) => {
+            Err(error)
+        }
         Err(error) => {
             page.push_str(&error.render(Style::Text));
             Ok(page)

@@ -7,7 +7,7 @@ use super::group_snapshots::{delete, get, new_group};
 use super::modify::{modify, mutable};
 use super::snapshot_metadata::{allocated, block_volume, delta, snapshot_of};
 use crate::rpc;
-use crate::tools::sanity::case::{Body, Case, Kind, Need, Stop, Verdict};
+use crate::tools::sanity::case::{Body, Case, CaseKind, Need, Stop, Verdict};
 use crate::tools::sanity::context::{Context, encoded, must_be_refused};
 use crate::tools::sanity::need::needs::{
     ANY_VOLUME, BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE,
@@ -333,7 +333,11 @@ fn cases_of(subject: &'static Subject) -> Vec<Case> {
             name: format!("{}/without-{word}", subject.name).leak(),
             sentence: sentence.leak(),
             section: facts.section,
-            kind: if reads { Kind::Reads } else { Kind::Changes },
+            kind: if reads {
+                CaseKind::Reads
+            } else {
+                CaseKind::Changes
+            },
             needs: needs.leak(),
             body: Body(Box::leak(Box::new(body))),
         }

@@ -39,7 +39,7 @@ const WRITTEN: &[Need] = &[
 ];
 
 /// A request for a stream, of either RPC.
-trait Wanted: Request + Clone {
+trait RangeRequest: Request + Clone {
     fn starting_at(self, offset: i64) -> Self;
     fn at_most(self, results: i32) -> Self;
     fn ranges(reply: Self::Reply) -> (i64, Vec<v1::BlockMetadata>);
@@ -47,7 +47,7 @@ trait Wanted: Request + Clone {
 
 macro_rules! wanted {
     ($($request:ident),*) => {
-        $(impl Wanted for v1::$request {
+        $(impl RangeRequest for v1::$request {
             fn starting_at(self, starting_offset: i64) -> Self {
                 Self { starting_offset, ..self }
             }
@@ -72,12 +72,12 @@ struct Ranges {
     ranges: Vec<v1::BlockMetadata>,
 }
 
-fn ranges<Q: Wanted>(c: &Context, request: Q) -> Result<Ranges, Stop> {
+fn ranges<Q: RangeRequest>(c: &Context, request: Q) -> Result<Ranges, Stop> {
     c.stream_in_the_end(request).map(all_of::<Q>)
 }
 
 /// Joins the messages of a stream.
-fn all_of<Q: Wanted>(messages: Vec<Q::Reply>) -> Ranges {
+fn all_of<Q: RangeRequest>(messages: Vec<Q::Reply>) -> Ranges {
     let mut all = Ranges {
         capacity: 0,
         ranges: Vec::new(),
@@ -169,7 +169,7 @@ fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
 }
 
 /// Demands that a stream which begins at an offset has what the whole stream has after it.
-fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+fn begins_at<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
     let whole = ranges(c, request.clone())?;
     let mut offsets = BTreeSet::from([0, 1]);
     // The byte after each range is where a stream that broke is continued.
@@ -202,7 +202,7 @@ fn begins_at<Q: Wanted>(c: &Context, request: Q) -> Verdict {
 }
 
 /// Demands that a stream of small messages has what one of large messages has.
-fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
+fn in_small_messages<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
     let whole = ranges(c, request.clone())?;
     for most in [1, 2, 1000] {
         // That no message has more is a rule of the message.
@@ -217,7 +217,7 @@ fn in_small_messages<Q: Wanted>(c: &Context, request: Q) -> Verdict {
 }
 
 /// Demands of offsets that cannot be that they are refused.
-fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
+fn refuses_offsets<Q: RangeRequest>(c: &Context, request: Q, size: i64) -> Verdict {
     c.refused(request.clone().starting_at(-1), &[Code::OutOfRange])?;
     let capacity = ranges(c, request.clone())?.capacity.max(size);
     if capacity > 0 {
@@ -228,7 +228,7 @@ fn refuses_offsets<Q: Wanted>(c: &Context, request: Q, size: i64) -> Verdict {
 }
 
 /// Demands that calls at the same time each give the same ranges, or are ABORTED.
-fn all_at_once<Q: Wanted + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
+fn all_at_once<Q: RangeRequest + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
     for answer in c.often_at_once(4, || c.stream(request.clone()))? {
         let Some(messages) = ok_or_aborted(answer?)? else {
             continue;
