@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::cli;
 
-    fn said(line: &str) -> String {
+    fn error_text(line: &str) -> String {
         let error = parse(cli::command("csi"), line.split(' ')).expect_err(line);
         error.render().to_string()
     }
@@ -133,15 +133,15 @@ mod tests {
                 ["\n  create-volume-group-snapshot ", "\n  get-capabilities "],
             ),
         ] {
-            let said = said(line);
-            assert!(!said.contains("[subcommands:"), "{said}");
-            assert!(said.contains("\n\nCommands:\n"), "{said}");
-            assert!(said.contains("\n\nUsage: csi "), "{said}");
+            let error_text = error_text(line);
+            assert!(!error_text.contains("[subcommands:"), "{error_text}");
+            assert!(error_text.contains("\n\nCommands:\n"), "{error_text}");
+            assert!(error_text.contains("\n\nUsage: csi "), "{error_text}");
             for part in parts {
-                assert!(said.contains(part), "{part}\n{said}");
+                assert!(error_text.contains(part), "{part}\n{error_text}");
             }
-            let widest = said.lines().map(|line| line.chars().count()).max();
-            assert!(widest <= Some(WIDTH), "{said}");
+            let widest = error_text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(WIDTH), "{error_text}");
         }
     }
 }

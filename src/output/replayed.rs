@@ -170,14 +170,14 @@ fn lines(call: &Replayed<'_>) -> String {
     let mut lines = format!("{}\n", line.trim_end());
     if let ReplayOutcome::Different(all) = &call.verdict {
         for (at, recorded, now) in all {
-            let (at, recorded, now) = (escaped(at), shown(recorded), shown(now));
+            let (at, recorded, now) = (escaped(at), json_text(recorded), json_text(now));
             lines.push_str(&format!("     {at}: {recorded} -> {now}\n"));
         }
     }
     lines
 }
 
-fn shown(json: &Json) -> String {
+fn json_text(json: &Json) -> String {
     match json {
         Json::Null => "(nothing)".to_owned(),
         json => escaped(&json.to_string()).into_owned(),

@@ -163,10 +163,10 @@ impl NamedDriver<'_> {
             .words
             .split_last()
             .map_or(&[][..], |(_, before)| before);
-        let told = globals(before, self.name).map(|globals| ask(&globals, wanted));
-        let told = told.unwrap_or_default();
-        self.known.push((wanted, told.clone()));
-        told
+        let answer = globals(before, self.name).map(|globals| ask(&globals, wanted));
+        let answer = answer.unwrap_or_default();
+        self.known.push((wanted, answer.clone()));
+        answer
     }
 }
 
@@ -190,13 +190,13 @@ fn ask(globals: &Globals, wanted: DriverCandidates) -> Vec<String> {
     let limit = globals
         .timeout()
         .map_or(LIMIT, |timeout| timeout.min(LIMIT));
-    let told = runtime.block_on(told(&endpoint, globals, wanted, limit));
+    let answer = runtime.block_on(ask_driver(&endpoint, globals, wanted, limit));
     // A command of an exec: endpoint that hangs must not hold up the answer.
     runtime.shutdown_background();
-    told.unwrap_or_default()
+    answer.unwrap_or_default()
 }
 
-async fn told(
+async fn ask_driver(
     endpoint: &Endpoint,
     globals: &Globals,
     wanted: DriverCandidates,

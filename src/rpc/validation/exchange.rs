@@ -186,10 +186,15 @@ pub fn confirmed_capabilities(exchange: &mut Exchange<'_, '_>, found: &mut Broke
     if !exchange.reply.is_set(at) {
         return;
     }
-    let confirmed: Vec<_> = exchange.reply.list(at).into_iter().map(known).collect();
+    let confirmed: Vec<_> = exchange
+        .reply
+        .list(at)
+        .into_iter()
+        .map(without_unknown)
+        .collect();
     let asked = exchange.request.list("volume_capabilities");
     for (index, asked) in asked.into_iter().enumerate() {
-        if !confirmed.contains(&known(asked)) {
+        if !confirmed.contains(&without_unknown(asked)) {
             found.push(
                 at,
                 format!("lacks the request's volume_capabilities[{index}]"),
@@ -199,13 +204,13 @@ pub fn confirmed_capabilities(exchange: &mut Exchange<'_, '_>, found: &mut Broke
 }
 
 /// The value without what only a newer driver knows.
-fn known(value: Value<'_>) -> Value<'_> {
+fn without_unknown(value: Value<'_>) -> Value<'_> {
     match value {
         Value::Message(fields) => Value::Message(
             fields
                 .into_iter()
                 .filter(|(key, _)| matches!(key, Key::Known(_)))
-                .map(|(key, value)| (key, known(value)))
+                .map(|(key, value)| (key, without_unknown(value)))
                 .collect(),
         ),
         other => other,

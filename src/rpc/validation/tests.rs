@@ -56,7 +56,7 @@ fn changed(json: &Json, pointer: &str, value: Json) -> Json {
 }
 
 /// The violations of a message, without the message's name in front; empty when it is valid.
-fn said(result: Result<(), Violations>, message: &'static Message) -> String {
+fn problems(result: Result<(), Violations>, message: &'static Message) -> String {
     match result {
         Ok(()) => String::new(),
         Err(violations) => {
@@ -67,15 +67,15 @@ fn said(result: Result<(), Violations>, message: &'static Message) -> String {
     }
 }
 
-fn request_said(method: &'static Method, json: &Json, checks: &Checks) -> String {
+fn request_problems(method: &'static Method, json: &Json, checks: &Checks) -> String {
     let bytes = bytes(method.request, json);
-    said(request(method, &bytes, checks), method.request)
+    problems(request(method, &bytes, checks), method.request)
 }
 
-fn reply_said(method: &'static Method, request: &Json, json: &Json, checks: &Checks) -> String {
+fn reply_problems(method: &'static Method, request: &Json, json: &Json, checks: &Checks) -> String {
     let request = bytes(method.request, request);
     let bytes = bytes(method.response, json);
-    said(reply(method, &request, &bytes, checks), method.response)
+    problems(reply(method, &request, &bytes, checks), method.response)
 }
 
 fn examples() -> impl Iterator<Item = (&'static Method, Example)> {
@@ -96,8 +96,12 @@ fn every_rpc_has_an_example() {
 fn valid_messages_pass() {
     for (method, example) in examples() {
         let name = method.name;
-        assert_eq!(request_said(method, &example.request, &SPEC), "", "{name}");
-        let reply = reply_said(method, &example.request, &example.reply, &SPEC);
+        assert_eq!(
+            request_problems(method, &example.request, &SPEC),
+            "",
+            "{name}"
+        );
+        let reply = reply_problems(method, &example.request, &example.reply, &SPEC);
         assert_eq!(reply, "", "{name}");
     }
 }
@@ -108,13 +112,13 @@ fn each_broken_rule_is_named_with_its_field() {
         let name = method.name;
         for Change(pointer, value, expected) in example.bad_requests {
             let request = changed(&example.request, pointer, value);
-            let said = request_said(method, &request, &SPEC);
-            assert_eq!(said, expected, "{name} {pointer}: {request}");
+            let problems = request_problems(method, &request, &SPEC);
+            assert_eq!(problems, expected, "{name} {pointer}: {request}");
         }
         for Change(pointer, value, expected) in example.bad_replies {
             let reply = changed(&example.reply, pointer, value);
-            let said = reply_said(method, &example.request, &reply, &SPEC);
-            assert_eq!(said, expected, "{name} {pointer}: {reply}");
+            let problems = reply_problems(method, &example.request, &reply, &SPEC);
+            assert_eq!(problems, expected, "{name} {pointer}: {reply}");
         }
     }
 }
@@ -125,17 +129,25 @@ fn each_required_field_of_a_request_and_reply_is_missed() {
         for rule in request_rules(method) {
             if let Rule::Required(field) = rule {
                 let request = changed(&example.request, &format!("/{field}"), Json::Null);
-                let said = request_said(method, &request, &SPEC);
+                let problems = request_problems(method, &request, &SPEC);
                 let expected = format!("{field}: required");
-                assert!(said.starts_with(&expected), "{}: {said}", method.name);
+                assert!(
+                    problems.starts_with(&expected),
+                    "{}: {problems}",
+                    method.name
+                );
             }
         }
         for rule in rules(method).reply {
             if let Rule::Required(field) = rule {
                 let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
-                let said = reply_said(method, &example.request, &reply, &SPEC);
+                let problems = reply_problems(method, &example.request, &reply, &SPEC);
                 let expected = format!("{field}: required");
-                assert!(said.starts_with(&expected), "{}: {said}", method.name);
+                assert!(
+                    problems.starts_with(&expected),
+                    "{}: {problems}",
+                    method.name
+                );
             }
         }
     }
@@ -207,15 +219,15 @@ fn demands_of_secrets_and_contexts_meet_only_messages_that_have_them() {
             .map(|name| format!("{name}: required by the checks that were asked for"))
             .collect();
         demanded += expected.len();
-        let empty = request_said(method, &json!({}), &all);
+        let empty = request_problems(method, &json!({}), &all);
         assert_eq!(empty, expected.join("; "), "{}", method.name);
         let full: serde_json::Map<String, Json> = names
             .into_iter()
             .filter(has)
             .map(|name| (name.to_owned(), json!({"k": "v"})))
             .collect();
-        assert_eq!(request_said(method, &Json::Object(full), &all), "");
-        assert_eq!(request_said(method, &json!({}), &Checks::default()), "");
+        assert_eq!(request_problems(method, &Json::Object(full), &all), "");
+        assert_eq!(request_problems(method, &json!({}), &Checks::default()), "");
     }
     assert!(demanded > 15, "{demanded}");
 }
@@ -231,7 +243,7 @@ fn replies_that_give_contexts_are_asked_for_them() {
         ..Checks::default()
     };
     for method in METHODS {
-        let said = |checks| reply_said(method, &json!({}), &json!({}), checks);
+        let problems = |checks| reply_problems(method, &json!({}), &json!({}), checks);
         let volume = match method.name {
             "CreateVolume" => "volume.volume_context: required by the checks that were asked for",
             _ => "",
@@ -242,13 +254,13 @@ fn replies_that_give_contexts_are_asked_for_them() {
             }
             _ => "",
         };
-        assert_eq!(said(&volume_context), volume, "{}", method.name);
-        assert_eq!(said(&publish_context), publish, "{}", method.name);
+        assert_eq!(problems(&volume_context), volume, "{}", method.name);
+        assert_eq!(problems(&publish_context), publish, "{}", method.name);
     }
     let context = json!({"volume": {"volume_context": {"a": "b"}}});
     let create = method("CreateVolume");
     assert_eq!(
-        reply_said(create, &json!({}), &context, &volume_context),
+        reply_problems(create, &json!({}), &context, &volume_context),
         ""
     );
 }
@@ -266,9 +278,9 @@ fn nothing_is_checked_unless_asked_for() {
 fn broken_bytes_are_violations() {
     let create = method("CreateVolume");
     let name = [0x0a, 5, b'a'];
-    let said = |bytes: &[u8]| said(request(create, bytes, &SPEC), create.request);
+    let problems = |bytes: &[u8]| problems(request(create, bytes, &SPEC), create.request);
     assert_eq!(
-        said(&name),
+        problems(&name),
         "the bytes are not a CreateVolumeRequest: the message ends in the middle of a field"
     );
     let mut bytes = bytes(create.request, &examples::volumes::create_volume().request);
@@ -276,20 +288,20 @@ fn broken_bytes_are_violations() {
     // capacity_range as a number.
     wire::put_varint(&mut bytes, 2, 7);
     assert_eq!(
-        said(&bytes),
+        problems(&bytes),
         "capacity_range: not encoded as the CapacityRange that the specification says"
     );
     bytes.truncate(valid);
     wire::put_bytes(&mut bytes, 1, b"\xff");
-    assert_eq!(said(&bytes), "name: not valid UTF-8; name: required");
+    assert_eq!(problems(&bytes), "name: not valid UTF-8; name: required");
     bytes.truncate(valid);
     wire::put_bytes(&mut bytes, 4, &[0x0a, 1, 0xff]);
     let text = "parameters: has a key or value that is not valid UTF-8";
-    assert_eq!(said(&bytes), text);
+    assert_eq!(problems(&bytes), text);
     bytes.truncate(valid);
     wire::put_bytes(&mut bytes, 4, &[0x0a, 9]);
     let text = "parameters: has a broken entry: the message ends in the middle of a field";
-    assert_eq!(said(&bytes), text);
+    assert_eq!(problems(&bytes), text);
 }
 
 #[test]
@@ -301,7 +313,10 @@ fn one_member_of_a_oneof_is_set() {
     let mut bytes = bytes(create.request, &examples::volumes::create_volume().request);
     wire::put_bytes(&mut bytes, 6, &source);
     let text = "volume_content_source.type: only one of snapshot, volume may be set";
-    assert_eq!(said(request(create, &bytes, &SPEC), create.request), text);
+    assert_eq!(
+        problems(request(create, &bytes, &SPEC), create.request),
+        text
+    );
 
     // Field 9 may be a source of a newer specification.
     let mut newer = Vec::new();
@@ -313,8 +328,8 @@ fn one_member_of_a_oneof_is_set() {
     );
     let mut newer_only = self::bytes(create.request, &without);
     wire::put_bytes(&mut newer_only, 6, &newer);
-    let said = said(request(create, &newer_only, &SPEC), create.request);
-    assert_eq!(said, "");
+    let problems = problems(request(create, &newer_only, &SPEC), create.request);
+    assert_eq!(problems, "");
 }
 
 #[test]
@@ -322,7 +337,7 @@ fn what_is_newer_than_the_descriptors_passes() {
     let stats = method("NodeGetVolumeStats");
     let reply_json = json!({"usage": [{"total": 1, "unit": 77}]});
     let request_json = json!({"volume_id": "v", "volume_path": "/m"});
-    assert_eq!(reply_said(stats, &request_json, &reply_json, &SPEC), "");
+    assert_eq!(reply_problems(stats, &request_json, &reply_json, &SPEC), "");
     let mut bytes = bytes(stats.response, &reply_json);
     wire::put_bytes(&mut bytes, 99, b"new");
     assert!(reply(stats, b"", &bytes, &SPEC).is_ok());
@@ -341,7 +356,7 @@ fn what_is_newer_than_the_descriptors_passes() {
     wire::put_bytes(&mut answer, 1, &confirmed);
     let request = self::bytes(validate.request, &example.request);
     assert_eq!(
-        said(reply(validate, &request, &answer, &SPEC), validate.response),
+        problems(reply(validate, &request, &answer, &SPEC), validate.response),
         ""
     );
 }
@@ -352,7 +367,7 @@ fn a_source_that_was_not_asked_for_is_wrong() {
     let example = examples::volumes::create_volume();
     let request = changed(&example.request, "/volume_content_source", Json::Null);
     assert_eq!(
-        reply_said(create, &request, &example.reply, &SPEC),
+        reply_problems(create, &request, &example.reply, &SPEC),
         "volume.content_source: is set, though the request has no volume_content_source"
     );
 }
@@ -375,10 +390,10 @@ fn a_stream_is_checked_from_message_to_message() {
     };
     let check = |messages: &[Vec<u8>]| {
         let mut replies = Replies::new(allocated, &request, &SPEC);
-        let said = messages
+        let problems = messages
             .iter()
-            .map(|bytes| said(replies.check(bytes), allocated.response));
-        said.collect::<Vec<_>>()
+            .map(|bytes| problems(replies.check(bytes), allocated.response));
+        problems.collect::<Vec<_>>()
     };
     let first = message("FIXED_LENGTH", 100, &[(0, 10), (10, 10)]);
     let empty = message("FIXED_LENGTH", 100, &[]);
@@ -406,14 +421,17 @@ fn a_stream_is_checked_from_message_to_message() {
 fn many_violations_are_counted_and_text_of_a_driver_is_escaped_and_cut() {
     let list = method("ListVolumes");
     let entries: Vec<Json> = (0..1000).map(|_| json!({"volume": {}})).collect();
-    let said = reply_said(list, &json!({}), &json!({ "entries": entries }), &SPEC);
-    assert!(said.starts_with("entries[0].volume.volume_id: required; entries[1]."));
-    assert!(said.ends_with("entries[19].volume.volume_id: required; and 980 more"));
+    let problems = reply_problems(list, &json!({}), &json!({ "entries": entries }), &SPEC);
+    assert!(problems.starts_with("entries[0].volume.volume_id: required; entries[1]."));
+    assert!(problems.ends_with("entries[19].volume.volume_id: required; and 980 more"));
 
     let info = method("GetPluginInfo");
     let name = format!("\u{1b}[2J{}", "x".repeat(100_000));
     let answer = json!({"name": name, "vendor_version": "1"});
-    let said = reply_said(info, &json!({}), &answer, &SPEC);
-    assert!(said.contains(r#""\u{1b}[2Jxxx"#), "{said}");
-    assert!(!said.contains('\u{1b}') && said.len() < 500, "{said}");
+    let problems = reply_problems(info, &json!({}), &answer, &SPEC);
+    assert!(problems.contains(r#""\u{1b}[2Jxxx"#), "{problems}");
+    assert!(
+        !problems.contains('\u{1b}') && problems.len() < 500,
+        "{problems}"
+    );
 }

@@ -92,7 +92,12 @@ impl<W: Write> Lifecycle<'_, W> {
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
         };
         match result {
-            Ok(Some(done)) => self.print(NAME, StepOutcome::Done, &told(&done), started.elapsed()),
+            Ok(Some(done)) => self.print(
+                NAME,
+                StepOutcome::Done,
+                &exercise_text(&done),
+                started.elapsed(),
+            ),
             Ok(None) => self.skipped(
                 NAME,
                 "the volume does not show at the target path here: the driver mounts elsewhere",
@@ -107,7 +112,7 @@ impl<W: Write> Lifecycle<'_, W> {
 }
 
 /// The result of the work on the data, as text.
-fn told(done: &Exercised) -> String {
+fn exercise_text(done: &Exercised) -> String {
     let mut told = String::new();
     if !done.written {
         told.push_str("read only: the volume is not ours; ");

@@ -118,7 +118,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "->"),
-                    shown(request_value(message, of, self.unknown), &[])
+                    value_text(request_value(message, of, self.unknown), &[])
                 );
                 self.metadata(metadata, text);
             }
@@ -132,7 +132,7 @@ impl Display {
                     text,
                     "{} {}",
                     self.start(mark, "<-"),
-                    shown(message_value(message, of, self.unknown), secrets)
+                    value_text(message_value(message, of, self.unknown), secrets)
                 );
             }
             Event::Ended(mark, call) => self.ended(mark, call, text),
@@ -200,7 +200,7 @@ impl Display {
             for message in &call.replies {
                 let of = call.method.map(|method| method.response);
                 let value = message_value(message, of, self.unknown);
-                let _ = write!(text, " {}", shown(value, &secrets));
+                let _ = write!(text, " {}", value_text(value, &secrets));
             }
         }
         text.push('\n');
@@ -212,7 +212,7 @@ impl Display {
 }
 
 /// A message in JSON on one line: what is set, no secrets, and not without end.
-fn shown(value: Result<Value<'_>, Hidden>, secrets: &[String]) -> String {
+fn value_text(value: Result<Value<'_>, Hidden>, secrets: &[String]) -> String {
     let value = match value {
         Ok(value) => value,
         Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),

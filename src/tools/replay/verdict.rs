@@ -64,8 +64,8 @@ pub fn verdict(
     if is_other && !rules.ignores("status") {
         return Ok(Comparison::Different(vec![Difference {
             at: "status".to_owned(),
-            recorded: said(code, message),
-            now: said(code_name(now.code), now.message),
+            recorded: status_json(code, message),
+            now: status_json(code_name(now.code), now.message),
         }]));
     }
     let replies = json_of(method, call.number, now.replies)?;
@@ -76,7 +76,7 @@ pub fn verdict(
     })
 }
 
-fn said(code: &str, message: &str) -> Json {
+fn status_json(code: &str, message: &str) -> Json {
     match message {
         "" => Json::from(code),
         message => Json::from(format!("{code}: {message}")),

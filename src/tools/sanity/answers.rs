@@ -1,7 +1,7 @@
 //! Checks of calls that may either succeed or be refused, and the wording of their answers.
 
 use super::context::{Context, decoded, encoded, must_be_refused, streamed};
-use super::verdict::{Stop, answers_ok, any_of, told};
+use super::verdict::{Stop, answers_ok, any_of, status_text};
 use csi_proto::Request;
 use tonic::{Code, Status};
 
@@ -36,7 +36,7 @@ impl Context {
     pub fn stream_in_the_end<Q: Request>(&self, request: Q) -> Result<Vec<Q::Reply>, Stop> {
         let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
         let expected = answers_ok(Q::METHOD);
-        streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, told(&status)))
+        streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, status_text(&status)))
     }
 
     /// Sends a request about such an id, which must be refused with one of the codes.
@@ -62,7 +62,7 @@ fn must_be_ok_or<Q: Request>(
         Err(status) if codes.contains(&status.code()) => Ok(None),
         Err(status) => {
             let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
-            Err(Stop::failed(expected, told(&status)))
+            Err(Stop::failed(expected, status_text(&status)))
         }
     }
 }
@@ -75,14 +75,14 @@ pub fn ok_or_aborted<R>(answer: Result<R, Status>) -> Result<Option<R>, Stop> {
     match answer {
         Ok(reply) => Ok(Some(reply)),
         Err(status) if status.code() == Code::Aborted => Ok(None),
-        Err(status) => Err(Stop::failed("OK or ABORTED", told(&status))),
+        Err(status) => Err(Stop::failed("OK or ABORTED", status_text(&status))),
     }
 }
 
 /// An answer as the second half of a failure.
-pub fn told_of<R>(answer: &Result<R, Status>) -> String {
+pub fn answer_text<R>(answer: &Result<R, Status>) -> String {
     answer
         .as_ref()
         .err()
-        .map_or("it answered OK".to_owned(), told)
+        .map_or("it answered OK".to_owned(), status_text)
 }

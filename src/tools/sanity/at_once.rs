@@ -3,7 +3,7 @@
 use super::answers::ok_or_aborted;
 use super::context::{Context, decoded, encoded};
 use super::run::Exchanged;
-use super::verdict::{Stop, told};
+use super::verdict::{Stop, status_text};
 use bytes::Bytes;
 use csi_proto::Request;
 use csi_proto::schema::Method;
@@ -80,7 +80,7 @@ impl Context {
         let expected = format!("{} answers OK, also at the same time", Q::METHOD.name);
         let answers = self.together(requests)?.into_iter();
         answers
-            .map(|answer| answer.map_err(|status| Stop::failed(&expected, told(&status))))
+            .map(|answer| answer.map_err(|status| Stop::failed(&expected, status_text(&status))))
             .collect()
     }
 

@@ -11,7 +11,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output::shell_word::word;
 use crate::output::{Format, Options, stdout, terminal};
-use crate::tools::sanity::shown::{Progress, RunFormat, list};
+use crate::tools::sanity::print::{Progress, RunFormat, list};
 use clap::{ArgMatches, Args, Command};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Step, StepAnswer, Steps};
 use super::taking_down::MadeByCase;
-use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, told};
+use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
 use crate::rpc::validation::{Checks, Replies};
@@ -167,7 +167,7 @@ impl Context {
             Ok(reply) => decode(Q::METHOD, &reply),
             Err(status) => {
                 let expected = format!("{} answers OK at the controller", Q::METHOD.name);
-                Err(Stop::failed(expected, told(&status)))
+                Err(Stop::failed(expected, status_text(&status)))
             }
         }
     }
@@ -385,7 +385,7 @@ pub(super) fn streamed<Q: Request>(
 fn must_be_ok<Q: Request>(answer: Exchanged) -> Result<Q::Reply, Stop> {
     decoded(Q::METHOD, answer)?.map_err(|status| {
         let expected = answers_ok(Q::METHOD);
-        Stop::failed(expected, told(&status))
+        Stop::failed(expected, status_text(&status))
     })
 }
 
@@ -398,7 +398,7 @@ pub(super) fn must_be_refused(
     let expected = format!("{} answers {}", method.name, any_of(codes));
     match answer {
         Err(status) if codes.contains(&status.code()) => Ok(status),
-        Err(status) => Err(Stop::failed(expected, told(&status))),
+        Err(status) => Err(Stop::failed(expected, status_text(&status))),
         Ok(_) => Err(Stop::failed(expected, "it answered OK")),
     }
 }

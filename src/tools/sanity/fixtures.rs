@@ -7,7 +7,7 @@ use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
 use super::settings::Access;
-use super::verdict::{Stop, Verdict, told};
+use super::verdict::{Stop, Verdict, status_text};
 use crate::output::shell_word::word;
 use csi_proto::v1;
 use std::collections::BTreeMap;
@@ -251,7 +251,7 @@ impl Context {
         match self.send(request)? {
             Err(status) if status.code() == Code::NotFound => Err(Stop::failed(
                 format!("the driver has the volume {id:?}, which --volume-id names"),
-                format!("ValidateVolumeCapabilities of it: {}", told(&status)),
+                format!("ValidateVolumeCapabilities of it: {}", status_text(&status)),
             )),
             _ => Ok(v1::Volume {
                 volume_id: id.to_owned(),

@@ -68,12 +68,12 @@ fn case(out: &mut String, result: &CaseResult) {
                 inside,
                 "      <failure message=\"{}\">{}</failure>",
                 attribute(&message),
-                text(&crate::tools::sanity::shown::details(result))
+                text(&crate::tools::sanity::print::details(result))
             );
         }
     }
     if result.outcome == CaseOutcome::Passed && !result.warnings.is_empty() {
-        let details = text(&crate::tools::sanity::shown::details(result));
+        let details = text(&crate::tools::sanity::print::details(result));
         let _ = writeln!(inside, "      <system-out>{details}</system-out>");
     }
     match inside.is_empty() {

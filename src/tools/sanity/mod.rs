@@ -8,6 +8,7 @@
 
 mod answers;
 mod at_once;
+mod call_counts;
 mod case;
 mod cases;
 pub(crate) mod command;
@@ -22,14 +23,13 @@ mod junit;
 mod need;
 mod observer;
 mod paths;
+mod print;
 mod report;
 mod restart;
 mod restarts;
 mod run;
 mod runner;
-mod seen;
 mod settings;
-mod shown;
 mod sources;
 mod steps;
 mod taking_down;

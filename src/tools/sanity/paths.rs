@@ -50,7 +50,7 @@ pub fn look(path: impl Into<PathBuf>) -> Result<FileKind, Stop> {
 pub fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, Stop> {
-    let failed = |told: String| Stop::failed("the path on the node can be used", told);
+    let failed = |actual: String| Stop::failed("the path on the node can be used", actual);
     let (done, result) = mpsc::channel();
     let thread = thread::Builder::new().spawn(move || done.send(work()));
     thread.map_err(|error| failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The results of a run, as plain data. `shown.rs` and `junit.rs` print them.
+//! The results of a run, as plain data. `print.rs` and `junit.rs` print them.
 
 use super::case::Case;
 use super::settings::Access;

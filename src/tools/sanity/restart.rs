@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::run::locked;
 use super::steps::Step;
-use super::verdict::{Stop, Verdict, ensure, told};
+use super::verdict::{Stop, Verdict, ensure, status_text};
 use csi_proto::Request;
 use csi_proto::v1;
 use std::process::Stdio;
@@ -69,11 +69,11 @@ impl Context {
             Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
             Ok(Ok(output)) => {
                 let words = String::from_utf8_lossy(&output.stderr);
-                let told = match words.trim_end() {
+                let actual = match words.trim_end() {
                     "" => format!("{command} ended with {}, without a word", output.status),
                     words => format!("{command} ended with {}: {words}", output.status),
                 };
-                ensure(output.status.success(), expected, told)?;
+                ensure(output.status.success(), expected, actual)?;
             }
         }
         let ends = [&self.run.node, &self.run.controller];
@@ -91,11 +91,11 @@ impl Context {
                 .with_timeout(Some(Duration::from_secs(5)));
             let probe = v1::ProbeRequest::METHOD;
             while let Err(status) = self.unrecorded(&session, probe, bytes::Bytes::new())? {
-                let told = told(&status);
+                let actual = status_text(&status);
                 ensure(
                     Instant::now() < end,
                     "the driver answers after its restart",
-                    told,
+                    actual,
                 )?;
                 self.pause(LOOK)?;
             }

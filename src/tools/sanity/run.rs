@@ -1,8 +1,8 @@
 //! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings.
 
+use super::call_counts::CallCounts;
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
-use super::seen::Seen;
 use super::settings::{Access, Settings};
 use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::endpoint::{Endpoint, EndpointKind};
@@ -69,7 +69,7 @@ pub struct Run {
     pub(super) journal: Journal,
     /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
-    pub(super) seen: Mutex<Seen>,
+    pub(super) seen: Mutex<CallCounts>,
     pub(super) seed: u64,
     /// Runs the calls, while the cases wait in threads of their own.
     pub(super) runtime: Handle,

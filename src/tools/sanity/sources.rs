@@ -8,7 +8,7 @@ use super::fixtures::Volume;
 use super::need::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
 use super::paths::on_disk;
 use super::settings::Access;
-use super::verdict::{Stop, Verdict, ensure, told};
+use super::verdict::{Stop, Verdict, ensure, status_text};
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use prost_types::Timestamp;
@@ -313,14 +313,14 @@ pub fn one_id<R>(answers: &[Result<R, Status>], id: impl Fn(&R) -> String) -> Ve
                 ids.insert(id(reply));
             }
             Err(status) if status.code() == Code::Aborted => {}
-            Err(status) => return Err(Stop::failed("OK or ABORTED", told(status))),
+            Err(status) => return Err(Stop::failed("OK or ABORTED", status_text(status))),
         }
     }
-    let shown: Vec<_> = ids.iter().map(String::as_str).collect();
+    let listed: Vec<_> = ids.iter().map(String::as_str).collect();
     ensure(
         ids.len() <= 1,
         "one id",
-        format!("ids {}", shown.join(", ")),
+        format!("ids {}", listed.join(", ")),
     )
 }
 
@@ -338,8 +338,8 @@ pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
     };
     ensure(
         fixed(before) == fixed(now),
-        &format!("the same snapshot, {}", shown(before)),
-        shown(now),
+        &format!("the same snapshot, {}", snapshot_text(before)),
+        snapshot_text(now),
     )?;
     ensure(
         now.ready_to_use || !before.ready_to_use,
@@ -354,7 +354,7 @@ pub fn time_of(time: Option<Timestamp>) -> String {
     format!("{}.{:09}", time.seconds, time.nanos)
 }
 
-fn shown(snapshot: &v1::Snapshot) -> String {
+fn snapshot_text(snapshot: &v1::Snapshot) -> String {
     let mut text = format!(
         "id {} of volume {}, {} bytes, taken at {}",
         snapshot.snapshot_id,

@@ -6,7 +6,7 @@
 use super::journal::Journal;
 use super::paths::mounts_below;
 use super::run::{Run, locked};
-use super::verdict::{Stop, told};
+use super::verdict::{Stop, status_text};
 use crate::call::session::CallError;
 use crate::rpc;
 use crate::undo::made::{Item, Made};
@@ -211,7 +211,9 @@ impl Tool for TakingDown<'_> {
             Why::Failed(error) if is_asked && is_refusal(error.status.code()) => {
                 return self.forget(number);
             }
-            Why::Failed(error) => format!("could not be taken down: {}", told(&error.status)),
+            Why::Failed(error) => {
+                format!("could not be taken down: {}", status_text(&error.status))
+            }
             Why::NotRemoved(error) => format!("could not be taken down: {error}"),
             Why::InUse => "stays, because it is still in use".to_owned(),
             Why::Silent => "stays, because the driver does not answer".to_owned(),

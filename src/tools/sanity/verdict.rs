@@ -71,7 +71,7 @@ pub fn any_of(codes: &[Code]) -> String {
 }
 
 /// A status as the second half of a failure.
-pub fn told(status: &Status) -> String {
+pub fn status_text(status: &Status) -> String {
     if let Some(lost) = Lost::of(status) {
         return format!("it did not answer: UNAVAILABLE: {lost}");
     }

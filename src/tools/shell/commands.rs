@@ -20,7 +20,7 @@ impl Shell {
     pub(super) fn builtin(&mut self, builtin: Builtin) -> Result<Flow, Error> {
         match builtin {
             Builtin::Exit => return Ok(Flow::Leave),
-            Builtin::Set { name: None, .. } => output::print(self.settings.shown().as_bytes())?,
+            Builtin::Set { name: None, .. } => output::print(self.settings.listing().as_bytes())?,
             Builtin::Set {
                 name: Some(name),
                 value,
@@ -32,7 +32,7 @@ impl Shell {
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
             Builtin::Vars => output::print(listing::variables(&self.values).as_bytes())?,
-            Builtin::History => output::print(self.history.shown().as_bytes())?,
+            Builtin::History => output::print(self.history.listing().as_bytes())?,
             Builtin::Timing { state } => {
                 self.timing = state.map_or(!self.timing, |state| state == Switch::On);
                 let state = if self.timing { "on" } else { "off" };

@@ -82,7 +82,7 @@ impl History {
     }
 
     /// The lines with their numbers.
-    pub fn shown(&self) -> String {
+    pub fn listing(&self) -> String {
         let mut text = String::new();
         for (index, line) in self.lines.iter().enumerate() {
             let _ = writeln!(text, "{:5}  {}", index + 1, line.replace('\n', "\n       "));

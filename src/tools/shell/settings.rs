@@ -178,7 +178,7 @@ impl SessionSettings {
     }
 
     /// Lists all settings, one on each line.
-    pub fn shown(&self) -> String {
+    pub fn listing(&self) -> String {
         let globals = self.globals_of_shell();
         let timeout = globals.timeout();
         let values = [

@@ -141,7 +141,7 @@ impl Values {
             (Variable::Text(_), Some(step)) => Err(ValuePathError::Leaf {
                 at,
                 what: "text",
-                step: step.shown(),
+                step: step.as_text(),
             }),
             (Variable::Reply { message, bytes }, _) => {
                 let mut here = TypedValue {
@@ -193,7 +193,7 @@ impl Values {
 }
 
 impl PathStep<'_> {
-    fn shown(&self) -> String {
+    fn as_text(&self) -> String {
         match self {
             Self::Name(name) => format!("field {name:?}"),
             Self::Index(index) => format!("element {index}"),
@@ -223,7 +223,7 @@ impl<'a> TypedValue<'a> {
     fn into_part(self, step: &PathStep<'_>, at: &str) -> Result<Self, ValuePathError> {
         let missing = |has: Vec<String>| ValuePathError::Field {
             at: at.to_owned(),
-            step: step.shown(),
+            step: step.as_text(),
             has,
         };
         let names = self.names();
@@ -253,7 +253,7 @@ impl<'a> TypedValue<'a> {
             (Value::List(_), PathStep::Name(_)) => Err(ValuePathError::Leaf {
                 at: at.to_owned(),
                 what: "a list: write [0] for its first element, or .length",
-                step: step.shown(),
+                step: step.as_text(),
             }),
             (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
                 Some(value) => Ok(Self {
@@ -264,7 +264,7 @@ impl<'a> TypedValue<'a> {
                     true => ValuePathError::Leaf {
                         at: at.to_owned(),
                         what: "an empty map",
-                        step: step.shown(),
+                        step: step.as_text(),
                     },
                     false => missing(names),
                 }),
@@ -305,7 +305,7 @@ impl<'a> TypedValue<'a> {
                     Value::Text(_) => "text",
                     _ => "a single value",
                 },
-                step: step.shown(),
+                step: step.as_text(),
             }),
         }
     }

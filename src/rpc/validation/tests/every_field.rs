@@ -55,12 +55,20 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
 #[test]
 fn every_number_must_not_be_negative() {
     let mut count = 0;
-    for_every_field(|field, at, said| {
+    for_every_field(|field, at, problems| {
         if matches!(field.kind, Kind::Int32 | Kind::Int64 | Kind::Int64Value) {
             count += 1;
             let expected = format!("{at}: -1 is negative");
-            assert!(said(json!(-1)).contains(&expected), "{:?}", said(json!(-1)));
-            assert!(!said(json!(1)).iter().any(|line| line.ends_with("negative")));
+            assert!(
+                problems(json!(-1)).contains(&expected),
+                "{:?}",
+                problems(json!(-1))
+            );
+            assert!(
+                !problems(json!(1))
+                    .iter()
+                    .any(|line| line.ends_with("negative"))
+            );
         }
     });
     assert!(count > 20, "{count}");
@@ -69,14 +77,14 @@ fn every_number_must_not_be_negative() {
 #[test]
 fn every_text_has_its_limit() {
     let (mut general, mut nodes, mut free) = (0, 0, Vec::new());
-    for_every_field(|field, at, said| {
+    for_every_field(|field, at, problems| {
         if !matches!(field.kind, Kind::String) || field.cardinality == Cardinality::Map {
             return;
         }
         let too_long = |length: usize| {
             let text = format!("/{}", "x".repeat(length - 1));
             let front = format!("{at}: has {length} bytes, ");
-            said(json!(text))
+            problems(json!(text))
                 .iter()
                 .any(|line| line.starts_with(&front))
         };
@@ -109,21 +117,21 @@ fn every_text_has_its_limit() {
 #[test]
 fn every_map_has_4_kib_and_secrets_stay_unseen() {
     let (mut maps, mut secrets) = (0, 0);
-    for_every_field(|field, at, said| {
+    for_every_field(|field, at, problems| {
         if field.cardinality != Cardinality::Map {
             return;
         }
         maps += 1;
         let sized = |size: usize| json!({ "key": "v".repeat(size - 3) });
         let expected = format!("{at}: has 4097 bytes of keys and values, at most 4096 are allowed");
-        assert!(said(sized(4097)).contains(&expected), "{at}");
+        assert!(problems(sized(4097)).contains(&expected), "{at}");
         assert!(
-            !said(sized(4096)).join("").contains("bytes of keys"),
+            !problems(sized(4096)).join("").contains("bytes of keys"),
             "{at}"
         );
         if field.secret {
             secrets += 1;
-            let lines = said(json!({ "hush hush": "v".repeat(5000) }));
+            let lines = problems(json!({ "hush hush": "v".repeat(5000) }));
             let rule = "has a key with other characters than letters, digits, '-', '_' and '.'";
             assert!(lines.contains(&format!("{at}: {rule}")), "{lines:?}");
             let all = lines.join("");
@@ -136,12 +144,15 @@ fn every_map_has_4_kib_and_secrets_stay_unseen() {
 #[test]
 fn every_path_must_be_absolute() {
     let mut count = 0;
-    for_every_field(|field, at, said| {
+    for_every_field(|field, at, problems| {
         if field.name.ends_with("_path") {
             count += 1;
             let expected = format!("{at}: \"mnt/x\" is not an absolute path");
-            assert!(said(json!("mnt/x")).contains(&expected), "{at}");
-            assert!(!said(json!("/mnt/x")).join("").contains("absolute"), "{at}");
+            assert!(problems(json!("mnt/x")).contains(&expected), "{at}");
+            assert!(
+                !problems(json!("/mnt/x")).join("").contains("absolute"),
+                "{at}"
+            );
         }
     });
     assert_eq!(count, 9);

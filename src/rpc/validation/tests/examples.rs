@@ -85,13 +85,13 @@ fn example(request: Json, reply: Json) -> Example {
 }
 
 impl Example {
-    fn bad_request(mut self, at: &'static str, value: Json, said: impl Into<String>) -> Self {
-        self.bad_requests.push(Change(at, value, said.into()));
+    fn bad_request(mut self, at: &'static str, value: Json, problems: impl Into<String>) -> Self {
+        self.bad_requests.push(Change(at, value, problems.into()));
         self
     }
 
-    fn bad_reply(mut self, at: &'static str, value: Json, said: impl Into<String>) -> Self {
-        self.bad_replies.push(Change(at, value, said.into()));
+    fn bad_reply(mut self, at: &'static str, value: Json, problems: impl Into<String>) -> Self {
+        self.bad_replies.push(Change(at, value, problems.into()));
         self
     }
 }
@@ -105,9 +105,9 @@ fn mounted() -> Json {
 
 fn get_plugin_info() -> Example {
     let name = "is not a domain name of at most 63 letters, digits, '-' and '.'";
-    let said = format!("name: \"a_b\" {name}");
+    let problems = format!("name: \"a_b\" {name}");
     let reply = json!({"name": "nfs.csi.example", "vendor_version": "1.0", "manifest": {"k": "v"}});
-    example(json!({}), reply).bad_reply("/name", json!("a_b"), said)
+    example(json!({}), reply).bad_reply("/name", json!("a_b"), problems)
 }
 
 fn get_plugin_capabilities() -> Example {
@@ -116,8 +116,8 @@ fn get_plugin_capabilities() -> Example {
         {"volume_expansion": {"type": "ONLINE"}},
         {"service": {}}
     ]});
-    let said = "capabilities[1].type: required: service or volume_expansion";
-    example(json!({}), reply).bad_reply("/capabilities/1", json!({}), said)
+    let problems = "capabilities[1].type: required: service or volume_expansion";
+    example(json!({}), reply).bad_reply("/capabilities/1", json!({}), problems)
 }
 
 fn probe() -> Example {
@@ -126,8 +126,8 @@ fn probe() -> Example {
 
 fn get_capabilities() -> Example {
     let reply = json!({"capabilities": [{"rpc": {"type": 1}}, {"rpc": {"type": 99}}, {"rpc": {}}]});
-    let said = "capabilities[0].type: required: rpc";
-    example(json!({}), reply).bad_reply("/capabilities/0", json!({}), said)
+    let problems = "capabilities[0].type: required: rpc";
+    example(json!({}), reply).bad_reply("/capabilities/0", json!({}), problems)
 }
 
 fn get_capabilities_of_group() -> Example {

@@ -2,7 +2,7 @@
 
 use crate::rpc;
 use crate::rpc::facts::Capability;
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{
@@ -10,7 +10,7 @@ use crate::tools::sanity::need::needs::{
     LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE, PUBLISH_READONLY,
     PUBLISH_UNPUBLISH_VOLUME, SNAPSHOT_METADATA_SERVICE, VOLUME_CONDITION,
 };
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::Request;
 use csi_proto::v1;
 use std::fmt::Debug;
@@ -82,7 +82,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => {
                     return Err(Stop::failed(
                         "NodeGetCapabilities answers OK",
-                        told(&status),
+                        status_text(&status),
                     ));
                 }
             }
@@ -107,8 +107,8 @@ pub const CASES: &[Case] = &[
                 let answer = c.stream(request)?;
                 let refused = answer.as_ref().err();
                 let missing = refused.is_some_and(|one| one.code() == Code::Unimplemented);
-                let told = told_of(&answer);
-                ensure(!missing, "GetMetadataAllocated is served", told)?;
+                let actual = answer_text(&answer);
+                ensure(!missing, "GetMetadataAllocated is served", actual)?;
             }
         }
     ),
@@ -156,8 +156,8 @@ pub fn are_constant<Q: Request + Clone, T: Debug>(
     }
     for reply in c.all_ok(vec![request; 6])? {
         let now = sorted(reply);
-        let told = now.join(", ");
-        ensure(now == first, "the same capabilities again", told)?;
+        let actual = now.join(", ");
+        ensure(now == first, "the same capabilities again", actual)?;
     }
     Ok(())
 }
@@ -182,13 +182,13 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
         let limit = c.settings().timeout;
         let answer = c.exchange(method, bytes::Bytes::new(), limit)?;
         let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
-        let told = told_of(&answer);
+        let actual = answer_text(&answer);
         let name = method.name;
         match (advertised, code) {
             (true, Code::Unimplemented) => {
                 return Err(Stop::failed(
                     format!("{name} is served, for its capability is advertised"),
-                    told,
+                    actual,
                 ));
             }
             (true, _) | (false, Code::Unimplemented) => {}
@@ -197,7 +197,7 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
                 c.should(
                     false,
                     &format!("{name} answers UNIMPLEMENTED, for it is not advertised"),
-                    told,
+                    actual,
                 );
             }
         }

@@ -3,7 +3,7 @@
 use crate::tools::sanity::answers::ok_or_aborted;
 use crate::tools::sanity::case::{Case, case, ensure};
 use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use std::collections::BTreeSet;
 use tonic::Code;
 
@@ -71,7 +71,7 @@ pub const CASES: &[Case] = &[
                     Err(status) => {
                         let codes = [Code::Aborted, Code::AlreadyExists, Code::OutOfRange];
                         let fits = codes.contains(&status.code());
-                        ensure(fits, "OK, ALREADY_EXISTS or ABORTED", told(&status))?;
+                        ensure(fits, "OK, ALREADY_EXISTS or ABORTED", status_text(&status))?;
                     }
                 }
             }

@@ -5,7 +5,7 @@ use crate::tools::sanity::need::needs::{
     CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, OTHER_NODE, PUBLISH_READONLY,
     PUBLISH_UNPUBLISH_VOLUME,
 };
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use tonic::Code;
@@ -57,9 +57,9 @@ pub const CASES: &[Case] = &[
             let (_, request) = c.volume_to_attach()?;
             let first = c.ok(request.clone())?;
             let again = c.ok(request)?;
-            let told = format!("{:?}", again.publish_context);
+            let actual = format!("{:?}", again.publish_context);
             let expected = format!("the publish_context {:?}", first.publish_context);
-            ensure(first == again, &expected, told)?;
+            ensure(first == again, &expected, actual)?;
         }
     ),
     case!(
@@ -101,7 +101,7 @@ pub const CASES: &[Case] = &[
                     ensure(
                         codes.contains(&status.code()),
                         "ALREADY_EXISTS",
-                        told(&status),
+                        status_text(&status),
                     )?;
                 }
             }
@@ -144,9 +144,9 @@ pub const CASES: &[Case] = &[
             let replies = c.equal_calls(&request, 6)?;
             let last = c.ok_in_the_end(request)?;
             for reply in replies {
-                let told = format!("{:?}", reply.publish_context);
+                let actual = format!("{:?}", reply.publish_context);
                 let expected = format!("the publish_context {:?}", last.publish_context);
-                ensure(reply == last, &expected, told)?;
+                ensure(reply == last, &expected, actual)?;
             }
         }
     ),

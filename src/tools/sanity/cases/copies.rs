@@ -6,7 +6,7 @@ use crate::tools::sanity::need::needs::{
     CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
 };
 use crate::tools::sanity::sources::{Mark, SOON, one_id};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use tonic::Code;
@@ -47,12 +47,12 @@ fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
     let found = c.has_marks(&copy, &[OLD, NEW, LATER])?;
     let expected =
         "the copy has what was written before it was taken, and nothing that was written later";
-    let told = match found[..] {
+    let actual = match found[..] {
         [true, _, false] => return Ok(()),
         [_, true, _] | [_, _, true] => "it has what was written later",
         _ => "it lacks what was written before",
     };
-    Err(Stop::failed(expected, told))
+    Err(Stop::failed(expected, actual))
 }
 
 pub const CASES: &[Case] = &[
@@ -96,7 +96,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => ensure(
                     matches!(status.code(), Code::OutOfRange | Code::InvalidArgument),
                     "CreateVolume answers OK or OUT_OF_RANGE",
-                    told(&status),
+                    status_text(&status),
                 )?,
             }
         }
@@ -188,8 +188,8 @@ pub const CASES: &[Case] = &[
             // A driver may do one of them at a time.
             for reply in c.all_ok_in_the_end(requests)? {
                 let id = id_of(&reply);
-                let told = format!("{id} for two names");
-                ensure(ids.insert(id), "a volume for each name", told)?;
+                let actual = format!("{id} for two names");
+                ensure(ids.insert(id), "a volume for each name", actual)?;
             }
         }
     ),
@@ -242,7 +242,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => ensure(
                     status.code() == Code::FailedPrecondition,
                     "DeleteSnapshot answers OK or FAILED_PRECONDITION",
-                    told(&status),
+                    status_text(&status),
                 )?,
             }
         }

@@ -267,7 +267,7 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
-            let told = format!("{:?}", again.volume_context);
+            let actual = format!("{:?}", again.volume_context);
             let expected = format!(
                 "the volume context of the first answer, {:?}",
                 volume.volume.volume_context
@@ -275,7 +275,7 @@ pub const CASES: &[Case] = &[
             ensure(
                 again.volume_context == volume.volume.volume_context,
                 &expected,
-                told,
+                actual,
             )?;
         }
     ),
@@ -288,8 +288,8 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?.volume;
             let has = !volume.accessible_topology.is_empty();
-            let told = format!("{:?}", volume.accessible_topology);
-            ensure(!has || c.has(TOPOLOGY), "no accessible_topology", told)?;
+            let actual = format!("{:?}", volume.accessible_topology);
+            ensure(!has || c.has(TOPOLOGY), "no accessible_topology", actual)?;
         }
     ),
     case!(
@@ -312,14 +312,14 @@ pub const CASES: &[Case] = &[
                     .iter()
                     .all(|(key, value)| place.segments.get(key).is_none_or(|other| other == value))
             });
-            let told = format!(
+            let actual = format!(
                 "{:?}, and the node is in {:?}",
                 volume.accessible_topology, place.segments
             );
             ensure(
                 reaches || volume.accessible_topology.is_empty(),
                 "a place that the node is in",
-                told,
+                actual,
             )?;
         }
     ),
@@ -423,14 +423,14 @@ pub fn keeps_the_name(c: &Context, volume: &Volume) -> Verdict {
 }
 
 fn same_volume(first: &v1::Volume, again: &v1::Volume) -> Result<(), Stop> {
-    let told = |volume: &v1::Volume| {
+    let actual = |volume: &v1::Volume| {
         format!(
             "the volume {} of {} bytes",
             volume.volume_id, volume.capacity_bytes
         )
     };
     let same = first.volume_id == again.volume_id && first.capacity_bytes == again.capacity_bytes;
-    ensure(same, &told(first), told(again))
+    ensure(same, &actual(first), actual(again))
 }
 
 /// A snapshot as a source.

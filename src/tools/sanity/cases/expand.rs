@@ -39,10 +39,10 @@ pub const CASES: &[Case] = &[
                     .ok(super::get_volume::get(&volume.id()))?
                     .volume
                     .unwrap_or_default();
-                let told = found.capacity_bytes.to_string();
+                let actual = found.capacity_bytes.to_string();
                 let same =
                     found.capacity_bytes == 0 || found.capacity_bytes == reply.capacity_bytes;
-                ensure(same, &format!("the size {}", reply.capacity_bytes), told)?;
+                ensure(same, &format!("the size {}", reply.capacity_bytes), actual)?;
             }
         }
     ),
@@ -57,11 +57,11 @@ pub const CASES: &[Case] = &[
             let size = 2 * c.settings().volume_size;
             let first = c.ok(expand(c, &volume, size))?;
             let again = c.ok(expand(c, &volume, size))?;
-            let told = again.capacity_bytes.to_string();
+            let actual = again.capacity_bytes.to_string();
             ensure(
                 first.capacity_bytes == again.capacity_bytes,
                 &first.capacity_bytes.to_string(),
-                told,
+                actual,
             )?;
         }
     ),
@@ -79,11 +79,11 @@ pub const CASES: &[Case] = &[
                 c.should(false, "OK", "it answered OUT_OF_RANGE");
                 return Ok(());
             };
-            let told = reply.capacity_bytes.to_string();
+            let actual = reply.capacity_bytes.to_string();
             ensure(
                 reply.capacity_bytes >= size,
                 &format!("at least {size} bytes"),
-                told,
+                actual,
             )?;
         }
     ),
@@ -233,12 +233,12 @@ pub const CASES: &[Case] = &[
             };
             for _ in 0..2 {
                 let reply = c.ok(node_expand(c, &placed, size))?;
-                let told = reply.capacity_bytes;
-                let enough = told == 0 || told >= size;
+                let actual = reply.capacity_bytes;
+                let enough = actual == 0 || actual >= size;
                 ensure(
                     enough,
                     &format!("at least {size} bytes, or none told"),
-                    told.to_string(),
+                    actual.to_string(),
                 )?;
             }
         }

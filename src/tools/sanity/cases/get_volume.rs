@@ -58,11 +58,11 @@ pub const CASES: &[Case] = &[
         |c| {
             let volume = c.volume()?;
             let status = c.ok(get(&volume.id()))?.status.unwrap_or_default();
-            let told = format!("{status:?}");
+            let actual = format!("{status:?}");
             ensure(
                 status.volume_condition.is_some(),
                 "the status has a volume_condition",
-                told,
+                actual,
             )?;
         }
     ),
@@ -123,11 +123,11 @@ pub const CASES: &[Case] = &[
             if let (Some(least), Some(most)) =
                 (reply.minimum_volume_size, reply.maximum_volume_size)
             {
-                let told = format!("{least} to {most}");
+                let actual = format!("{least} to {most}");
                 ensure(
                     least <= most,
                     "minimum_volume_size is not above maximum_volume_size",
-                    told,
+                    actual,
                 )?;
             }
         }

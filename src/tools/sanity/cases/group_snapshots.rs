@@ -9,7 +9,7 @@ use crate::tools::sanity::need::needs::{
     GROUP_SNAPSHOTS, LIST_SNAPSHOTS, RESTART,
 };
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot, time_of};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -109,7 +109,7 @@ pub const CASES: &[Case] = &[
             c.should(
                 is_best,
                 "CreateVolumeGroupSnapshot answers NOT_FOUND",
-                told(&status),
+                status_text(&status),
             );
             c.lists_snapshots(&volume.id(), 0)?;
         }
@@ -135,8 +135,12 @@ pub const CASES: &[Case] = &[
                 c.lists_snapshots(&volume.id(), 1)?;
             }
             let ids: BTreeSet<_> = members(&group).into_iter().collect();
-            let told = format!("{ids:?} for {} snapshots", group.snapshots.len());
-            ensure(ids.len() == 2, "two snapshots with ids of their own", told)?;
+            let actual = format!("{ids:?} for {} snapshots", group.snapshots.len());
+            ensure(
+                ids.len() == 2,
+                "two snapshots with ids of their own",
+                actual,
+            )?;
         }
     ),
     case!(
@@ -159,11 +163,11 @@ pub const CASES: &[Case] = &[
                     expected,
                     "one of them is not ready",
                 )?;
-                let told = "all snapshots are ready and the group is not";
+                let actual = "all snapshots are ready and the group is not";
                 c.should(
                     group.ready_to_use || !all,
                     "ready_to_use of the group",
-                    told,
+                    actual,
                 );
             }
             ensure(
@@ -221,11 +225,11 @@ pub const CASES: &[Case] = &[
                 let mut request = c.group_request(&[&volume]);
                 request.name = name.clone();
                 let id = id_of(&c.ok(request)?);
-                let told = format!("{id}, the one of a name before it");
+                let actual = format!("{id}, the one of a name before it");
                 ensure(
                     ids.insert(id),
                     &format!("a group of its own for {name:?}"),
-                    told,
+                    actual,
                 )?;
             }
         }
@@ -326,8 +330,12 @@ pub const CASES: &[Case] = &[
                     let mut request = c.list_snapshots();
                     request.snapshot_id.clone_from(id);
                     let listed = c.listed(request)?;
-                    let told = format!("{} entries", listed.len());
-                    ensure(listed.len() == 1, &format!("ListSnapshots has {id}"), told)?;
+                    let actual = format!("{} entries", listed.len());
+                    ensure(
+                        listed.len() == 1,
+                        &format!("ListSnapshots has {id}"),
+                        actual,
+                    )?;
                     same_snapshot(&snapshot, &listed[0])?;
                 }
             }

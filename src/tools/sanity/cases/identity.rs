@@ -26,15 +26,15 @@ pub const CASES: &[Case] = &[
         |c| {
             let first = c.ok(v1::GetPluginInfoRequest {})?;
             for answer in c.together(vec![v1::GetPluginInfoRequest {}; 8])? {
-                let told = answer
+                let actual = answer
                     .as_ref()
-                    .map_or_else(crate::tools::sanity::verdict::told, |info| {
+                    .map_or_else(crate::tools::sanity::verdict::status_text, |info| {
                         format!("{info:?}")
                     });
                 ensure(
                     answer.is_ok_and(|info| info == first),
                     "the same name and version again",
-                    told,
+                    actual,
                 )?;
             }
         }

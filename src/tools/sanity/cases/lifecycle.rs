@@ -8,7 +8,7 @@ use crate::tools::sanity::need::needs::{
     STAGE_UNSTAGE_VOLUME,
 };
 use crate::tools::sanity::sources::SOON;
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use std::time::Duration;
 use tonic::Code;
 
@@ -75,13 +75,13 @@ pub const CASES: &[Case] = &[
             let placed = c.published()?;
             if let Err(status) = c.send(c.delete_request(placed.id()))? {
                 let kept = status.code() == Code::FailedPrecondition;
-                ensure(kept, "OK or FAILED_PRECONDITION", told(&status))?;
+                ensure(kept, "OK or FAILED_PRECONDITION", status_text(&status))?;
             }
             match c.send(placed.unpublish())? {
                 Ok(_) => c.is_gone(&placed)?,
                 Err(status) => {
                     let kept = status.code() == Code::NotFound;
-                    ensure(kept, "OK or NOT_FOUND", told(&status))?;
+                    ensure(kept, "OK or NOT_FOUND", status_text(&status))?;
                 }
             }
         }
@@ -101,12 +101,12 @@ pub const CASES: &[Case] = &[
             c.restart()?;
             if c.has(PUBLISH_UNPUBLISH_VOLUME) {
                 let again = c.ok(c.attach_request(&placed.volume))?;
-                let told = format!("{:?}", again.publish_context);
+                let actual = format!("{:?}", again.publish_context);
                 let expected = format!("the publish_context {:?}", placed.publish_context);
                 ensure(
                     again.publish_context == placed.publish_context,
                     &expected,
-                    told,
+                    actual,
                 )?;
             }
             if c.has(STAGE_UNSTAGE_VOLUME) {

@@ -4,7 +4,7 @@ use crate::tools::sanity::case::{Case, case, ensure};
 use crate::tools::sanity::need::needs::{
     ANY_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, GET_VOLUME, NODE_SERVICE,
 };
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;
@@ -142,13 +142,13 @@ pub const CASES: &[Case] = &[
                     Ok(reply) => ids.push(reply.volume.unwrap_or_default().volume_id),
                     Err(status) => {
                         let kept = status.code() == Code::InvalidArgument;
-                        ensure(kept, "OK or INVALID_ARGUMENT", told(&status))?;
+                        ensure(kept, "OK or INVALID_ARGUMENT", status_text(&status))?;
                     }
                 }
             }
             ids.dedup();
-            let told = format!("{ids:?}");
-            ensure(ids.len() != 1, "two names are two volumes, or none", told)?;
+            let actual = format!("{ids:?}");
+            ensure(ids.len() != 1, "two names are two volumes, or none", actual)?;
         }
     ),
     case!(

@@ -1,6 +1,6 @@
 //! ListVolumes: what is listed, and page by page.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{
@@ -69,8 +69,8 @@ pub const CASES: &[Case] = &[
             let refused = answer
                 .as_ref()
                 .is_err_and(|status| status.code() == Code::InvalidArgument);
-            let told = told_of(&answer);
-            c.should(refused, "INVALID_ARGUMENT", told);
+            let actual = answer_text(&answer);
+            c.should(refused, "INVALID_ARGUMENT", actual);
         }
     ),
     case!(
@@ -87,12 +87,12 @@ pub const CASES: &[Case] = &[
             let listed = all(c, 0)?;
             for volume in &volumes {
                 let entry = find_once(&listed, &volume.id())?;
-                let told = format!("{:?}", entry.volume_context);
+                let actual = format!("{:?}", entry.volume_context);
                 let expected = format!("the volume context {:?}", volume.volume.volume_context);
                 // A list may leave the context out, but not invent another one.
                 let same = entry.volume_context.is_empty()
                     || entry.volume_context == volume.volume.volume_context;
-                ensure(same, &expected, told)?;
+                ensure(same, &expected, actual)?;
                 let size = entry.capacity_bytes;
                 let same = size == 0 || size == volume.volume.capacity_bytes;
                 let expected = format!("the size {}", volume.volume.capacity_bytes);
@@ -245,8 +245,8 @@ fn pages(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
 }
 
 fn endless() -> Stop {
-    let told = format!("{PAGES_AT_MOST} pages and one more token");
-    Stop::failed("the list has an end", told)
+    let actual = format!("{PAGES_AT_MOST} pages and one more token");
+    Stop::failed("the list has an end", actual)
 }
 
 /// All volumes, by pages of that many.

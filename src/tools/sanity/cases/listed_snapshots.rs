@@ -1,6 +1,6 @@
 //! ListSnapshots.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS,
@@ -43,12 +43,12 @@ pub const CASES: &[Case] = &[
                 match (found.next(), found.next()) {
                     (Some(found), None) => same_snapshot(snapshot, found)?,
                     (None, _) => {
-                        let told = format!("{id} is not among the {} it lists", listed.len());
-                        return Err(Stop::failed("ListSnapshots has the new snapshot", told));
+                        let actual = format!("{id} is not among the {} it lists", listed.len());
+                        return Err(Stop::failed("ListSnapshots has the new snapshot", actual));
                     }
                     (Some(_), Some(_)) => {
-                        let told = format!("{id} is there twice");
-                        return Err(Stop::failed("each snapshot is listed once", told));
+                        let actual = format!("{id} is there twice");
+                        return Err(Stop::failed("each snapshot is listed once", actual));
                     }
                 }
             }
@@ -90,11 +90,11 @@ pub const CASES: &[Case] = &[
             let listed = c.listed_of(&one.id())?;
             let found: BTreeSet<_> = listed.iter().map(|one| &one.snapshot_id).collect();
             let wanted = BTreeSet::from([&first.snapshot_id, &second.snapshot_id]);
-            let told = format!("{found:?}");
+            let actual = format!("{found:?}");
             ensure(
                 found == wanted && listed.len() == 2,
                 &format!("{wanted:?}"),
-                told,
+                actual,
             )?;
             let listed = c.listed_of(&other.id())?;
             only(&listed, &third.snapshot_id)?;
@@ -166,10 +166,10 @@ pub const CASES: &[Case] = &[
                 // That no page has more is a rule of the message.
                 let listed = c.listed(request)?;
                 let found: Vec<_> = listed.iter().map(|one| one.snapshot_id.clone()).collect();
-                let told = format!("with max_entries {most} it lists {found:?}");
+                let actual = format!("with max_entries {most} it lists {found:?}");
                 let is_whole = found.len() == wanted.len()
                     && found.iter().collect::<BTreeSet<_>>() == wanted.iter().collect();
-                ensure(is_whole, &format!("each of {wanted:?} once"), told)?;
+                ensure(is_whole, &format!("each of {wanted:?} once"), actual)?;
             }
         }
     ),
@@ -227,9 +227,9 @@ pub const CASES: &[Case] = &[
                 ..c.list_snapshots()
             };
             let answer = c.send(request)?;
-            let told = told_of(&answer);
+            let actual = answer_text(&answer);
             let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
-            c.should(refused, "INVALID_ARGUMENT", told);
+            c.should(refused, "INVALID_ARGUMENT", actual);
         }
     ),
     case!(
@@ -249,7 +249,7 @@ pub const CASES: &[Case] = &[
                 let page = answer.map_err(|status| {
                     Stop::failed(
                         "ListSnapshots answers OK",
-                        crate::tools::sanity::verdict::told(&status),
+                        crate::tools::sanity::verdict::status_text(&status),
                     )
                 })?;
                 let entries = page.entries.into_iter();

@@ -8,7 +8,7 @@ use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT, GROUP_SNAPSHOTS,
 };
 use crate::tools::sanity::sources::{SOON, one_id};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use tonic::Code;
 
@@ -43,7 +43,7 @@ pub const CASES: &[Case] = &[
                     ensure(
                         status.code() == Code::InvalidArgument,
                         "DeleteSnapshot answers INVALID_ARGUMENT",
-                        told(&status),
+                        status_text(&status),
                     )?;
                 }
             }
@@ -110,7 +110,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => ensure(
                     status.code() == Code::InvalidArgument,
                     "DeleteVolumeGroupSnapshot answers INVALID_ARGUMENT",
-                    told(&status),
+                    status_text(&status),
                 )?,
             }
             let now = c.ok(get(c, &other))?.group_snapshot;
@@ -246,7 +246,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => ensure(
                     status.code() == Code::InvalidArgument,
                     "GetVolumeGroupSnapshot answers INVALID_ARGUMENT",
-                    told(&status),
+                    status_text(&status),
                 )?,
             }
         }

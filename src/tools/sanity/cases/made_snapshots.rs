@@ -7,7 +7,7 @@ use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, GET_SNAPSHOT,
 };
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use tonic::Code;
 
 /// Ids as no driver makes them, which must do no harm.
@@ -163,7 +163,7 @@ pub const CASES: &[Case] = &[
                 Err(status) => ensure(
                     status.code() == Code::FailedPrecondition,
                     "DeleteVolume answers OK or FAILED_PRECONDITION",
-                    told(&status),
+                    status_text(&status),
                 )?,
             }
         }

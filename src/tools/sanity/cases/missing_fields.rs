@@ -12,7 +12,7 @@ use crate::tools::sanity::context::{Context, encoded, must_be_refused};
 use crate::tools::sanity::need::needs::{
     ANY_VOLUME, BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE,
 };
-use crate::tools::sanity::verdict::{any_of, told};
+use crate::tools::sanity::verdict::{any_of, status_text};
 use bytes::Bytes;
 use csi_proto::schema::{Cardinality, Field, Method};
 use csi_proto::{Request, v1, wire};
@@ -381,7 +381,7 @@ fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
         }
         Err(status) if !codes.contains(&status.code()) => {
             let expected = format!("{} answers OK or {}", method.name, any_of(&codes));
-            return Err(Stop::failed(expected, told(status)));
+            return Err(Stop::failed(expected, status_text(status)));
         }
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! NodeGetInfo.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{NODE_SERVICE, PUBLISH_UNPUBLISH_VOLUME, TOPOLOGY};
@@ -41,12 +41,12 @@ pub const CASES: &[Case] = &[
         |c| {
             let first = info(c)?;
             for answer in c.together(vec![v1::NodeGetInfoRequest {}; 8])? {
-                let told = format!("{answer:?}");
+                let actual = format!("{answer:?}");
                 let same = answer.is_ok_and(|info| {
                     info.node_id == first.node_id
                         && info.accessible_topology == first.accessible_topology
                 });
-                ensure(same, "the same node_id and topology again", told)?;
+                ensure(same, "the same node_id and topology again", actual)?;
             }
         }
     ),
@@ -58,11 +58,11 @@ pub const CASES: &[Case] = &[
         [NODE_SERVICE],
         |c| {
             let info = info(c)?;
-            let told = format!("{:?}", info.accessible_topology);
+            let actual = format!("{:?}", info.accessible_topology);
             ensure(
                 info.accessible_topology.is_none() || c.has(TOPOLOGY),
                 "no accessible_topology",
-                told,
+                actual,
             )?;
         }
     ),
@@ -89,13 +89,13 @@ pub const CASES: &[Case] = &[
 /// When it is not served, or must be and is refused.
 pub fn info(c: &Context) -> Result<v1::NodeGetInfoResponse, Stop> {
     let answer = c.send(v1::NodeGetInfoRequest {})?;
-    let told = told_of(&answer);
+    let actual = answer_text(&answer);
     answer.map_err(|status| {
         match status.code() == Code::Unimplemented && !c.has(PUBLISH_UNPUBLISH_VOLUME) {
             true => Stop::Skipped(
                 "NodeGetInfo is not served, nor needed without PUBLISH_UNPUBLISH_VOLUME".to_owned(),
             ),
-            false => Stop::failed("NodeGetInfo answers OK", told),
+            false => Stop::failed("NodeGetInfo answers OK", actual),
         }
     })
 }

@@ -1,7 +1,7 @@
 //! NodePublishVolume.
 
 use super::node_stage::keeps_its_capability;
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Need, Stop, case, ensure};
 use crate::tools::sanity::data::{is_device, is_mount};
 use crate::tools::sanity::need::needs::{
@@ -10,7 +10,7 @@ use crate::tools::sanity::need::needs::{
 };
 use crate::tools::sanity::settings::Access;
 use crate::tools::sanity::sources::SOON;
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use csi_proto::v1::volume_capability::AccessMode;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -32,11 +32,11 @@ pub const CASES: &[Case] = &[
             request.staging_target_path.clear();
             let codes = [Code::FailedPrecondition, Code::InvalidArgument];
             let status = c.refused(request, &codes)?;
-            let told = told(&status);
+            let actual = status_text(&status);
             c.should(
                 status.code() == Code::FailedPrecondition,
                 "FAILED_PRECONDITION",
-                told,
+                actual,
             );
         }
     ),
@@ -48,7 +48,7 @@ pub const CASES: &[Case] = &[
         [NODE_SERVICE, CREATE_DELETE_VOLUME, STAGE_UNSTAGE_VOLUME],
         |c| {
             let answer = c.send(c.placed()?.publish())?;
-            c.should(answer.is_err(), "the call is refused", told_of(&answer));
+            c.should(answer.is_err(), "the call is refused", answer_text(&answer));
         }
     ),
     case!(
@@ -107,7 +107,7 @@ pub const CASES: &[Case] = &[
             match c.send(placed.publish())? {
                 Ok(_) => c.is_published(&placed)?,
                 // The specification leaves making it to the plugin; callers of today make it themselves.
-                Err(status) => c.should(false, "it answers OK", told(&status)),
+                Err(status) => c.should(false, "it answers OK", status_text(&status)),
             }
         }
     ),
@@ -209,7 +209,7 @@ pub const CASES: &[Case] = &[
             second.target.clone_from(&first.target);
             let answer = c.send(second.publish())?;
             // It is the caller who must keep the paths of volumes apart.
-            c.should(answer.is_err(), "the call is refused", told_of(&answer));
+            c.should(answer.is_err(), "the call is refused", answer_text(&answer));
             if answer.is_err() {
                 c.holds(&first, "the first")?;
             }

@@ -1,6 +1,6 @@
 //! NodeStageVolume and NodeUnstageVolume.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Need, Verdict, case};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, EACH_ACCESS, STAGE_UNSTAGE_VOLUME};
@@ -141,7 +141,7 @@ pub fn keeps_its_capability<Q: Request>(
     if capability.access_mode.replace(mode) != Some(mode) {
         let answer = c.send(with(capability))?;
         let expected = "another access mode is ALREADY_EXISTS";
-        c.should(answer.is_err(), expected, told_of(&answer));
+        c.should(answer.is_err(), expected, answer_text(&answer));
     }
     Ok(())
 }

@@ -60,26 +60,26 @@ pub const CASES: &[Case] = &[
                 .usage
                 .iter()
                 .find(|usage| usage.unit == i32::from(Unit::Bytes));
-            let told = format!("{:?}", reply.usage);
+            let actual = format!("{:?}", reply.usage);
             let Some(bytes) = bytes else {
                 // The field is optional; without it nobody sees a volume become full.
-                c.should(c.access() == Access::Block, "a usage in bytes", told);
+                c.should(c.access() == Access::Block, "a usage in bytes", actual);
                 return Ok(());
             };
             ensure(
                 bytes.total > 0,
                 "the total is set, for the field is required",
-                told.clone(),
+                actual.clone(),
             )?;
             ensure(
                 bytes.used <= bytes.total,
                 "no more is used than there is",
-                told.clone(),
+                actual.clone(),
             )?;
             ensure(
                 bytes.available <= bytes.total,
                 "no more is available than there is",
-                told,
+                actual,
             )?;
         }
     ),
@@ -95,8 +95,12 @@ pub const CASES: &[Case] = &[
         ],
         |c| {
             let reply = c.ok(c.published()?.stats())?;
-            let told = "it has none";
-            ensure(reply.volume_condition.is_some(), "a volume_condition", told)?;
+            let actual = "it has none";
+            ensure(
+                reply.volume_condition.is_some(),
+                "a volume_condition",
+                actual,
+            )?;
         }
     ),
     case!(

@@ -1,10 +1,10 @@
 //! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Stop, case, ensure, same_id};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use bytes::Bytes;
 use csi_proto::Request;
 use csi_proto::schema::Method;
@@ -63,8 +63,8 @@ pub const CASES: &[Case] = &[
                 let limit = c.settings().timeout;
                 let answer = c.exchange(method, Bytes::new(), limit)?;
                 let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
-                let told = told_of(&answer);
-                ensure(code == Code::Unimplemented, "UNIMPLEMENTED", told)?;
+                let actual = answer_text(&answer);
+                ensure(code == Code::Unimplemented, "UNIMPLEMENTED", actual)?;
             }
             // And the connection is as good as before.
             c.ok(v1::ProbeRequest {})?;
@@ -82,11 +82,11 @@ pub const CASES: &[Case] = &[
             // A field that says it is longer than what follows.
             let broken = Bytes::from_static(b"\x0a\xff\xff\xff\x07x");
             let answer = c.exchange(method, broken, limit)?;
-            let told = "it answered OK";
+            let actual = "it answered OK";
             c.should(
                 answer.is_err(),
                 "bytes that are no message are refused",
-                told,
+                actual,
             );
             c.ok(v1::ProbeRequest {})?;
         }
@@ -105,8 +105,8 @@ pub const CASES: &[Case] = &[
             let session = c.run.node.session.clone().with_metadata(&entries);
             let session = session.map_err(|error| Stop::Skipped(error.to_string()))?;
             let answer = c.unrecorded(&session, v1::ProbeRequest::METHOD, Bytes::new())?;
-            let told = answer.as_ref().err().map(told).unwrap_or_default();
-            ensure(answer.is_ok(), "Probe answers OK", told)?;
+            let actual = answer.as_ref().err().map(status_text).unwrap_or_default();
+            ensure(answer.is_ok(), "Probe answers OK", actual)?;
         }
     ),
     case!(
@@ -153,7 +153,7 @@ fn newer(c: &Context, method: &'static Method, mut request: Vec<u8>) -> Result<B
                 "{} answers OK, whatever unknown fields the request has",
                 method.name
             );
-            Err(Stop::failed(expected, told(&status)))
+            Err(Stop::failed(expected, status_text(&status)))
         }
     }
 }

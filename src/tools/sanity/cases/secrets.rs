@@ -4,7 +4,7 @@ use crate::tools::sanity::case::{Case, Stop, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
 use crate::tools::sanity::run::locked;
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use std::collections::BTreeMap;
 use tonic::Code;
@@ -98,7 +98,7 @@ pub const CASES: &[Case] = &[
                     ensure(
                         known.contains(&status.code()),
                         "OK or INVALID_ARGUMENT",
-                        told(&status),
+                        status_text(&status),
                     )?;
                 }
             }
@@ -129,11 +129,11 @@ pub const CASES: &[Case] = &[
                         Code::PermissionDenied,
                         Code::FailedPrecondition,
                     ];
-                    let told = told(&status);
+                    let actual = status_text(&status);
                     ensure(
                         known.contains(&status.code()),
                         "UNAUTHENTICATED, PERMISSION_DENIED or INVALID_ARGUMENT",
-                        told,
+                        actual,
                     )?;
                 }
             }

@@ -195,8 +195,11 @@ fn begins_at<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
                 .map(|one| one.byte_offset + one.size_bytes)
                 .collect::<Vec<_>>()
         };
-        let expected = format!("from offset {offset} on the ranges {}", shown(&wanted));
-        ensure(end(&rest) == end(&wanted), &expected, shown(&rest))?;
+        let expected = format!(
+            "from offset {offset} on the ranges {}",
+            ranges_text(&wanted)
+        );
+        ensure(end(&rest) == end(&wanted), &expected, ranges_text(&rest))?;
     }
     Ok(())
 }
@@ -209,9 +212,9 @@ fn in_small_messages<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
         let small = ranges(c, request.clone().at_most(most))?;
         let expected = format!(
             "with max_results {most} the ranges {}",
-            shown(&whole.ranges)
+            ranges_text(&whole.ranges)
         );
-        ensure(whole == small, &expected, shown(&small.ranges))?;
+        ensure(whole == small, &expected, ranges_text(&small.ranges))?;
     }
     Ok(())
 }
@@ -236,23 +239,23 @@ fn all_at_once<Q: RangeRequest + Sync>(c: &Context, request: Q, wanted: &Ranges)
         let again = all_of::<Q>(messages);
         ensure(
             *wanted == again,
-            &shown(&wanted.ranges),
-            shown(&again.ranges),
+            &ranges_text(&wanted.ranges),
+            ranges_text(&again.ranges),
         )?;
     }
     Ok(())
 }
 
-fn shown(ranges: &[v1::BlockMetadata]) -> String {
-    let mut shown: Vec<_> = ranges
+fn ranges_text(ranges: &[v1::BlockMetadata]) -> String {
+    let mut ranges_text: Vec<_> = ranges
         .iter()
         .take(8)
         .map(|one| format!("{}+{}", one.byte_offset, one.size_bytes))
         .collect();
-    if ranges.len() > shown.len() {
-        shown.push(format!("… {} in all", ranges.len()));
+    if ranges.len() > ranges_text.len() {
+        ranges_text.push(format!("… {} in all", ranges.len()));
     }
-    format!("[{}]", shown.join(", "))
+    format!("[{}]", ranges_text.join(", "))
 }
 
 pub const CASES: &[Case] = &[
@@ -285,11 +288,11 @@ pub const CASES: &[Case] = &[
                 .ranges
                 .last()
                 .map_or(0, |last| last.byte_offset + last.size_bytes);
-            let told = format!("one that ends at {end} of {}", first.capacity);
+            let actual = format!("one that ends at {end} of {}", first.capacity);
             ensure(
                 end <= first.capacity,
                 "ranges that end within the volume",
-                told,
+                actual,
             )?;
             all_at_once(c, request, &first)?;
         }
@@ -341,8 +344,8 @@ pub const CASES: &[Case] = &[
             let after = ranges(c, request)?;
             ensure(
                 before == after,
-                &shown(&before.ranges),
-                shown(&after.ranges),
+                &ranges_text(&before.ranges),
+                ranges_text(&after.ranges),
             )?;
         }
     ),
@@ -358,8 +361,8 @@ pub const CASES: &[Case] = &[
             let after = ranges(c, allocated(c, &target))?.ranges;
             let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
             let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
-            let told = format!("{}, then {}", shown(&before), shown(&after));
-            ensure(found, &expected, told)?;
+            let actual = format!("{}, then {}", ranges_text(&before), ranges_text(&after));
+            ensure(found, &expected, actual)?;
         }
     ),
     case!(
@@ -462,10 +465,10 @@ pub const CASES: &[Case] = &[
             let (base, target) = two_snapshots(c)?;
             let changed = ranges(c, delta(c, &base, &target))?.ranges;
             let expected = format!("a range around {}", SECOND.offset);
-            ensure(covers(&changed, SECOND), &expected, shown(&changed))?;
+            ensure(covers(&changed, SECOND), &expected, ranges_text(&changed))?;
             // Ranges may be as large as a driver likes.
             let expected = format!("no range around {}, which did not change", FIRST.offset);
-            c.should(!covers(&changed, FIRST), &expected, shown(&changed));
+            c.should(!covers(&changed, FIRST), &expected, ranges_text(&changed));
         }
     ),
 ];

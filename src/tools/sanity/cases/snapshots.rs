@@ -5,7 +5,7 @@ use crate::tools::sanity::need::needs::{
     CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, LIST_SNAPSHOTS, RESTART,
 };
 use crate::tools::sanity::sources::{SOON, one_id, same_snapshot};
-use crate::tools::sanity::verdict::told;
+use crate::tools::sanity::verdict::status_text;
 use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,11 @@ pub const CASES: &[Case] = &[
             ];
             let status = c.refused(c.snapshot_request(&volume), &codes)?;
             let is_best = status.code() == Code::NotFound;
-            c.should(is_best, "CreateSnapshot answers NOT_FOUND", told(&status));
+            c.should(
+                is_best,
+                "CreateSnapshot answers NOT_FOUND",
+                status_text(&status),
+            );
         }
     ),
     case!(

@@ -47,8 +47,8 @@ pub const CASES: &[Case] = &[
                 capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
             }
             if let Ok(reply) = c.send(request)? {
-                let told = format!("{:?}", reply.confirmed);
-                ensure(reply.confirmed.is_none(), "confirmed is not set", told)?;
+                let actual = format!("{:?}", reply.confirmed);
+                ensure(reply.confirmed.is_none(), "confirmed is not set", actual)?;
                 c.should(
                     !reply.message.is_empty(),
                     "the message says why not",

@@ -1,6 +1,6 @@
 //! CreateVolume and the names of volumes: any text is a valid name, and different names stand for different volumes.
 
-use crate::tools::sanity::answers::told_of;
+use crate::tools::sanity::answers::answer_text;
 use crate::tools::sanity::case::{Case, Verdict, case, ensure};
 use crate::tools::sanity::context::Context;
 use crate::tools::sanity::need::needs::CREATE_DELETE_VOLUME;
@@ -86,12 +86,12 @@ pub const CASES: &[Case] = &[
             let mut request = c.create_request()?;
             request.name.push('\u{7}');
             let answer = c.send(request)?;
-            let told = told_of(&answer);
+            let actual = answer_text(&answer);
             let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
             c.should(
                 refused,
                 "a name with a control character is INVALID_ARGUMENT",
-                told,
+                actual,
             );
         }
     ),
@@ -104,11 +104,11 @@ fn distinct(c: &Context, names: &[String]) -> Verdict {
         let mut request = c.create_request()?;
         request.name.clone_from(name);
         let id = c.volume_of(request)?.id();
-        let told = format!("{name:?} has the id {id} of another name");
+        let actual = format!("{name:?} has the id {id} of another name");
         ensure(
             !ids.contains(&id),
             "every name has a volume of its own",
-            told,
+            actual,
         )?;
         ids.push(id);
     }

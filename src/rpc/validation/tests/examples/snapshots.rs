@@ -146,8 +146,8 @@ pub fn create_volume_group_snapshot() -> Example {
 
 pub fn delete_volume_group_snapshot() -> Example {
     let request = json!({"group_snapshot_id": "g1", "snapshot_ids": ["s1"]});
-    let said = "snapshot_ids[0]: is empty";
-    example(request, json!({})).bad_request("/snapshot_ids/0", json!(""), said)
+    let problems = "snapshot_ids[0]: is empty";
+    example(request, json!({})).bad_request("/snapshot_ids/0", json!(""), problems)
 }
 
 pub fn get_volume_group_snapshot() -> Example {

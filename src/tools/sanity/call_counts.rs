@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 /// Observations that are of no single case. Each is kept once.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct CallCounts {
     /// The number of calls.
     pub calls: usize,
     /// The number of refused calls.
@@ -24,7 +24,7 @@ pub struct Seen {
 /// Shorter values may stand in an answer by chance.
 const SECRET_AT_LEAST: usize = 6;
 
-impl Seen {
+impl CallCounts {
     /// Looks at the answer to a call.
     pub(super) fn look(
         &mut self,
