@@ -1,5 +1,6 @@
 //! `csi man`: the manual pages, written into a folder. Packages make theirs with it.
 
+mod environment;
 mod help_text;
 mod page;
 
