@@ -1,5 +1,6 @@
 //! `csi man`: writes the manual pages into a folder. Packages make their pages with it.
 
+mod environment;
 mod help_text;
 mod page;
 

@@ -3,8 +3,8 @@
 //! clap_mangen words the name, the synopsis, the description, the flags and the inner commands. Global flags are described
 //! once, in the page of the program.
 
+use super::environment::heeded;
 use super::help_text::{HelpText, folded};
-use crate::arguments::secrets;
 use crate::error::CODE_NAMES;
 use crate::rpc::GROUPS;
 use clap::{Arg, Command};
@@ -15,14 +15,14 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 const WIDTH: usize = 72;
 
 /// The page of a command.
-pub struct ManPage {
+pub struct Page {
     /// The command's words, joined by `-`.
     pub name: String,
     /// The page as roff.
     pub text: Vec<u8>,
 }
 
-impl ManPage {
+impl Page {
     /// The file that `man` looks for.
     pub fn file_name(&self) -> String {
         format!("{}.1", self.name)
@@ -30,7 +30,7 @@ impl ManPage {
 }
 
 /// The pages of a program and of all its commands.
-pub fn pages(tree: Command) -> Vec<ManPage> {
+pub fn pages(tree: Command) -> Vec<Page> {
     let mut tree = tree.disable_help_subcommand(true);
     tree.build();
     let mut pages = Vec::new();
@@ -39,9 +39,9 @@ pub fn pages(tree: Command) -> Vec<ManPage> {
 }
 
 /// Adds the page of the last of these commands, each of which stands in the one before, and those of its inner commands.
-fn add(path: &[&Command], pages: &mut Vec<ManPage>) {
+fn add(path: &[&Command], pages: &mut Vec<Page>) {
     let Some(command) = path.last() else { return };
-    pages.push(ManPage {
+    pages.push(Page {
         name: joined(path, "-"),
         text: page(path),
     });
@@ -232,77 +232,18 @@ fn entry(name: &str, text: &str, roff: &mut Roff) {
     roff.text([roman(text)]);
 }
 
-/// A variable of the environment that a user may set.
-struct EnvironmentVariable {
-    name: &'static str,
-    text: &'static str,
-    /// Whether the command heeds it.
-    concerns: fn(&Command) -> bool,
-}
-
-const VARIABLES: &[EnvironmentVariable] = &[
-    EnvironmentVariable {
-        name: "CSI_ENDPOINT",
-        text: "The driver, where --endpoint does not name one.",
-        concerns: calls_a_driver,
-    },
-    EnvironmentVariable {
-        name: secrets::VARIABLE,
-        text: "Secrets as K=V,…, where no flag gives any.",
-        concerns: |command| {
-            let mut flags = command.get_arguments();
-            flags.any(|arg| arg.get_id() == "secrets_file")
-        },
-    },
-    EnvironmentVariable {
-        name: "X_CSI_DEBUG",
-        text: "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
-        concerns: calls_a_driver,
-    },
-    EnvironmentVariable {
-        name: "XDG_STATE_HOME",
-        text: "Where the embedded driver keeps its share and the shell its history; ~/.local/state without it.",
-        concerns: calls_a_driver,
-    },
-    EnvironmentVariable {
-        name: "NO_COLOR",
-        text: "Takes the colours away, unless it is empty.",
-        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
-    },
-    EnvironmentVariable {
-        name: "TERM",
-        text: "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
-        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
-    },
-    EnvironmentVariable {
-        name: "VISUAL",
-        text: "The editor for requests; EDITOR without it, and vi without both.",
-        concerns: |command| command.get_name() == "shell",
-    },
-    EnvironmentVariable {
-        name: "EDITOR",
-        text: "The editor where VISUAL is not set.",
-        concerns: |command| command.get_name() == "shell",
-    },
-];
-
-fn calls_a_driver(command: &Command) -> bool {
-    !["man", "completions"].contains(&command.get_name())
-}
-
 fn environment(command: &Command, is_root: bool, roff: &mut Roff) {
     roff.control("SH", ["ENVIRONMENT"]);
-    let heeds = |variable: &&EnvironmentVariable| is_root || (variable.concerns)(command);
-    let mut heeded = VARIABLES.iter().filter(heeds).peekable();
+    let mut heeded = heeded(command, is_root).peekable();
     if heeded.peek().is_none() {
         roff.text([roman("No variable changes what it does.")]);
     }
-    for EnvironmentVariable { name, text, .. } in heeded {
-        entry(name, text, roff);
+    for variable in heeded {
+        entry(variable.name, variable.text, roff);
     }
 }
 
-/// The examples of a command: its own, or one of each inner command, or those of the outer command.
+/// Its own, or one of each inner command, or those of the outer command.
 fn examples(path: &[&Command], roff: &mut Roff) {
     roff.control("SH", ["EXAMPLES"]);
     for example in examples_of(path) {
@@ -491,39 +432,6 @@ mod tests {
                 plain.len() <= WIDTH + 1 || plain.contains("(Aq") || plain.contains('"')
             };
             assert!(shown.all(fits), "{name}: {lines:?}");
-        }
-    }
-
-    #[test]
-    fn every_variable_that_the_program_reads_is_described() {
-        // Of completion scripts and of the tests.
-        const OTHERS: &[&str] = &["_CLAP_COMPLETE_INDEX", "UPDATE_GENERATED"];
-        fn read(folder: &std::path::Path, found: &mut BTreeSet<String>) {
-            for entry in std::fs::read_dir(folder).expect("a folder") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    read(&path, found);
-                    continue;
-                }
-                let text = std::fs::read_to_string(&path).expect("a source");
-                for call in ["env::var(\"", "env::var_os(\"", "set(\""] {
-                    let calls = text.split(call).skip(1);
-                    let names = calls.filter_map(|rest| rest.split('"').next());
-                    let is_name = |name: &&str| {
-                        name.chars()
-                            .all(|letter| letter.is_ascii_uppercase() || letter == '_')
-                    };
-                    found.extend(names.filter(is_name).map(ToOwned::to_owned));
-                }
-            }
-        }
-        let mut found = BTreeSet::new();
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        read(&root.join("src"), &mut found);
-        assert!(found.contains("CSI_ENDPOINT"), "{found:?}");
-        for name in found {
-            let described = VARIABLES.iter().any(|variable| variable.name == name);
-            assert!(described || OTHERS.contains(&name.as_str()), "{name}");
         }
     }
 }

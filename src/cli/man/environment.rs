@@ -1,0 +1,109 @@
+//! The variables of the environment that a user may set, and which commands heed them.
+
+use crate::arguments::secrets;
+use clap::Command;
+
+/// A variable of the environment that a user may set.
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub text: &'static str,
+    /// Whether the command heeds it.
+    concerns: fn(&Command) -> bool,
+}
+
+const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "CSI_ENDPOINT",
+        text: "The driver, where --endpoint does not name one.",
+        concerns: calls_a_driver,
+    },
+    Variable {
+        name: secrets::VARIABLE,
+        text: "Secrets as K=V,…, where no flag gives any.",
+        concerns: |command| {
+            let mut flags = command.get_arguments();
+            flags.any(|arg| arg.get_id() == "secrets_file")
+        },
+    },
+    Variable {
+        name: "X_CSI_DEBUG",
+        text: "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
+        concerns: calls_a_driver,
+    },
+    Variable {
+        name: "XDG_STATE_HOME",
+        text: "Where the embedded driver keeps its share and the shell its history; ~/.local/state without it.",
+        concerns: calls_a_driver,
+    },
+    Variable {
+        name: "NO_COLOR",
+        text: "Takes the colours away, unless it is empty.",
+        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
+    },
+    Variable {
+        name: "TERM",
+        text: "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
+        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
+    },
+    Variable {
+        name: "VISUAL",
+        text: "The editor for requests; EDITOR without it, and vi without both.",
+        concerns: |command| command.get_name() == "shell",
+    },
+    Variable {
+        name: "EDITOR",
+        text: "The editor where VISUAL is not set.",
+        concerns: |command| command.get_name() == "shell",
+    },
+];
+
+fn calls_a_driver(command: &Command) -> bool {
+    !["man", "completions"].contains(&command.get_name())
+}
+
+/// The variables that a command heeds; all of them for the program.
+pub fn heeded(command: &Command, is_root: bool) -> impl Iterator<Item = &'static Variable> {
+    let heeds = move |variable: &&Variable| is_root || (variable.concerns)(command);
+    VARIABLES.iter().filter(heeds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_variable_that_the_program_reads_is_described() {
+        // Of completion scripts and of the tests.
+        const OTHERS: &[&str] = &["_CLAP_COMPLETE_INDEX", "UPDATE_GENERATED"];
+        fn read(folder: &std::path::Path, found: &mut BTreeSet<String>) {
+            for entry in std::fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    read(&path, found);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).expect("a source");
+                for call in ["env::var(\"", "env::var_os(\"", "set(\""] {
+                    let calls = text.split(call).skip(1);
+                    let names = calls.filter_map(|rest| rest.split('"').next());
+                    let is_name = |name: &&str| {
+                        name.chars()
+                            .all(|letter| letter.is_ascii_uppercase() || letter == '_')
+                    };
+                    found.extend(names.filter(is_name).map(ToOwned::to_owned));
+                }
+            }
+        }
+        let mut found = BTreeSet::new();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        read(&root.join("src"), &mut found);
+        assert!(found.contains("CSI_ENDPOINT"), "{found:?}");
+        for name in found {
+            let described = VARIABLES.iter().any(|variable| variable.name == name);
+            assert!(described || OTHERS.contains(&name.as_str()), "{name}");
+        }
+    }
+}
