@@ -1,10 +1,12 @@
 //! The CSI driver for NFS, as a library: the binary and the embedded endpoint of `csi` serve it.
 
+pub mod accepting;
 pub mod admission;
 pub mod call_log;
 pub mod capability;
 pub mod config;
 pub mod controller;
+pub mod descriptors;
 pub mod driver;
 pub mod embedded;
 pub mod export;

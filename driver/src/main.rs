@@ -3,6 +3,7 @@
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use csi_nfs::config::Config;
+use csi_nfs::descriptors;
 use csi_nfs::driver::Driver;
 use csi_nfs::flags::{Flags, Serving};
 use csi_nfs::log::{Level, Log};
@@ -33,6 +34,14 @@ fn main() -> ExitCode {
 }
 
 fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
+    if let Err(error) = descriptors::raise_limit() {
+        let fields = [("error", error.to_string().into())];
+        log.event(
+            Level::Warn,
+            "the limit of open files stays as it is",
+            &fields,
+        );
+    }
     let missing = privileges::keep_only(Needs::of(&config))
         .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
     if !missing.is_empty() {
@@ -50,6 +59,7 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             ("driver", config.driver_name.clone().into()),
             ("version", env!("CARGO_PKG_VERSION").into()),
             ("node", config.node_id.clone().into()),
+            ("open-files", descriptors::limit().into()),
         ];
         // Before anybody can see the socket: a signal from then on means an orderly end.
         let signals = StopSignals::watch()?;

@@ -1,6 +1,7 @@
 //! Serving on a unix socket or a loopback port until a signal. Owns listeners, the socket's file and the end of the
 //! process's work; must not know the services.
 
+use crate::accepting::Connections;
 use crate::call_log::CallLog;
 use crate::config::Endpoint;
 use crate::flags::Serving;
@@ -17,7 +18,6 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
 use tonic::transport::Server;
 
@@ -234,11 +234,11 @@ pub async fn serve(
         match listener {
             Listener::Unix(listener, socket) => {
                 file = Some(socket);
-                let incoming = UnixListenerStream::new(listener);
+                let incoming = Connections::of(listener, log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
             Listener::Tcp(listener) => {
-                let incoming = TcpListenerStream::new(listener);
+                let incoming = Connections::of(listener, log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
         }

@@ -393,3 +393,29 @@ fn a_work_folder_that_others_write_in_is_refused_and_left_as_it_is() {
     assert_eq!(mode & 0o7777, 0o1777);
     assert!(!rig.path("csi.sock").exists());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_limit_of_open_files_is_raised_and_said_when_it_is_reached() {
+    let rig = Rig::new();
+    let mut driver = rig.limited_driver(24, 48);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", driver.pid())).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let words: Vec<_> = line.unwrap().split_whitespace().collect();
+    assert_eq!(words[3..5], ["48", "48"], "{line:?}");
+    // The kernel takes connections for it, which it cannot have all.
+    let crowd: Vec<_> = (0..60)
+        .map(|_| std::os::unix::net::UnixStream::connect(rig.path("csi.sock")).unwrap())
+        .collect();
+    let said = driver.wait_for("connections cannot be accepted");
+    assert!(said.contains("48"), "{said}");
+    drop(crowd);
+    driver.wait_for("connections are accepted again");
+    assert_eq!(name(&Client::connect(&rig).await).await, "nfs.csi.internal");
+    let log = driver.log();
+    let told = log
+        .iter()
+        .filter(|line| line.contains("cannot be accepted"));
+    assert_eq!(told.count(), 1, "{log:#?}");
+}

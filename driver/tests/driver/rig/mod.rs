@@ -139,6 +139,19 @@ impl Rig {
         assert!(run(&mut share).0.success());
     }
 
+    /// A driver that serves, started with these limits of open files.
+    pub fn limited_driver(&self, soft: u32, hard: u32) -> Driver {
+        let mut command = self.command("sh");
+        let line = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        command
+            .args(["-c", &line])
+            .arg(env!("CARGO_BIN_EXE_csi-nfs"));
+        self.add_flags(&mut command);
+        let mut driver = Driver::start(&mut command);
+        driver.wait_for("serving");
+        driver
+    }
+
     /// A driver that serves in a mount namespace of its own, as in a container.
     pub fn contained_driver(&self, flags: &[&str]) -> Driver {
         let mut command = self.command("unshare");
