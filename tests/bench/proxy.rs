@@ -139,6 +139,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// Waits until a program that says nothing of it takes connections.
 fn wait_for(socket: &Path) {
     while std::os::unix::net::UnixStream::connect(socket).is_err() {
         std::thread::sleep(Duration::from_millis(5));

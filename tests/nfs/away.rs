@@ -177,6 +177,7 @@ async fn all_at_once(
         })
         .collect();
     if !pause.is_zero() {
+        // The server goes in the middle of the calls, wherever that is.
         tokio::time::sleep(pause).await;
         server.leave(how);
     }
@@ -318,6 +319,7 @@ fn others_go_on(name: &str, how: Away) {
         }
         fs::write(leaving.join("written"), "before").unwrap();
         let stop = Arc::new(AtomicBool::new(false));
+        let (report, lines_written) = std::sync::mpsc::channel();
         let writing = {
             let (stop, path) = (Arc::clone(&stop), staying.join("log"));
             std::thread::spawn(move || {
@@ -327,12 +329,17 @@ fn others_go_on(name: &str, how: Away) {
                     writeln!(file, "line {lines}").unwrap();
                     file.sync_data().unwrap();
                     lines += 1;
+                    if lines == 10 {
+                        report.send(()).unwrap();
+                    }
+                    // As a log is written; without a pause it would fill the disk.
                     std::thread::sleep(Duration::from_millis(5));
                 }
                 lines
             })
         };
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // The server has some lines, and another is under way.
+        lines_written.recv().unwrap();
         server.leave(how);
         // An unmount that waits for the server never ends: the call's deadline would.
         calls.unpublish("leaving", &leaving).await.unwrap();

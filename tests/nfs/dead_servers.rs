@@ -65,7 +65,7 @@ fn three_of_them_with_fifty_shares_keep_nobody_else_waiting() {
             slowest = slowest.max(begun.elapsed());
             let begun = Instant::now();
             let probed: Result<ProbeResponse, _> =
-                calls.call("Identity/Probe", ProbeRequest {}).await;
+                calls.call(ProbeRequest {}).await;
             probed.unwrap();
             slowest_probe = slowest_probe.max(begun.elapsed());
             assert!(threads() < MOST_THREADS, "{}", threads());

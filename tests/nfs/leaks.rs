@@ -108,6 +108,7 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
         for id in ids.iter().take(published) {
             let _ = calls.stats(id, &driver.target(id)).await;
         }
+        // What they started for a moment ends without a sign.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let before = held(pid);
 
@@ -149,6 +150,7 @@ fn a_thousand_calls_to_a_dead_server_leave_nothing() {
                 while made.load(Ordering::Relaxed) < ROUNDS {
                     let questions = helpers(pid).len();
                     most.fetch_max(questions, Ordering::Relaxed);
+                    // A sample now and then.
                     std::thread::sleep(Duration::from_millis(100));
                 }
             })
@@ -214,6 +216,7 @@ fn four_helpers_at_most_ask_one_dead_server() {
         let mut most = 0;
         while !asking.iter().all(|asking| asking.is_finished()) {
             most = most.max(helpers(pid).len());
+            // A sample now and then.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert!(

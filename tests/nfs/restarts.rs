@@ -145,6 +145,7 @@ fn killed(
     let pid = scene.driver.process().pid();
     std::thread::scope(|threads| {
         let first = threads.spawn(|| run(scene));
+        // Another moment in each round, whatever the driver does then.
         std::thread::sleep(pause);
         kill_process(pid, Signal::KILL).unwrap();
         if first.join().unwrap().code != 0 {

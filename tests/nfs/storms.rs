@@ -83,6 +83,7 @@ fn a_storm_of_calls_while_the_clock_jumps() {
                     break;
                 }
                 set_clock_off(right, since, jump);
+                // Some calls meet each time of day.
                 std::thread::sleep(Duration::from_millis(700));
             }
             set_clock_off(right, since, 0);

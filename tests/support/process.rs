@@ -140,26 +140,13 @@ impl Process {
     }
 
     fn ends_within(&self, limit: Duration) -> bool {
-        let Ok(pidfd) = pidfd_open(self.pid(), PidfdFlags::empty()) else {
-            return false;
-        };
-        let timeout = Timespec::try_from(limit).expect("a short time");
-        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-        loop {
-            match poll(&mut fds, Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => {}
-                result => return result.is_ok_and(|ready| ready > 0),
-            }
-        }
+        ends_within(&self.child, limit)
     }
 
     /// Waits until the process has ended by itself, and returns how.
     pub fn wait_for_death(&mut self) -> ExitStatus {
-        assert!(
-            self.ends_within(PATIENCE),
-            "still running\n{}",
-            self.so_far()
-        );
+        let has_ended = !self.is_running() || self.ends_within(PATIENCE);
+        assert!(has_ended, "still running\n{}", self.so_far());
         self.child.wait().expect("a child")
     }
 
@@ -168,6 +155,21 @@ impl Process {
         let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Waits for the end of a child that nobody has waited for, but not longer than `limit`; whether it came.
+pub fn ends_within(child: &Child, limit: Duration) -> bool {
+    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        return false;
+    };
+    let timeout = Timespec::try_from(limit).expect("a short time");
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return result.is_ok_and(|ready| ready > 0),
+        }
     }
 }
 

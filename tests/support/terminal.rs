@@ -1,6 +1,7 @@
 //! A terminal of a test: a program on one end, a person who types on the other.
 
 use crate::support::PATIENCE;
+use crate::support::process::ends_within;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -9,7 +10,6 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// A running program with a terminal of its own. Dropping it kills the program and its children.
 pub struct Terminal {
@@ -135,14 +135,10 @@ impl Terminal {
     /// Waits until the program ends by itself.
     #[track_caller]
     pub fn ends(&mut self) -> ExitStatus {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return status;
-            }
-            assert!(Instant::now() < end, "still running:\n{}", self.all());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let has_ended =
+            self.child.try_wait().expect("a child").is_some() || ends_within(&self.child, PATIENCE);
+        assert!(has_ended, "still running:\n{}", self.all());
+        self.child.wait().expect("a child")
     }
 }
 

@@ -9,7 +9,7 @@ use crate::support::reference::{Options, ReferenceDriver};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use rustix::process::Signal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::Code;
 
 /// A driver that takes its time, so that a run can be met in the middle.
@@ -27,7 +27,10 @@ fn in_the_middle(csi: &Csi, driver: &ReferenceDriver) -> Process {
         "--filter node/ --filter controller/create-volume",
     ));
     process.wait_for_output("ok ");
+    let end = Instant::now() + PATIENCE;
+    // The driver is in this process and tells nobody of what it has.
     while driver.left_behind().len() < 4 {
+        assert!(Instant::now() < end, "{}", process.so_far());
         std::thread::sleep(Duration::from_millis(5));
     }
     process
