@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
+/// A page of a list and the token of the next one, which is empty after the last.
+pub(super) type Page<E> = (Vec<E>, String);
+
 /// Until when a walk may go on.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {

@@ -1,7 +1,7 @@
 //! Lists over all known shares, page by page: the order of shares and keys, the tokens between pages, and when a page ends.
 
 use super::error::ControllerError;
-use super::lists::Limit;
+use super::lists::{Limit, Page};
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
@@ -15,9 +15,6 @@ use std::sync::Arc;
 
 /// A page's size in bytes. Many callers may be answered at a time, and each answer is in memory until it is sent.
 const MAX_PAGE: usize = 512 << 10;
-
-/// A page and the token of the next one, which is empty after the last.
-pub(super) type Answer<E> = (Vec<E>, String);
 
 /// A place in a list over all shares: after this key on this share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +63,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
     max_entries: usize,
     token: &str,
     show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Send + Sync + 'static,
-) -> Result<Answer<E>, ControllerError> {
+) -> Result<Page<E>, ControllerError> {
     let show = Arc::new(show);
     let mut exports = shares.known().into_iter().peekable();
     let mut after = None;

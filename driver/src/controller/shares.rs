@@ -5,8 +5,7 @@ use super::background::Background;
 use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
-use super::lists::Lists;
-use super::pages;
+use super::lists::{Lists, Page};
 use super::remembered::Remembered;
 use super::snapshots;
 use crate::admission::Work;
@@ -30,7 +29,7 @@ use tokio::task::spawn_blocking;
 /// What a running operation on a volume gives.
 pub(super) type Outcome = Result<Option<Record>, ControllerError>;
 /// What a walk through all shares gives to those who wait for it.
-type Listed<E> = Result<Arc<pages::Answer<E>>, ControllerError>;
+type Listed<E> = Result<Arc<Page<E>>, ControllerError>;
 type ListedVolumes = Listed<list_volumes_response::Entry>;
 type ListedSnapshots = Listed<list_snapshots_response::Entry>;
 /// A volume, for the table of running operations: its share and the key of its name.
