@@ -21,7 +21,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let trial = Trial::new();
+        let trial = Trial::in_memory();
         let volume = trial.create(&wanted("v", "team/v")).unwrap();
         std::fs::write(trial.at("team/v/file"), "x").unwrap();
         let origin = Origin {

@@ -183,7 +183,7 @@ fn at_each_step<B>(
     after: impl Fn(&Trial, &B),
 ) {
     for count in 0.. {
-        let trial = Trial::new();
+        let trial = Trial::in_memory();
         let made = before(&trial);
         let ended = crashing(count, || work(&trial, &made));
         after(&trial, &made);

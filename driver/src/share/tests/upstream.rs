@@ -69,7 +69,7 @@ fn a_crash_alone_takes_nothing_half() {
 #[test]
 fn a_volume_that_comes_to_the_place_meanwhile_is_not_touched() {
     for _ in 0..40 {
-        let trial = Trial::new();
+        let trial = Trial::in_memory();
         place(&trial);
         let (deleted, created) = std::thread::scope(|scope| {
             let deleting = scope.spawn(|| delete(&trial, false));

@@ -12,7 +12,9 @@ const ALL: Purged = Purged::ButFor(0);
 
 /// A share with one entry in its trash, of `folders` folders with 50 files in each.
 fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
-    let dir = tempfile::tempdir().unwrap();
+    // In memory where there is such a folder: thousands of files, and no disk that has to hold them.
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let dir = dir.unwrap();
     for folder in 0..folders {
         let folder = dir.path().join(format!("volume/{}/{folder}", folder % 7));
         create_dir_all(&folder).unwrap();
