@@ -1,5 +1,5 @@
-//! The error of the whole program: one type with causes and hints, and the only place that chooses exit codes and words
-//! an error for people, for scripts (JSON) and for callers of `csc`.
+//! The error of the whole program: one type with causes and hints. The only place that chooses exit codes, and that turns
+//! an error into text: for people, for scripts (JSON), and for callers of `csc`.
 //!
 //! Modules return their own typed errors; they become this type on the way up. Nothing is printed here.
 

@@ -1,6 +1,6 @@
 //! Failed calls and connections as errors for people: with the cause, decoded status details, and a hint where one helps.
 //!
-//! Owns the hints. Words and exit codes are `error.rs`'.
+//! Owns the hints. The wording and the exit codes belong to `src/error.rs`.
 
 use super::endpoint::{Endpoint, EndpointError, HandshakeError};
 use super::session::{CallError, Lost};

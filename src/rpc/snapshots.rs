@@ -1,4 +1,4 @@
-//! The Controller service, snapshots.
+//! The RPCs of the Controller service about snapshots.
 
 use super::declare::Declare;
 use super::facts::{

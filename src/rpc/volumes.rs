@@ -1,4 +1,4 @@
-//! The Controller service, volumes: create, list, show, modify, expand and delete.
+//! The RPCs of the Controller service about volumes: create, list, show, modify, expand and delete.
 
 use super::declare::Declare;
 use super::facts::{

@@ -1,5 +1,5 @@
-//! Which folder of the share belongs to which volume. Owns `folders/` on the share, where no volume's folder can be, lie
-//! in, or hold another's, whoever asks at the same time.
+//! The owner of each folder of the share. Owns `folders/` on the share, which keeps two volumes from having one folder, or
+//! one inside the other's, also when several controllers ask at the same time.
 //!
 //! The tree under `folders/` repeats the volumes' paths, each component with a `+` before it; the folder at a path's end
 //! holds one file `@<name key>.<nonce>`, its owner. A claim is a draft folder with the owner in it, renamed into place: that

@@ -1,3 +1,5 @@
+//! Copies of trees: what they keep, what they leave out, and how they end early.
+
 use super::*;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use std::collections::{BTreeMap, HashMap};
