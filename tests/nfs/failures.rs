@@ -107,7 +107,7 @@ fn a_share_that_is_not_exported() {
 /// The controller keeps its mount of a share, here one of a folder that the server has no more.
 #[test]
 fn an_export_whose_folder_was_made_anew() {
-    let scene = Scene::new("anew", Version::V4_2);
+    let scene = Scene::new("export-anew", Version::V4_2);
     let volume = scene.create("pvc-1");
     let folder = scene.share.folder();
     fs::remove_dir_all(folder).unwrap();

@@ -6,16 +6,8 @@ use csi_cli::sanity::{Settings, run};
 #[test]
 fn the_driver_keeps_the_contract() {
     let scene = Scene::new("sanity", Version::V4_2);
-    let params = scene.share.params();
-    let pairs = params.split_once(",mountOptions=").unwrap();
     let mut settings = Settings::of(scene.driver.endpoint());
-    settings.parameters = pairs
-        .0
-        .split(',')
-        .chain([format!("mountOptions={}", pairs.1).as_str()])
-        .map(|pair| pair.split_once('=').unwrap())
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect();
+    settings.parameters = scene.share.parameters().into_iter().collect();
     settings.mutable_parameters = [("mountPermissions".to_owned(), "0700".to_owned())].into();
     // Mounts there are undone in the end, also when this fails.
     settings.mount_parent = scene.driver.target("x").parent().map(Into::into);

@@ -81,13 +81,12 @@ fn inline_volumes_stay_in_what_is_allowed() {
         ]);
         scene.csi = Csi::at(&scene.driver.endpoint());
         let inline = |below: &str| {
-            let params = scene.share.params();
-            let (_, options) = params.split_once("mountOptions").unwrap();
+            let options = scene.share.options();
             Volume {
                 id: format!("csi-{}", "0123456789abcdef".repeat(4)),
                 context: vec![
                     "csi.storage.k8s.io/ephemeral=true".to_owned(),
-                    format!("server=127.0.0.1,share={path}{below},mountOptions{options}"),
+                    format!("server=127.0.0.1,share={path}{below},\"mountOptions={options}\""),
                 ],
             }
         };
