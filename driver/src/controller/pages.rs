@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A page's size in bytes. Many callers may be answered at a time, and each answer is in memory until it is sent.
-const MAX_PAGE: usize = 512 << 10;
+const MAX_PAGE: usize = 256 << 10;
 
 /// A place in a list over all shares: after this key on this share.
 #[derive(Clone, Debug, PartialEq, Eq)]
