@@ -1,5 +1,5 @@
-//! Connections, one after the other, from a listener that may fail to accept for a while. Owns the pause then, and what is
-//! said about it; must not know what the connections are for.
+//! Accepts connections one after the other from a listener that may fail for a while. Owns the pause after a failure and its log
+//! line; must not know what the connections are for.
 //!
 //! At the limit of open files accept(2) fails at once and again: without a pause that keeps a processor busy and tells nobody.
 

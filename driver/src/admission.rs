@@ -1,11 +1,11 @@
-//! Who may block on a server, and how many at a time: the one place where work on shares waits for its turn. Must not know
+//! The admission of work that may block on a server: the one place where work on shares waits for its turn. Must not know
 //! what the work is.
 //!
-//! A thread that asks a dead server hangs until the server is back. So threads are given out by server, and a server may
-//! have the fewer the fewer are left: two dead servers leave enough for every kind of work on others, six something for
-//! calls. A job waits for its turn before it begins; threads that only make it faster are never waited for, and are given
-//! back when another job wants its part. All of them together are far fewer than the runtime's pool has, from which everything takes its
-//! threads that asks no server, as Probe and the node's look-ups: those never wait here.
+//! A thread that asks a dead server hangs until the server is back. So threads are given out by server. The fewer threads
+//! are left, the fewer a server gets: two dead servers leave enough for every kind of work on others, six leave some for
+//! calls. A job waits for its turn before it begins. It never waits for threads that only make it faster, and gives them
+//! back when another job wants its part. All these threads together are far fewer than the runtime's pool has. Work that
+//! asks no server, such as Probe and the node's look-ups, takes its threads from that pool and never waits here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
