@@ -1,27 +1,31 @@
-//! The type of a case: a declaration and a body.
+//! The type of a case, and the list that the cases of a subject are written into.
 //!
-//! Owns the shape of declarations and the macro that writes them. Must not run anything.
+//! A file of `cases/` says a fact before the cases that it holds for: the beginning of their names, the heading of the
+//! specification, their needs. A case adds its rule, the end of its name, and what it alone needs. Its name is the two
+//! parts with a `/` between: `about("node/stage", …)` and `changes("is-idempotent", …)` make `node/stage/is-idempotent`.
+//! Runs nothing.
 
 pub use super::need::{NOT_ADVERTISED, Need, needs};
-pub use super::verdict::{Failure, Stop, Verdict, ensure, same_id};
+pub use super::verdict::{Failure, Stop, Verdict};
 
 use super::context::Context;
+use std::fmt;
 use std::sync::Arc;
 
 /// One rule of the specification, and the calls that show whether a driver keeps it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Case {
     /// The name that never changes, such as `controller/create-volume/is-idempotent`.
-    pub name: &'static str,
+    pub name: String,
     /// The rule as a sentence without its full stop.
-    pub sentence: &'static str,
+    pub sentence: String,
     /// The heading in the specification under which the rule stands.
-    pub section: &'static str,
+    pub section: String,
     /// The effect of the case on the driver.
     pub kind: CaseKind,
     /// The needs of the case: without one of them it is skipped.
-    pub needs: &'static [Need],
-    pub(super) body: Body,
+    pub needs: Vec<Need>,
+    pub(super) body: CaseBody,
 }
 
 /// The effect of a case on a driver, and whether other cases may run beside it.
@@ -37,34 +41,110 @@ pub enum CaseKind {
     Last,
 }
 
-/// The function that runs a case.
-#[derive(Clone, Copy)]
-pub struct Body(pub &'static (dyn Fn(&Arc<Context>) -> Verdict + Sync));
+/// The calls and demands of a case, which run in a thread of their own. It passes when they come to their end with any value.
+pub(super) type Calls<T> = fn(&Arc<Context>) -> Result<T, Stop>;
 
-impl std::fmt::Debug for Body {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Body")
+/// The function that runs a case.
+pub(super) struct CaseBody(pub Box<dyn Fn(&Arc<Context>) -> Verdict + Send + Sync>);
+
+impl fmt::Debug for CaseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CaseBody")
     }
 }
 
-/// Declares a case: `case!(Kind, name, sentence, section, [needs], |c| { … })`. The body runs in a
-/// thread of its own and may use `?` on a [`Verdict`]; it passes when it comes to its end.
-macro_rules! case {
-    ($kind:ident, $name:literal, $sentence:literal, $section:literal, [$($need:expr),* $(,)?], |$c:ident| $body:block $(,)?) => {
-        case!($kind, $name, $sentence, $section, &[$($need),*], |$c| $body)
-    };
-    ($kind:ident, $name:literal, $sentence:literal, $section:literal, $needs:expr, |$c:ident| $body:block $(,)?) => {
-        $crate::tools::sanity::case::Case {
-            name: $name,
-            sentence: $sentence,
-            section: $section,
-            kind: $crate::tools::sanity::case::CaseKind::$kind,
-            needs: $needs,
-            body: $crate::tools::sanity::case::Body(&|$c| {
-                $body
-                Ok(())
-            }),
-        }
-    };
+/// Cases in the making. [`Cases::about`] and [`Cases::needs`] hold until they are said anew, the rest for one case.
+#[derive(Default)]
+pub(super) struct Cases {
+    made: Vec<Case>,
+    about: String,
+    rpc: String,
+    needs: Vec<Need>,
+    section: String,
+    sentence: String,
+    more_needs: Vec<Need>,
 }
-pub(super) use case;
+
+impl Cases {
+    /// The beginning of the names of the cases that follow, and the heading about their RPC. Without a beginning each case
+    /// gives its whole name.
+    pub fn about(&mut self, name: &str, section: &str) {
+        (self.about, self.rpc) = (name.to_owned(), section.to_owned());
+        self.needs.clear();
+    }
+
+    /// The needs of all cases that follow.
+    pub fn needs(&mut self, needs: &[Need]) {
+        self.needs = needs.to_vec();
+    }
+
+    /// The rule of the next case.
+    pub fn rule(&mut self, sentence: &str) {
+        (self.section, self.sentence) = (self.rpc.clone(), sentence.to_owned());
+    }
+
+    /// The rule of the next case, from the RPC's table of errors.
+    pub fn error_rule(&mut self, sentence: &str) {
+        self.rule(sentence);
+        self.section += " Errors";
+    }
+
+    /// The heading of the next case, where its rule stands under another one than that of the RPC.
+    pub fn under(&mut self, section: &str) -> &mut Self {
+        section.clone_into(&mut self.section);
+        self
+    }
+
+    /// The further needs of the next case.
+    pub fn also(&mut self, needs: &[Need]) -> &mut Self {
+        self.more_needs = needs.to_vec();
+        self
+    }
+
+    /// A case that asks, and changes nothing.
+    pub fn reads<T: 'static>(&mut self, name: &str, calls: Calls<T>) {
+        self.add(CaseKind::Reads, name, move |c| calls(c).map(drop));
+    }
+
+    /// A case that makes and removes things of its own.
+    pub fn changes<T: 'static>(&mut self, name: &str, calls: Calls<T>) {
+        self.add(CaseKind::Changes, name, move |c| calls(c).map(drop));
+    }
+
+    /// A case that changes things with nothing else running.
+    pub fn alone<T: 'static>(&mut self, name: &str, calls: Calls<T>) {
+        self.add(CaseKind::Alone, name, move |c| calls(c).map(drop));
+    }
+
+    /// A case that judges the calls of all cases before it.
+    pub fn last<T: 'static>(&mut self, name: &str, calls: Calls<T>) {
+        self.add(CaseKind::Last, name, move |c| calls(c).map(drop));
+    }
+
+    /// A case of any kind, whose calls may depend on values from outside.
+    pub fn add<F>(&mut self, kind: CaseKind, name: &str, calls: F)
+    where
+        F: Fn(&Arc<Context>) -> Verdict + Send + Sync + 'static,
+    {
+        let mut needs = self.needs.clone();
+        needs.append(&mut self.more_needs);
+        let name = match self.about.as_str() {
+            "" => name.to_owned(),
+            about => format!("{about}/{name}"),
+        };
+        self.made.push(Case {
+            name,
+            // Taken: a case without a rule of its own has none, which a test finds.
+            sentence: std::mem::take(&mut self.sentence),
+            section: std::mem::take(&mut self.section),
+            kind,
+            needs,
+            body: CaseBody(Box::new(calls)),
+        });
+    }
+
+    /// The cases, in the order in which they were written.
+    pub fn done(self) -> Vec<Case> {
+        self.made
+    }
+}

@@ -260,7 +260,7 @@ fn selected(settings: &Settings) -> Result<Vec<&'static Case>, Error> {
     let cases: Vec<_> = super::cases()
         .filter(|case| {
             let block = instance_name(case, Access::Block);
-            settings.selects(case.name) || settings.selects(&block)
+            settings.selects(&case.name) || settings.selects(&block)
         })
         .collect();
     if cases.is_empty() {

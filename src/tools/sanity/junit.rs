@@ -123,7 +123,7 @@ mod tests {
         let cases: Vec<_> = crate::tools::sanity::cases().take(3).collect();
         let result = |index: usize, outcome: CaseOutcome| CaseResult {
             case: cases[index],
-            name: cases[index].name.to_owned(),
+            name: cases[index].name.clone(),
             outcome,
             warnings: Vec::new(),
             commands: vec![hostile.to_owned()],

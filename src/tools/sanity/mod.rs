@@ -34,6 +34,7 @@ mod sources;
 mod steps;
 mod taking_down;
 mod verdict;
+mod vocabulary;
 
 pub use case::{Case, CaseKind, Failure, Need};
 pub use cases::all as cases;

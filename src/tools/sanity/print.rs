@@ -312,10 +312,8 @@ pub fn list(cases: &[&Case], format: Format) -> String {
             let _ = writeln!(out, "{}", case.name);
         }),
         _ => {
-            let cells: Vec<&str> = cases
-                .iter()
-                .flat_map(|case| [case.name, case.sentence])
-                .collect();
+            let cells = cases.iter().map(|case| [&*case.name, &*case.sentence]);
+            let cells: Vec<&str> = cells.flatten().collect();
             out.push_str(&aligned(Columns::new(2, 2), &cells));
             let _ = writeln!(out, "{}", counted(cases.len(), "case"));
         }

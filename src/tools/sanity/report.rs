@@ -123,7 +123,7 @@ impl Report {
 /// The name of a case's run for an access type.
 pub(super) fn instance_name(case: &Case, access: Access) -> String {
     match access {
-        Access::Mount => case.name.to_owned(),
+        Access::Mount => case.name.clone(),
         Access::Block => format!("{}@block", case.name),
     }
 }

@@ -40,7 +40,7 @@ impl Planned {
         // Only of two runs of a case one has its access type in the name.
         match self.case.needs.contains(&Need::EachAccess) {
             true => instance_name(self.case, self.access),
-            false => self.case.name.to_owned(),
+            false => self.case.name.clone(),
         }
     }
 }

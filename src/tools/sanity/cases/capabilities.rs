@@ -2,137 +2,94 @@
 
 use crate::rpc;
 use crate::rpc::facts::Capability;
-use crate::tools::sanity::answers::answer_text;
-use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::need::needs::{
-    CLONE_VOLUME, CONTROLLER_SERVICE, CREATE_DELETE_VOLUME, GET_VOLUME, GROUP_CONTROLLER_SERVICE,
-    LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE, PUBLISH_READONLY,
-    PUBLISH_UNPUBLISH_VOLUME, SNAPSHOT_METADATA_SERVICE, VOLUME_CONDITION,
-};
-use crate::tools::sanity::verdict::status_text;
+use crate::tools::sanity::vocabulary::*;
 use csi_proto::Request;
-use csi_proto::v1;
 use std::fmt::Debug;
 use std::sync::Arc;
-use tonic::Code;
 
-pub const CASES: &[Case] = &[
-    case!(
-        Reads,
-        "controller/capabilities/are-constant",
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("controller/capabilities", "ControllerGetCapabilities");
+    list.needs(&[CONTROLLER_SERVICE]);
+    list.rule(
         "ControllerGetCapabilities gives the same capabilities every time, also at the same time",
-        "ControllerGetCapabilities",
-        [CONTROLLER_SERVICE],
-        |c| {
-            are_constant(c, v1::ControllerGetCapabilitiesRequest {}, |reply| {
-                reply.capabilities
-            })?;
+    );
+    list.reads("are-constant", |c| {
+        are_constant(c, v1::ControllerGetCapabilitiesRequest {}, |reply| {
+            reply.capabilities
+        })
+    });
+    list.rule("Capabilities that refine others are advertised only with those");
+    list.reads("go-together", |c| {
+        for (refines, needs) in [
+            (
+                LIST_VOLUMES_PUBLISHED_NODES,
+                &[LIST_VOLUMES, GET_VOLUME][..],
+            ),
+            (PUBLISH_READONLY, &[PUBLISH_UNPUBLISH_VOLUME]),
+            (VOLUME_CONDITION, &[LIST_VOLUMES, GET_VOLUME]),
+            (CLONE_VOLUME, &[CREATE_DELETE_VOLUME]),
+        ] {
+            let alone = c.has(refines) && !needs.iter().any(|need| c.has(*need));
+            let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
+            let expected = format!("{} comes with {}", refines.name(), names.join(" or "));
+            c.should(!alone, &expected, "it is advertised alone");
         }
-    ),
-    case!(
-        Reads,
-        "controller/capabilities/go-together",
-        "Capabilities that refine others are advertised only with those",
-        "ControllerGetCapabilities",
-        [CONTROLLER_SERVICE],
-        |c| {
-            for (refines, needs) in [
-                (
-                    LIST_VOLUMES_PUBLISHED_NODES,
-                    &[LIST_VOLUMES, GET_VOLUME][..],
-                ),
-                (PUBLISH_READONLY, &[PUBLISH_UNPUBLISH_VOLUME]),
-                (VOLUME_CONDITION, &[LIST_VOLUMES, GET_VOLUME]),
-                (CLONE_VOLUME, &[CREATE_DELETE_VOLUME]),
-            ] {
-                let alone = c.has(refines) && !needs.iter().any(|need| c.has(*need));
-                let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
-                let expected = format!("{} comes with {}", refines.name(), names.join(" or "));
-                c.should(!alone, &expected, "it is advertised alone");
+        Ok(())
+    });
+    list.about("node/capabilities", "NodeGetCapabilities");
+    list.needs(&[]);
+    list.rule("NodeGetCapabilities gives the same capabilities every time, also at the same time");
+    list.also(&[NODE_SERVICE]).reads("are-constant", |c| {
+        are_constant(c, v1::NodeGetCapabilitiesRequest {}, |reply| {
+            reply.capabilities
+        })
+    });
+    list.rule("Every plugin serves NodeGetCapabilities, unless its node is another process");
+    list.reads("serves-node", |c| {
+        match c.send(v1::NodeGetCapabilitiesRequest {})? {
+            Ok(_) => {}
+            Err(status) if status.code() == Unimplemented && c.has(CONTROLLER_SERVICE) => {
+                return Err(Stop::Skipped("this process serves no Node".to_owned()));
+            }
+            Err(status) => {
+                return Err(Stop::failed(
+                    "NodeGetCapabilities answers OK",
+                    status_text(&status),
+                ));
             }
         }
-    ),
-    case!(
-        Reads,
-        "node/capabilities/are-constant",
-        "NodeGetCapabilities gives the same capabilities every time, also at the same time",
-        "NodeGetCapabilities",
-        [NODE_SERVICE],
-        |c| {
-            are_constant(c, v1::NodeGetCapabilitiesRequest {}, |reply| {
-                reply.capabilities
-            })?;
+        Ok(())
+    });
+    list.about("identity/plugin-capabilities", "GetPluginCapabilities");
+    list.needs(&[]);
+    list.rule("A service that GetPluginCapabilities advertises answers its own GetCapabilities");
+    list.reads("services-are-there", |c| {
+        if c.has(CONTROLLER_SERVICE) {
+            c.ok(v1::ControllerGetCapabilitiesRequest {})?;
         }
-    ),
-    case!(
-        Reads,
-        "node/capabilities/serves-node",
-        "Every plugin serves NodeGetCapabilities, unless its node is another process",
-        "NodeGetCapabilities",
-        [],
-        |c| {
-            match c.send(v1::NodeGetCapabilitiesRequest {})? {
-                Ok(_) => {}
-                Err(status)
-                    if status.code() == Code::Unimplemented && c.has(CONTROLLER_SERVICE) =>
-                {
-                    return Err(Stop::Skipped("this process serves no Node".to_owned()));
-                }
-                Err(status) => {
-                    return Err(Stop::failed(
-                        "NodeGetCapabilities answers OK",
-                        status_text(&status),
-                    ));
-                }
-            }
+        if c.has(GROUP_CONTROLLER_SERVICE) {
+            c.ok(v1::GroupControllerGetCapabilitiesRequest {})?;
         }
-    ),
-    case!(
-        Reads,
-        "identity/plugin-capabilities/services-are-there",
-        "A service that GetPluginCapabilities advertises answers its own GetCapabilities",
-        "GetPluginCapabilities",
-        [],
-        |c| {
-            if c.has(CONTROLLER_SERVICE) {
-                c.ok(v1::ControllerGetCapabilitiesRequest {})?;
-            }
-            if c.has(GROUP_CONTROLLER_SERVICE) {
-                c.ok(v1::GroupControllerGetCapabilitiesRequest {})?;
-            }
-            if c.has(SNAPSHOT_METADATA_SERVICE) {
-                // It has no such RPC; a request without its required field shows whether it is there.
-                let request = v1::GetMetadataAllocatedRequest::default();
-                let answer = c.stream(request)?;
-                let refused = answer.as_ref().err();
-                let missing = refused.is_some_and(|one| one.code() == Code::Unimplemented);
-                let actual = answer_text(&answer);
-                ensure(!missing, "GetMetadataAllocated is served", actual)?;
-            }
+        if c.has(SNAPSHOT_METADATA_SERVICE) {
+            // It has no such RPC; a request without its required field shows whether it is there.
+            let request = v1::GetMetadataAllocatedRequest::default();
+            let answer = c.stream(request)?;
+            let refused = answer.as_ref().err();
+            let missing = refused.is_some_and(|one| one.code() == Unimplemented);
+            let actual = answer_text(&answer);
+            ensure(!missing, "GetMetadataAllocated is served", actual)?;
         }
-    ),
-    case!(
-        Changes,
-        "controller/capabilities/advertised-rpcs-are-there",
-        "No RPC of an advertised capability answers UNIMPLEMENTED",
-        "Error Scheme",
-        [CONTROLLER_SERVICE],
-        |c| {
-            each_rpc(c, true)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/capabilities/others-are-unimplemented",
-        "RPCs of capabilities that are not advertised should answer UNIMPLEMENTED",
-        "Error Scheme",
-        [],
-        |c| {
-            each_rpc(c, false)?;
-        }
-    ),
-];
+        Ok(())
+    });
+    list.about("controller/capabilities", "Error Scheme");
+    list.needs(&[]);
+    list.rule("No RPC of an advertised capability answers UNIMPLEMENTED");
+    list.also(&[CONTROLLER_SERVICE])
+        .changes("advertised-rpcs-are-there", |c| each_rpc(c, true));
+    list.rule("RPCs of capabilities that are not advertised should answer UNIMPLEMENTED");
+    list.changes("others-are-unimplemented", |c| each_rpc(c, false));
+}
 
 /// Demands that an RPC gives each of its capabilities once, and the same ones every time, also to calls at the same time.
 pub fn are_constant<Q: Request + Clone, T: Debug>(
@@ -185,13 +142,13 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
         let actual = answer_text(&answer);
         let name = method.name;
         match (advertised, code) {
-            (true, Code::Unimplemented) => {
+            (true, Unimplemented) => {
                 return Err(Stop::failed(
                     format!("{name} is served, for its capability is advertised"),
                     actual,
                 ));
             }
-            (true, _) | (false, Code::Unimplemented) => {}
+            (true, _) | (false, Unimplemented) => {}
             // No caller asks for it, and the specification only recommends the code.
             (false, _) => {
                 c.should(

@@ -1,15 +1,7 @@
 //! CreateVolume from a snapshot or from another volume, and the data in the copy.
 
-use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::need::needs::{
-    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, NODE_SERVICE, PATHS,
-};
-use crate::tools::sanity::sources::{Mark, SOON, one_id};
-use crate::tools::sanity::verdict::status_text;
-use csi_proto::v1;
+use crate::tools::sanity::vocabulary::*;
 use std::collections::BTreeSet;
-use tonic::Code;
 
 /// The data that a source has from the beginning, and the data that is written into it later, at the same place and at
 /// another.
@@ -55,182 +47,132 @@ fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
     Err(Stop::failed(expected, actual))
 }
 
-pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "controller/create-volume/from-snapshot",
-        "CreateVolume from a snapshot names the snapshot as its source, and makes a volume that is not smaller",
-        "CreateVolume",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("controller/create-volume", "CreateVolume");
+    list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
+    list.rule("CreateVolume from a snapshot names the snapshot as its source, and makes a volume that is not smaller");
+    list.also(&[EACH_ACCESS]).changes("from-snapshot", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let request = c.restore(&snapshot)?;
+        let copy = c.volume_of(request.clone())?;
+        ensure(
+            copy.id() != volume.id(),
+            "a volume of its own",
+            "it is the snapshot's source",
+        )?;
+        large_enough(&copy.volume, snapshot.size_bytes)?;
+        let again = c.ok(request)?;
+        same_id("volume", &copy.id(), &id_of(&again))
+    });
+    list.rule("CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE");
+    list.changes("from-larger-snapshot", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let mut request = c.restore(&snapshot)?;
+        request.capacity_range = Some(v1::CapacityRange {
+            required_bytes: (c.settings().volume_size / 2).max(1),
+            limit_bytes: 0,
+        });
+        match c.send(request)? {
+            Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes)?,
+            Err(status) => ensure(
+                matches!(status.code(), OutOfRange | InvalidArgument),
+                "CreateVolume answers OK or OUT_OF_RANGE",
+                status_text(&status),
+            )?,
+        }
+        Ok(())
+    });
+    list.error_rule("CreateVolume from a snapshot that does not exist answers NOT_FOUND");
+    list.changes("from-unknown-snapshot", |c| {
+        let gone = c.deleted_snapshot()?;
+        c.refused(c.restore(&gone)?, &[NotFound])
+    });
+    list.needs(&[CLONE_VOLUME, CREATE_DELETE_VOLUME]);
+    list.error_rule("CreateVolume from a volume that does not exist answers NOT_FOUND");
+    list.changes("from-unknown-volume", |c| {
+        let gone = c.deleted_volume()?;
+        c.refused(c.clone_of(gone.id())?, &[NotFound])
+    });
+    list.rule("CreateVolume from another volume names it as its source, and makes a volume that is not smaller");
+    list.also(&[EACH_ACCESS]).changes("from-volume", |c| {
+        let volume = c.volume()?;
+        let request = c.clone_of(volume.id())?;
+        let copy = c.volume_of(request.clone())?;
+        ensure(
+            copy.id() != volume.id(),
+            "a volume of its own",
+            "it is its source",
+        )?;
+        large_enough(&copy.volume, volume.volume.capacity_bytes)?;
+        let again = c.ok(request)?;
+        same_id("volume", &copy.id(), &id_of(&again))?;
+        // And of a copy.
+        c.ok(c.clone_of(copy.id())?)
+    });
+    list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
+    list.error_rule("CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS");
+    list.changes("name-of-a-volume-from-elsewhere", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let other = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let made = c.volume_of(c.restore(&snapshot)?)?.request;
+        let of_another = v1::CreateVolumeRequest {
+            volume_content_source: c.restore(&other)?.volume_content_source,
+            ..made.clone()
+        };
+        c.refused(of_another, &[AlreadyExists])?;
+        let of_nothing = v1::CreateVolumeRequest {
+            volume_content_source: None,
+            ..made.clone()
+        };
+        c.refused(of_nothing, &[AlreadyExists])?;
+        let instead = v1::CreateVolumeRequest {
+            name: volume.request.name.clone(),
+            ..made
+        };
+        c.refused(instead, &[AlreadyExists])
+    });
+    list.rule("CreateVolume calls with different names from one snapshot at the same time make a volume each");
+    list.changes("from-one-snapshot-at-once", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let requests = (0..4).map(|_| c.restore(&snapshot));
+        let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
+        let mut ids = BTreeSet::new();
+        // A driver may do one of them at a time.
+        for reply in c.all_ok_in_the_end(requests)? {
+            let id = id_of(&reply);
+            let actual = format!("{id} for two names");
+            ensure(ids.insert(id), "a volume for each name", actual)?;
+        }
+        Ok(())
+    });
+    list.error_rule("Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED");
+    list.changes("equal-copies-at-once", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let request = c.restore(&snapshot)?;
+        let mut answers = c.together(vec![request.clone(); 6])?;
+        answers.push(Ok(c.ok_in_the_end(request)?));
+        one_id(&answers, id_of)
+    });
+    list.rule("CreateVolume from a source whose caller went away can be repeated");
+    list.changes("copy-given-up", |c| {
+        let volume = c.volume()?;
+        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        for after in SOON {
             let request = c.restore(&snapshot)?;
-            let copy = c.volume_of(request.clone())?;
-            ensure(
-                copy.id() != volume.id(),
-                "a volume of its own",
-                "it is the snapshot's source",
-            )?;
-            large_enough(&copy.volume, snapshot.size_bytes)?;
-            let again = c.ok(request)?;
-            same_id("volume", &copy.id(), &id_of(&again))?;
+            c.cancelled(request.clone(), after)?;
+            c.ok_in_the_end(request)?;
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-larger-snapshot",
-        "CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE",
-        "CreateVolume",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let mut request = c.restore(&snapshot)?;
-            request.capacity_range = Some(v1::CapacityRange {
-                required_bytes: (c.settings().volume_size / 2).max(1),
-                limit_bytes: 0,
-            });
-            match c.send(request)? {
-                Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes)?,
-                Err(status) => ensure(
-                    matches!(status.code(), Code::OutOfRange | Code::InvalidArgument),
-                    "CreateVolume answers OK or OUT_OF_RANGE",
-                    status_text(&status),
-                )?,
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-unknown-snapshot",
-        "CreateVolume from a snapshot that does not exist answers NOT_FOUND",
-        "CreateVolume Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let gone = c.deleted_snapshot()?;
-            c.refused(c.restore(&gone)?, &[Code::NotFound])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-unknown-volume",
-        "CreateVolume from a volume that does not exist answers NOT_FOUND",
-        "CreateVolume Errors",
-        [CLONE_VOLUME, CREATE_DELETE_VOLUME],
-        |c| {
-            let gone = c.deleted_volume()?;
-            c.refused(c.clone_of(gone.id())?, &[Code::NotFound])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-volume",
-        "CreateVolume from another volume names it as its source, and makes a volume that is not smaller",
-        "CreateVolume",
-        [CLONE_VOLUME, CREATE_DELETE_VOLUME, EACH_ACCESS],
-        |c| {
-            let volume = c.volume()?;
-            let request = c.clone_of(volume.id())?;
-            let copy = c.volume_of(request.clone())?;
-            ensure(
-                copy.id() != volume.id(),
-                "a volume of its own",
-                "it is its source",
-            )?;
-            large_enough(&copy.volume, volume.volume.capacity_bytes)?;
-            let again = c.ok(request)?;
-            same_id("volume", &copy.id(), &id_of(&again))?;
-            // And of a copy.
-            c.ok(c.clone_of(copy.id())?)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/name-of-a-volume-from-elsewhere",
-        "CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS",
-        "CreateVolume Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let other = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let made = c.volume_of(c.restore(&snapshot)?)?.request;
-            let of_another = v1::CreateVolumeRequest {
-                volume_content_source: c.restore(&other)?.volume_content_source,
-                ..made.clone()
-            };
-            c.refused(of_another, &[Code::AlreadyExists])?;
-            let of_nothing = v1::CreateVolumeRequest {
-                volume_content_source: None,
-                ..made.clone()
-            };
-            c.refused(of_nothing, &[Code::AlreadyExists])?;
-            let instead = v1::CreateVolumeRequest {
-                name: volume.request.name.clone(),
-                ..made
-            };
-            c.refused(instead, &[Code::AlreadyExists])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-one-snapshot-at-once",
-        "CreateVolume calls with different names from one snapshot at the same time make a volume each",
-        "CreateVolume",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let requests = (0..4).map(|_| c.restore(&snapshot));
-            let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
-            let mut ids = BTreeSet::new();
-            // A driver may do one of them at a time.
-            for reply in c.all_ok_in_the_end(requests)? {
-                let id = id_of(&reply);
-                let actual = format!("{id} for two names");
-                ensure(ids.insert(id), "a volume for each name", actual)?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/equal-copies-at-once",
-        "Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED",
-        "CreateVolume Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let request = c.restore(&snapshot)?;
-            let mut answers = c.together(vec![request.clone(); 6])?;
-            answers.push(Ok(c.ok_in_the_end(request)?));
-            one_id(&answers, id_of)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/copy-given-up",
-        "CreateVolume from a source whose caller went away can be repeated",
-        "CreateVolume",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            for after in SOON {
-                let request = c.restore(&snapshot)?;
-                c.cancelled(request.clone(), after)?;
-                c.ok_in_the_end(request)?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/outlives-its-snapshot",
-        "A volume from a snapshot is there when the snapshot is deleted, or the snapshot cannot be deleted before it",
-        "DeleteSnapshot Errors",
-        [CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
-        |c| {
+        Ok(())
+    });
+    list.rule("A volume from a snapshot is there when the snapshot is deleted, or the snapshot cannot be deleted before it");
+    list.under("DeleteSnapshot Errors")
+        .changes("outlives-its-snapshot", |c| {
             let volume = c.volume()?;
             let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             let copy = c.volume_of(c.restore(&snapshot)?)?;
@@ -240,59 +182,43 @@ pub const CASES: &[Case] = &[
                     same_id("volume", &copy.id(), &id_of(&again))?;
                 }
                 Err(status) => ensure(
-                    status.code() == Code::FailedPrecondition,
+                    status.code() == FailedPrecondition,
                     "DeleteSnapshot answers OK or FAILED_PRECONDITION",
                     status_text(&status),
                 )?,
             }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/data-of-the-snapshot",
-        "A volume from a snapshot has the data of that time, and not what was written into the source later",
-        "CreateVolume",
-        [
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME,
-            NODE_SERVICE,
-            EACH_ACCESS,
-            PATHS
-        ],
-        |c| {
+            Ok(())
+        });
+    list.rule("A volume from a snapshot has the data of that time, and not what was written into the source later");
+    list.also(&[NODE_SERVICE, EACH_ACCESS, PATHS])
+        .changes("data-of-the-snapshot", |c| {
             let volume = c.volume()?;
             c.write_marks(&volume, &[OLD])?;
             let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
             c.write_marks(&volume, &[NEW, LATER])?;
-            has_old_data(c, c.restore(&snapshot)?)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/data-of-the-volume",
-        "A clone has the data of that time, and neither it nor its source sees what is written into the other",
-        "CreateVolume",
-        [
-            CLONE_VOLUME,
-            CREATE_DELETE_VOLUME,
-            NODE_SERVICE,
-            EACH_ACCESS,
-            PATHS
-        ],
-        |c| {
-            let volume = c.volume()?;
-            c.write_marks(&volume, &[OLD])?;
-            let request = c.clone_of(volume.id())?;
-            let copy = c.volume_of(request.clone())?;
-            c.write_marks(&volume, &[NEW, LATER])?;
-            has_old_data(c, request)?;
-            c.write_marks(&copy, &[OLD])?;
-            let found = c.has_marks(&volume, &[NEW])?;
-            ensure(
-                found == [true],
-                "the source keeps its data",
-                "it changed with its copy",
-            )?;
-        }
-    ),
-];
+            has_old_data(c, c.restore(&snapshot)?)
+        });
+    list.needs(&[
+        CLONE_VOLUME,
+        CREATE_DELETE_VOLUME,
+        NODE_SERVICE,
+        EACH_ACCESS,
+        PATHS,
+    ]);
+    list.rule("A clone has the data of that time, and neither it nor its source sees what is written into the other");
+    list.changes("data-of-the-volume", |c| {
+        let volume = c.volume()?;
+        c.write_marks(&volume, &[OLD])?;
+        let request = c.clone_of(volume.id())?;
+        let copy = c.volume_of(request.clone())?;
+        c.write_marks(&volume, &[NEW, LATER])?;
+        has_old_data(c, request)?;
+        c.write_marks(&copy, &[OLD])?;
+        let found = c.has_marks(&volume, &[NEW])?;
+        ensure(
+            found == [true],
+            "the source keeps its data",
+            "it changed with its copy",
+        )
+    });
+}

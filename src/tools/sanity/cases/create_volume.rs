@@ -1,64 +1,38 @@
 //! CreateVolume without a source: what it requires, the size it gives, and that a name stands for one volume.
 
-use crate::tools::sanity::case::{Case, Stop, Verdict, case, ensure, same_id};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::fixtures::Volume;
-use crate::tools::sanity::need::needs::{
-    CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, EACH_ACCESS, TOPOLOGY,
-};
-use csi_proto::v1;
+use crate::tools::sanity::vocabulary::*;
 use csi_proto::v1::CapacityRange;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
-use tonic::Code;
 
-pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "controller/create-volume/without-access-type",
-        "CreateVolume with a capability that has no access type answers INVALID_ARGUMENT",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            for capability in &mut request.volume_capabilities {
-                capability.access_type = None;
-            }
-            c.refused(request, &[Code::InvalidArgument])?;
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("controller/create-volume", "CreateVolume");
+    list.needs(&[CREATE_DELETE_VOLUME]);
+    list.rule("CreateVolume with a capability that has no access type answers INVALID_ARGUMENT");
+    list.changes("without-access-type", |c| {
+        let mut request = c.create_request()?;
+        for capability in &mut request.volume_capabilities {
+            capability.access_type = None;
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/without-access-mode",
-        "CreateVolume with a capability that has no access mode answers INVALID_ARGUMENT",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            for capability in &mut request.volume_capabilities {
-                capability.access_mode = None;
-            }
-            c.refused(request, &[Code::InvalidArgument])?;
+        c.refused(request, &[InvalidArgument])
+    });
+    list.rule("CreateVolume with a capability that has no access mode answers INVALID_ARGUMENT");
+    list.changes("without-access-mode", |c| {
+        let mut request = c.create_request()?;
+        for capability in &mut request.volume_capabilities {
+            capability.access_mode = None;
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/without-capacity",
-        "CreateVolume without a capacity_range answers with a volume of a size that the plugin chooses",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME, EACH_ACCESS],
-        |c| {
-            let mut request = c.create_request()?;
-            request.capacity_range = None;
-            c.volume_of(request)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/has-required-bytes",
-        "The volume has at least required_bytes, or a size that is not known",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME, EACH_ACCESS],
-        |c| {
+        c.refused(request, &[InvalidArgument])
+    });
+    list.rule("CreateVolume without a capacity_range answers with a volume of a size that the plugin chooses");
+    list.also(&[EACH_ACCESS]).changes("without-capacity", |c| {
+        let mut request = c.create_request()?;
+        request.capacity_range = None;
+        c.volume_of(request)
+    });
+    list.rule("The volume has at least required_bytes, or a size that is not known");
+    list.also(&[EACH_ACCESS])
+        .changes("has-required-bytes", |c| {
             // That the size lies in the range is a rule of the message.
             let volume = c.volume()?;
             let size = volume.volume.capacity_bytes;
@@ -66,239 +40,162 @@ pub const CASES: &[Case] = &[
                 size >= 0,
                 "capacity_bytes is not negative",
                 size.to_string(),
-            )?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/has-exactly-the-size",
-        "The volume of a range of one size has that size, or the range is refused with OUT_OF_RANGE",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let size = c.settings().volume_size;
-            let mut request = c.create_request()?;
-            request.capacity_range = Some(range(size, size));
-            accepted_or(c, request, &[Code::OutOfRange])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/keeps-limit-bytes",
-        "The volume is not larger than limit_bytes, also when nothing is required",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.capacity_range = Some(range(0, c.settings().volume_size));
-            accepted_or(c, request, &[Code::OutOfRange])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/of-an-odd-size",
-        "The volume of a size that is no multiple of anything is not smaller than that",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let odd = c.settings().volume_size + 1 + i64::try_from(c.random(4095)).unwrap_or(0);
-            let mut request = c.create_request()?;
-            request.capacity_range = Some(range(odd, 0));
-            accepted_or(c, request, &[Code::OutOfRange])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/of-an-impossible-size",
-        "CreateVolume of a size that no storage has answers OUT_OF_RANGE, unless the plugin knows no limit",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.capacity_range = Some(range(i64::MAX - (1 << 20), 0));
-            // Thin storage has no size; storage that is full says so.
-            let codes = [
-                Code::OutOfRange,
-                Code::ResourceExhausted,
-                Code::InvalidArgument,
-            ];
-            accepted_or(c, request, &codes)?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/of-a-reversed-range",
-        "CreateVolume with limit_bytes below required_bytes is refused",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let size = c.settings().volume_size;
-            let mut request = c.create_request()?;
-            request.capacity_range = Some(range(2 * size, size));
-            c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/of-a-negative-size",
+            )
+        });
+    list.rule("The volume of a range of one size has that size, or the range is refused with OUT_OF_RANGE");
+    list.changes("has-exactly-the-size", |c| {
+        let size = c.settings().volume_size;
+        let mut request = c.create_request()?;
+        request.capacity_range = Some(range(size, size));
+        accepted_or(c, request, &[OutOfRange])
+    });
+    list.rule("The volume is not larger than limit_bytes, also when nothing is required");
+    list.changes("keeps-limit-bytes", |c| {
+        let mut request = c.create_request()?;
+        request.capacity_range = Some(range(0, c.settings().volume_size));
+        accepted_or(c, request, &[OutOfRange])
+    });
+    list.rule("The volume of a size that is no multiple of anything is not smaller than that");
+    list.changes("of-an-odd-size", |c| {
+        let odd = c.settings().volume_size + 1 + i64::try_from(c.random(4095)).unwrap_or(0);
+        let mut request = c.create_request()?;
+        request.capacity_range = Some(range(odd, 0));
+        accepted_or(c, request, &[OutOfRange])
+    });
+    list.error_rule("CreateVolume of a size that no storage has answers OUT_OF_RANGE, unless the plugin knows no limit");
+    list.changes("of-an-impossible-size", |c| {
+        let mut request = c.create_request()?;
+        request.capacity_range = Some(range(i64::MAX - (1 << 20), 0));
+        // Thin storage has no size; storage that is full says so.
+        let codes = [OutOfRange, ResourceExhausted, InvalidArgument];
+        accepted_or(c, request, &codes)
+    });
+    list.error_rule("CreateVolume with limit_bytes below required_bytes is refused");
+    list.changes("of-a-reversed-range", |c| {
+        let size = c.settings().volume_size;
+        let mut request = c.create_request()?;
+        request.capacity_range = Some(range(2 * size, size));
+        c.refused(request, &[InvalidArgument, OutOfRange])
+    });
+    list.error_rule(
         "CreateVolume with a negative size is refused, for the field must not be negative",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            for (required, limit) in [(-1, 0), (0, -1)] {
-                let mut request = c.create_request()?;
-                request.capacity_range = Some(range(required, limit));
-                c.refused(request, &[Code::InvalidArgument, Code::OutOfRange])?;
-            }
+    );
+    list.changes("of-a-negative-size", |c| {
+        for (required, limit) in [(-1, 0), (0, -1)] {
+            let mut request = c.create_request()?;
+            request.capacity_range = Some(range(required, limit));
+            c.refused(request, &[InvalidArgument, OutOfRange])?;
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/is-idempotent",
+        Ok(())
+    });
+    list.rule(
         "CreateVolume with the name and arguments of a volume that exists answers with that volume",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME, EACH_ACCESS],
-        |c| {
-            let volume = c.volume()?;
-            for _ in 0..2 {
-                let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
-                same_volume(&volume.volume, &again)?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-another-size",
-        "CreateVolume with the name of a volume whose size is not in the new range answers ALREADY_EXISTS",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            let size = c.settings().volume_size;
-            request.capacity_range = Some(range(size, size));
-            let Some(volume) = accepted_or(c, request.clone(), &[Code::OutOfRange])? else {
-                return Err(Stop::Skipped(
-                    "the driver has no volume of exactly that size".to_owned(),
-                ));
-            };
-            // A size that is not known lies in any range.
-            if volume.capacity_bytes == 0 {
-                return Err(Stop::Skipped("the driver does not tell sizes".to_owned()));
-            }
-            request.capacity_range = Some(range(2 * size, 2 * size));
-            c.refused(request, &[Code::AlreadyExists])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-range-that-fits",
-        "CreateVolume with the name of a volume whose size lies in the new range does not make another one",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let size = volume.volume.capacity_bytes.max(c.settings().volume_size);
-            let mut request = volume.request.clone();
-            request.capacity_range = Some(range(1, size));
-            let codes = [Code::AlreadyExists];
-            if let Some(again) = accepted_or(c, request, &codes)? {
-                same_id("volume", &volume.id(), &again.volume_id)?;
-            } else {
-                let expected = "a volume that is compatible with the request is answered again";
-                c.should(false, expected, "it answered ALREADY_EXISTS");
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-two-capabilities",
-        "A volume that is created with several capabilities can be used in each of those ways",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            use v1::volume_capability::access_mode::Mode;
-            let mut request = c.create_request()?;
-            let mut second = c.capability()?;
-            second.access_mode = Some(v1::volume_capability::AccessMode {
-                mode: Mode::SingleNodeReaderOnly.into(),
-            });
-            request.volume_capabilities.push(second);
-            let Some(volume) = accepted_or(c, request.clone(), &[Code::InvalidArgument])? else {
-                return Err(Stop::Skipped(
-                    "the driver does not support these two together".to_owned(),
-                ));
-            };
-            let asked = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: volume.volume_id,
-                volume_context: volume.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: c.settings().parameters.clone(),
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            let confirmed = c.ok(asked)?;
-            ensure(
-                confirmed.confirmed.is_some(),
-                "both capabilities are confirmed",
-                confirmed.message,
-            )?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-an-unknown-access-mode",
-        "CreateVolume with an access mode that does not exist is refused",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            for capability in &mut request.volume_capabilities {
-                capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
-            }
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/context-is-constant",
-        "The volume context is the same in every answer about a volume",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
+    );
+    list.also(&[EACH_ACCESS]).changes("is-idempotent", |c| {
+        let volume = c.volume()?;
+        for _ in 0..2 {
             let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
-            let actual = format!("{:?}", again.volume_context);
-            let expected = format!(
-                "the volume context of the first answer, {:?}",
-                volume.volume.volume_context
-            );
-            ensure(
-                again.volume_context == volume.volume.volume_context,
-                &expected,
-                actual,
-            )?;
+            same_volume(&volume.volume, &again)?;
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/topology-is-advertised",
-        "Only a plugin that advertises VOLUME_ACCESSIBILITY_CONSTRAINTS answers with an accessible_topology",
-        "CreateVolume",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?.volume;
-            let has = !volume.accessible_topology.is_empty();
-            let actual = format!("{:?}", volume.accessible_topology);
-            ensure(!has || c.has(TOPOLOGY), "no accessible_topology", actual)?;
+        Ok(())
+    });
+    list.error_rule("CreateVolume with the name of a volume whose size is not in the new range answers ALREADY_EXISTS");
+    list.changes("with-another-size", |c| {
+        let mut request = c.create_request()?;
+        let size = c.settings().volume_size;
+        request.capacity_range = Some(range(size, size));
+        let Some(volume) = accepted_or(c, request.clone(), &[OutOfRange])? else {
+            return Err(Stop::Skipped(
+                "the driver has no volume of exactly that size".to_owned(),
+            ));
+        };
+        // A size that is not known lies in any range.
+        if volume.capacity_bytes == 0 {
+            return Err(Stop::Skipped("the driver does not tell sizes".to_owned()));
         }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/in-the-place-of-the-node",
-        "A volume whose requisite topology is that of the node can be reached from there",
-        "TopologyRequirement",
-        [CREATE_DELETE_VOLUME, TOPOLOGY],
-        |c| {
+        request.capacity_range = Some(range(2 * size, 2 * size));
+        c.refused(request, &[AlreadyExists])
+    });
+    list.rule("CreateVolume with the name of a volume whose size lies in the new range does not make another one");
+    list.changes("with-a-range-that-fits", |c| {
+        let volume = c.volume()?;
+        let size = volume.volume.capacity_bytes.max(c.settings().volume_size);
+        let mut request = volume.request.clone();
+        request.capacity_range = Some(range(1, size));
+        let codes = [AlreadyExists];
+        if let Some(again) = accepted_or(c, request, &codes)? {
+            same_id("volume", &volume.id(), &again.volume_id)?;
+        } else {
+            let expected = "a volume that is compatible with the request is answered again";
+            c.should(false, expected, "it answered ALREADY_EXISTS");
+        }
+        Ok(())
+    });
+    list.rule(
+        "A volume that is created with several capabilities can be used in each of those ways",
+    );
+    list.changes("with-two-capabilities", |c| {
+        use v1::volume_capability::access_mode::Mode;
+        let mut request = c.create_request()?;
+        let mut second = c.capability()?;
+        second.access_mode = Some(v1::volume_capability::AccessMode {
+            mode: Mode::SingleNodeReaderOnly.into(),
+        });
+        request.volume_capabilities.push(second);
+        let Some(volume) = accepted_or(c, request.clone(), &[InvalidArgument])? else {
+            return Err(Stop::Skipped(
+                "the driver does not support these two together".to_owned(),
+            ));
+        };
+        let asked = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.volume_id,
+            volume_context: volume.volume_context,
+            volume_capabilities: request.volume_capabilities,
+            parameters: c.settings().parameters.clone(),
+            secrets: c.secrets(),
+            ..Default::default()
+        };
+        let confirmed = c.ok(asked)?;
+        ensure(
+            confirmed.confirmed.is_some(),
+            "both capabilities are confirmed",
+            confirmed.message,
+        )
+    });
+    list.error_rule("CreateVolume with an access mode that does not exist is refused");
+    list.changes("with-an-unknown-access-mode", |c| {
+        let mut request = c.create_request()?;
+        for capability in &mut request.volume_capabilities {
+            capability.access_mode = Some(v1::volume_capability::AccessMode { mode: 99 });
+        }
+        c.refused(request, &[InvalidArgument])
+    });
+    list.rule("The volume context is the same in every answer about a volume");
+    list.changes("context-is-constant", |c| {
+        let volume = c.volume()?;
+        let again = c.ok(volume.request.clone())?.volume.unwrap_or_default();
+        let actual = format!("{:?}", again.volume_context);
+        let expected = format!(
+            "the volume context of the first answer, {:?}",
+            volume.volume.volume_context
+        );
+        ensure(
+            again.volume_context == volume.volume.volume_context,
+            &expected,
+            actual,
+        )
+    });
+    list.rule("Only a plugin that advertises VOLUME_ACCESSIBILITY_CONSTRAINTS answers with an accessible_topology");
+    list.changes("topology-is-advertised", |c| {
+        let volume = c.volume()?.volume;
+        let has = !volume.accessible_topology.is_empty();
+        let actual = format!("{:?}", volume.accessible_topology);
+        ensure(!has || c.has(TOPOLOGY), "no accessible_topology", actual)
+    });
+    list.rule("A volume whose requisite topology is that of the node can be reached from there");
+    list.under("TopologyRequirement")
+        .also(&[TOPOLOGY])
+        .changes("in-the-place-of-the-node", |c| {
             // That one of the volume's places is a requisite one is a rule of the message.
             let volume = c.volume()?.volume;
             let place = c
@@ -320,16 +217,13 @@ pub const CASES: &[Case] = &[
                 reaches || volume.accessible_topology.is_empty(),
                 "a place that the node is in",
                 actual,
-            )?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/in-a-place-that-does-not-exist",
+            )
+        });
+    list.error_rule(
         "CreateVolume that requires a topology which the plugin does not have is refused",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME, TOPOLOGY],
-        |c| {
+    );
+    list.also(&[TOPOLOGY])
+        .changes("in-a-place-that-does-not-exist", |c| {
             let mut request = c.create_request()?;
             let mut place = c
                 .driver()
@@ -349,52 +243,42 @@ pub const CASES: &[Case] = &[
                 requisite: vec![place],
                 preferred: Vec::new(),
             });
-            c.refused(request, &[Code::ResourceExhausted, Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/with-a-source-of-no-type",
-        "CreateVolume with a volume_content_source that names neither a snapshot nor a volume is refused",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let mut request = c.create_request()?;
-            request.volume_content_source = Some(v1::VolumeContentSource { r#type: None });
-            c.refused(request, &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "controller/create-volume/from-a-source-that-is-not-advertised",
+            c.refused(request, &[ResourceExhausted, InvalidArgument])
+        });
+    list.error_rule("CreateVolume with a volume_content_source that names neither a snapshot nor a volume is refused");
+    list.changes("with-a-source-of-no-type", |c| {
+        let mut request = c.create_request()?;
+        request.volume_content_source = Some(v1::VolumeContentSource { r#type: None });
+        c.refused(request, &[InvalidArgument])
+    });
+    list.error_rule(
         "CreateVolume from a kind of source that the plugin does not advertise is refused",
-        "CreateVolume Errors",
-        [CREATE_DELETE_VOLUME],
-        |c| {
-            let volume = c.volume()?;
-            let sources = [
-                (
-                    CREATE_DELETE_SNAPSHOT,
-                    of_snapshot("csi-sanity-no-snapshot"),
-                ),
-                (CLONE_VOLUME, of_volume(&volume.id())),
-            ];
-            let mut tried = false;
-            for (_, source) in sources.into_iter().filter(|(need, _)| !c.has(*need)) {
-                tried = true;
-                let mut request = c.create_request()?;
-                request.volume_content_source = Some(source);
-                let codes = [Code::InvalidArgument, Code::NotFound, Code::Unimplemented];
-                c.refused(request, &codes)?;
-            }
-            if !tried {
-                return Err(Stop::Skipped(
-                    "both kinds of sources are advertised".to_owned(),
-                ));
-            }
+    );
+    list.changes("from-a-source-that-is-not-advertised", |c| {
+        let volume = c.volume()?;
+        let sources = [
+            (
+                CREATE_DELETE_SNAPSHOT,
+                of_snapshot("csi-sanity-no-snapshot"),
+            ),
+            (CLONE_VOLUME, of_volume(&volume.id())),
+        ];
+        let mut tried = false;
+        for (_, source) in sources.into_iter().filter(|(need, _)| !c.has(*need)) {
+            tried = true;
+            let mut request = c.create_request()?;
+            request.volume_content_source = Some(source);
+            let codes = [InvalidArgument, NotFound, Unimplemented];
+            c.refused(request, &codes)?;
         }
-    ),
-];
+        if !tried {
+            return Err(Stop::Skipped(
+                "both kinds of sources are advertised".to_owned(),
+            ));
+        }
+        Ok(())
+    });
+}
 
 /// A range of sizes in bytes.
 pub fn range(required: i64, limit: i64) -> CapacityRange {
@@ -416,7 +300,7 @@ pub fn accepted_or(
 
 /// Demands that the CreateVolume of a volume that has changed since still leads to it, or says that this is another one.
 pub fn keeps_the_name(c: &Context, volume: &Volume) -> Verdict {
-    match accepted_or(c, volume.request.clone(), &[Code::AlreadyExists])? {
+    match accepted_or(c, volume.request.clone(), &[AlreadyExists])? {
         Some(again) => same_id("volume", &volume.id(), &again.volume_id),
         None => Ok(()),
     }

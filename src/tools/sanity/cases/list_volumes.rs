@@ -1,85 +1,55 @@
 //! ListVolumes: what is listed, and page by page.
 
-use crate::tools::sanity::answers::answer_text;
-use crate::tools::sanity::case::{Case, Stop, case, ensure};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::need::needs::{
-    CREATE_DELETE_VOLUME, LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES, NODE_SERVICE,
-    PUBLISH_UNPUBLISH_VOLUME, VOLUME_CONDITION,
-};
-use csi_proto::v1;
+use crate::tools::sanity::vocabulary::*;
 use csi_proto::v1::list_volumes_response::Entry;
-use tonic::Code;
 
-pub const CASES: &[Case] = &[
-    case!(
-        Reads,
-        "controller/list-volumes/lists",
-        "ListVolumes answers with volumes that have ids",
-        "ListVolumes",
-        [LIST_VOLUMES],
-        |c| {
-            c.ok(v1::ListVolumesRequest::default())?;
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("controller/list-volumes", "ListVolumes");
+    list.needs(&[LIST_VOLUMES]);
+    list.rule("ListVolumes answers with volumes that have ids");
+    list.reads("lists", |c| c.ok(v1::ListVolumesRequest::default()));
+    list.rule("ListVolumes answers with no more entries than max_entries");
+    list.reads("keeps-max-entries", |c| {
+        // That is a rule of the message.
+        for max_entries in [1, 2, 1000] {
+            c.ok(v1::ListVolumesRequest {
+                max_entries,
+                ..Default::default()
+            })?;
         }
-    ),
-    case!(
-        Reads,
-        "controller/list-volumes/keeps-max-entries",
-        "ListVolumes answers with no more entries than max_entries",
-        "ListVolumes",
-        [LIST_VOLUMES],
-        |c| {
-            // That is a rule of the message.
-            for max_entries in [1, 2, 1000] {
-                c.ok(v1::ListVolumesRequest {
-                    max_entries,
-                    ..Default::default()
-                })?;
-            }
-        }
-    ),
-    case!(
-        Reads,
-        "controller/list-volumes/with-an-unknown-token",
-        "ListVolumes with a starting_token that it never gave answers ABORTED",
-        "ListVolumes Errors",
-        [LIST_VOLUMES],
-        |c| {
-            for token in ["csi-sanity-no-token", "-1", "999999999999999999999"] {
-                let request = v1::ListVolumesRequest {
-                    starting_token: token.to_owned(),
-                    ..Default::default()
-                };
-                c.refused(request, &[Code::Aborted])?;
-            }
-        }
-    ),
-    case!(
-        Reads,
-        "controller/list-volumes/with-negative-max-entries",
-        "ListVolumes with a negative max_entries is refused, for the field must not be negative",
-        "ListVolumes",
-        [LIST_VOLUMES],
-        |c| {
+        Ok(())
+    });
+    list.error_rule("ListVolumes with a starting_token that it never gave answers ABORTED");
+    list.reads("with-an-unknown-token", |c| {
+        for token in ["csi-sanity-no-token", "-1", "999999999999999999999"] {
             let request = v1::ListVolumesRequest {
-                max_entries: -1,
+                starting_token: token.to_owned(),
                 ..Default::default()
             };
-            let answer = c.send(request)?;
-            let refused = answer
-                .as_ref()
-                .is_err_and(|status| status.code() == Code::InvalidArgument);
-            let actual = answer_text(&answer);
-            c.should(refused, "INVALID_ARGUMENT", actual);
+            c.refused(request, &[Aborted])?;
         }
-    ),
-    case!(
-        Alone,
-        "controller/list-volumes/shows-every-volume-once",
-        "A volume is listed once as long as it exists, with what CreateVolume answered, and not before or after",
-        "ListVolumes",
-        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
-        |c| {
+        Ok(())
+    });
+    list.rule(
+        "ListVolumes with a negative max_entries is refused, for the field must not be negative",
+    );
+    list.reads("with-negative-max-entries", |c| {
+        let request = v1::ListVolumesRequest {
+            max_entries: -1,
+            ..Default::default()
+        };
+        let answer = c.send(request)?;
+        let refused = answer
+            .as_ref()
+            .is_err_and(|status| status.code() == InvalidArgument);
+        let actual = answer_text(&answer);
+        c.should(refused, "INVALID_ARGUMENT", actual);
+        Ok(())
+    });
+    list.rule("A volume is listed once as long as it exists, with what CreateVolume answered, and not before or after");
+    list.also(&[CREATE_DELETE_VOLUME])
+        .alone("shows-every-volume-once", |c| {
             let mut volumes = Vec::new();
             for _ in 0..3 {
                 volumes.push(c.volume()?);
@@ -103,16 +73,13 @@ pub const CASES: &[Case] = &[
             find_once(&listed, &volumes[0].id())?;
             find_once(&listed, &volumes[2].id())?;
             let still = listed.iter().any(|one| one.volume_id == volumes[1].id());
-            ensure(!still, "a deleted volume is not listed", volumes[1].id())?;
-        }
-    ),
-    case!(
-        Alone,
-        "controller/list-volumes/page-by-page",
+            ensure(!still, "a deleted volume is not listed", volumes[1].id())
+        });
+    list.rule(
         "The pages of a list hold together every volume once, and the last has no next_token",
-        "ListVolumes",
-        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
-        |c| {
+    );
+    list.also(&[CREATE_DELETE_VOLUME])
+        .alone("page-by-page", |c| {
             let mut ids = Vec::new();
             for _ in 0..5 {
                 ids.push(c.volume()?.id());
@@ -124,15 +91,11 @@ pub const CASES: &[Case] = &[
                     find_once(&paged, id)?;
                 }
             }
-        }
-    ),
-    case!(
-        Alone,
-        "controller/list-volumes/while-volumes-come-and-go",
-        "A list that changes while it is read page by page comes to its end, or is ABORTED",
-        "ListVolumes",
-        [LIST_VOLUMES, CREATE_DELETE_VOLUME],
-        |c| {
+            Ok(())
+        });
+    list.rule("A list that changes while it is read page by page comes to its end, or is ABORTED");
+    list.also(&[CREATE_DELETE_VOLUME])
+        .alone("while-volumes-come-and-go", |c| {
             for _ in 0..4 {
                 c.volume()?;
             }
@@ -148,54 +111,45 @@ pub const CASES: &[Case] = &[
                     starting_token: token,
                 };
                 // ABORTED: it has become another list.
-                let reply = c.ok_or(request, &[Code::Aborted])?;
+                let reply = c.ok_or(request, &[Aborted])?;
                 token = reply.map(|reply| reply.next_token).unwrap_or_default();
                 pages += 1;
                 if pages > PAGES_AT_MOST {
                     return Err(endless());
                 }
             }
-        }
-    ),
-    case!(
-        Changes,
-        "controller/list-volumes/shows-published-nodes",
-        "ListVolumes shows the nodes that the controller has published a volume to",
-        "ListVolumes",
-        [
-            LIST_VOLUMES,
-            LIST_VOLUMES_PUBLISHED_NODES,
-            CREATE_DELETE_VOLUME,
-            PUBLISH_UNPUBLISH_VOLUME,
-            NODE_SERVICE
-        ],
-        |c| {
-            let volume = c.volume()?;
-            c.ok(c.attach_request(&volume))?;
-            let node = c.driver().node_info.node_id.clone();
-            let nodes = nodes_of(c, &volume.id())?;
-            ensure(
-                nodes.contains(&node),
-                &format!("the node {node}"),
-                format!("{nodes:?}"),
-            )?;
-            c.ok(c.detach_request(&volume))?;
-            let nodes = nodes_of(c, &volume.id())?;
-            // The specification lets the field name nodes beyond those.
-            c.should(
-                !nodes.contains(&node),
-                "no node once it is unpublished",
-                format!("{nodes:?}"),
-            );
-        }
-    ),
-    case!(
-        Changes,
-        "controller/list-volumes/shows-conditions",
-        "ListVolumes of a plugin that advertises VOLUME_CONDITION shows the condition of every volume",
-        "ListVolumes",
-        [LIST_VOLUMES, VOLUME_CONDITION, CREATE_DELETE_VOLUME],
-        |c| {
+            Ok(())
+        });
+    list.rule("ListVolumes shows the nodes that the controller has published a volume to");
+    list.also(&[
+        LIST_VOLUMES_PUBLISHED_NODES,
+        CREATE_DELETE_VOLUME,
+        PUBLISH_UNPUBLISH_VOLUME,
+        NODE_SERVICE,
+    ])
+    .changes("shows-published-nodes", |c| {
+        let volume = c.volume()?;
+        c.ok(c.attach_request(&volume))?;
+        let node = c.driver().node_info.node_id.clone();
+        let nodes = nodes_of(c, &volume.id())?;
+        ensure(
+            nodes.contains(&node),
+            &format!("the node {node}"),
+            format!("{nodes:?}"),
+        )?;
+        c.ok(c.detach_request(&volume))?;
+        let nodes = nodes_of(c, &volume.id())?;
+        // The specification lets the field name nodes beyond those.
+        c.should(
+            !nodes.contains(&node),
+            "no node once it is unpublished",
+            format!("{nodes:?}"),
+        );
+        Ok(())
+    });
+    list.rule("ListVolumes of a plugin that advertises VOLUME_CONDITION shows the condition of every volume");
+    list.also(&[VOLUME_CONDITION, CREATE_DELETE_VOLUME])
+        .changes("shows-conditions", |c| {
             let volume = c.volume()?;
             let entry = entry_of(c, &volume.id())?;
             let has = entry
@@ -206,10 +160,9 @@ pub const CASES: &[Case] = &[
                 has,
                 "the entry has a volume_condition",
                 format!("{:?}", entry.status),
-            )?;
-        }
-    ),
-];
+            )
+        });
+}
 
 fn page(
     c: &Context,

@@ -7,17 +7,14 @@ use super::group_snapshots::{delete, get, new_group};
 use super::modify::{modify, mutable};
 use super::snapshot_metadata::{allocated, block_volume, delta, snapshot_of};
 use crate::rpc;
-use crate::tools::sanity::case::{Body, Case, CaseKind, Need, Stop, Verdict};
-use crate::tools::sanity::context::{Context, encoded, must_be_refused};
-use crate::tools::sanity::need::needs::{
-    ANY_VOLUME, BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE,
-};
-use crate::tools::sanity::verdict::{any_of, status_text};
+use crate::tools::sanity::case::CaseKind;
+use crate::tools::sanity::context::{encoded, must_be_refused};
+use crate::tools::sanity::need::Need;
+use crate::tools::sanity::verdict::any_of;
+use crate::tools::sanity::vocabulary::*;
 use bytes::Bytes;
 use csi_proto::schema::{Cardinality, Field, Method};
-use csi_proto::{Request, v1, wire};
-use std::sync::{Arc, LazyLock};
-use tonic::Code;
+use csi_proto::{Request, wire};
 
 /// An RPC whose request has required fields.
 struct Subject {
@@ -289,60 +286,55 @@ fn word(subject: &Subject, field: &str) -> String {
     word.map_or_else(|| field.replace('_', "-"), |(_, word)| (*word).to_owned())
 }
 
-/// The cases, made once: they live as long as the program, as those of all tables do.
-static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| SUBJECTS.iter().flat_map(cases_of).collect());
-
-/// Every case.
-pub fn cases() -> &'static [Case] {
-    &CASES
-}
-
-fn cases_of(subject: &'static Subject) -> Vec<Case> {
-    let Some(facts) = rpc::facts(subject.method) else {
-        return Vec::new();
-    };
-    // Fields that one word stands for are left out one after the other.
-    let mut fields: Vec<(String, Vec<&'static str>)> = Vec::new();
-    for field in facts.required {
-        let word = word(subject, field);
-        match fields.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, fields)) => fields.push(field),
-            None => fields.push((word, vec![field])),
-        }
-    }
-    let cases = fields.into_iter().map(|(word, fields)| {
-        let needs = needs(subject, &fields);
-        let creates = needs.contains(&CREATE_DELETE_VOLUME);
-        let reads = facts.effect.is_reads() && !creates && !rpc::is_at_node(subject.method);
-        let or_ok = match subject.may_be_ok.contains(&fields[0]) {
-            true => ", or OK as to no change",
-            false => "",
+/// The cases: one for each word that stands for a required field, or for several.
+pub fn cases(list: &mut Cases) {
+    for subject in SUBJECTS {
+        let Some(facts) = rpc::facts(subject.method) else {
+            continue;
         };
-        let sentence = format!(
-            "{} without {} answers INVALID_ARGUMENT{or_ok}",
-            subject.method.name,
-            fields
-                .iter()
-                .map(|field| with_article(subject.method, field))
-                .collect::<Vec<_>>()
-                .join(", or without ")
-        );
-        let body =
-            move |c: &Arc<Context>| fields.iter().try_for_each(|field| lacks(c, subject, field));
-        Case {
-            name: format!("{}/without-{word}", subject.name).leak(),
-            sentence: sentence.leak(),
-            section: facts.section,
-            kind: if reads {
+        list.about(subject.name, facts.section);
+        // Fields that one word stands for are left out one after the other.
+        let mut words: Vec<(String, Vec<&'static str>)> = Vec::new();
+        for field in facts.required {
+            let word = word(subject, field);
+            match words.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, fields)) => fields.push(field),
+                None => words.push((word, vec![field])),
+            }
+        }
+        for (word, fields) in words {
+            let needs = needs(subject, &fields);
+            let creates = needs.contains(&CREATE_DELETE_VOLUME);
+            let reads = facts.effect.is_reads() && !creates && !rpc::is_at_node(subject.method);
+            let kind = if reads {
                 CaseKind::Reads
             } else {
                 CaseKind::Changes
-            },
-            needs: needs.leak(),
-            body: Body(Box::leak(Box::new(body))),
+            };
+            list.needs(&needs);
+            list.rule(&sentence(subject, &fields));
+            list.add(kind, &format!("without-{word}"), move |c| {
+                fields.iter().try_for_each(|field| lacks(c, subject, field))
+            });
         }
-    });
-    cases.collect()
+    }
+}
+
+/// The rule that a request without any of these fields is refused.
+fn sentence(subject: &Subject, fields: &[&'static str]) -> String {
+    let fields_named = fields
+        .iter()
+        .map(|field| with_article(subject.method, field));
+    let fields_named: Vec<_> = fields_named.collect();
+    let or_ok = match subject.may_be_ok.contains(&fields[0]) {
+        true => ", or OK as to no change",
+        false => "",
+    };
+    format!(
+        "{} without {} answers INVALID_ARGUMENT{or_ok}",
+        subject.method.name,
+        fields_named.join(", or without ")
+    )
 }
 
 /// `a volume_id`, `an access_mode`, `volume_capabilities`.
@@ -374,7 +366,7 @@ fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
     let method = subject.method;
     let request = without(method, &(subject.request)(c, Missing(field))?, field);
     let answer = c.in_the_end(method, request)?;
-    let codes = [Code::InvalidArgument];
+    let codes = [InvalidArgument];
     match &answer {
         _ if !subject.may_be_ok.contains(&field) => {
             must_be_refused(method, answer, &codes)?;
@@ -424,7 +416,10 @@ mod tests {
     /// What scripts select and expect to fail is what these cases were called before.
     #[test]
     fn the_names_of_the_cases_do_not_change() {
-        let names: Vec<&str> = cases().iter().map(|case| case.name).collect();
+        let mut list = Cases::default();
+        cases(&mut list);
+        let made = list.done();
+        let names: Vec<&str> = made.iter().map(|case| &*case.name).collect();
         let expected = "
             controller/create-volume/without-name
             controller/create-volume/without-capabilities

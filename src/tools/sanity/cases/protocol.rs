@@ -1,47 +1,35 @@
 //! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
-use crate::tools::sanity::answers::answer_text;
-use crate::tools::sanity::case::{Case, Stop, case, ensure, same_id};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::need::needs::{CREATE_DELETE_VOLUME, NODE_SERVICE};
-use crate::tools::sanity::verdict::status_text;
+use crate::tools::sanity::vocabulary::*;
 use bytes::Bytes;
 use csi_proto::Request;
 use csi_proto::schema::Method;
 use csi_proto::{tables, v1, wire};
 use prost::Message;
-use tonic::Code;
 
 /// A number that no field of the specification has.
 const NO_FIELD: u32 = 12_345;
 
-pub const CASES: &[Case] = &[
-    case!(
-        Reads,
-        "protocol/unknown-fields-are-ignored",
-        "A request with a field of a newer specification is answered as without it",
-        "Versioning",
-        [],
-        |c| {
-            for method in [
-                v1::GetPluginInfoRequest::METHOD,
-                v1::GetPluginCapabilitiesRequest::METHOD,
-                v1::ProbeRequest::METHOD,
-            ] {
-                newer(c, method, Vec::new())?;
-            }
-            if c.has(NODE_SERVICE) {
-                newer(c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new())?;
-            }
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("protocol", "Versioning");
+    list.rule("A request with a field of a newer specification is answered as without it");
+    list.reads("unknown-fields-are-ignored", |c| {
+        for method in [
+            v1::GetPluginInfoRequest::METHOD,
+            v1::GetPluginCapabilitiesRequest::METHOD,
+            v1::ProbeRequest::METHOD,
+        ] {
+            newer(c, method, Vec::new())?;
         }
-    ),
-    case!(
-        Changes,
-        "protocol/unknown-fields-of-changes-are-ignored",
-        "CreateVolume and DeleteVolume with a field of a newer specification are answered as without it",
-        "Versioning",
-        [CREATE_DELETE_VOLUME],
-        |c| {
+        if c.has(NODE_SERVICE) {
+            newer(c, v1::NodeGetCapabilitiesRequest::METHOD, Vec::new())?;
+        }
+        Ok(())
+    });
+    list.rule("CreateVolume and DeleteVolume with a field of a newer specification are answered as without it");
+    list.also(&[CREATE_DELETE_VOLUME])
+        .changes("unknown-fields-of-changes-are-ignored", |c| {
             let request = c.create_request()?;
             let volume = c.volume_of(request.clone())?;
             let reply = newer(c, v1::CreateVolumeRequest::METHOD, request.encode_to_vec())?;
@@ -49,34 +37,24 @@ pub const CASES: &[Case] = &[
             let id = again.volume.unwrap_or_default().volume_id;
             same_id("volume", &volume.id(), &id)?;
             let request = c.delete_request(volume.id());
-            newer(c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec())?;
-        }
-    ),
-    case!(
-        Reads,
-        "protocol/unknown-methods-are-unimplemented",
-        "A method that the specification does not have answers UNIMPLEMENTED",
-        "Error Scheme",
-        [],
-        |c| {
+            newer(c, v1::DeleteVolumeRequest::METHOD, request.encode_to_vec())
+        });
+    list.rule("A method that the specification does not have answers UNIMPLEMENTED");
+    list.under("Error Scheme")
+        .reads("unknown-methods-are-unimplemented", |c| {
             for method in [&NO_METHOD, &NO_SERVICE] {
                 let limit = c.settings().timeout;
                 let answer = c.exchange(method, Bytes::new(), limit)?;
                 let code = answer.as_ref().err().map_or(Code::Ok, tonic::Status::code);
                 let actual = answer_text(&answer);
-                ensure(code == Code::Unimplemented, "UNIMPLEMENTED", actual)?;
+                ensure(code == Unimplemented, "UNIMPLEMENTED", actual)?;
             }
             // And the connection is as good as before.
-            c.ok(v1::ProbeRequest {})?;
-        }
-    ),
-    case!(
-        Reads,
-        "protocol/broken-requests-are-refused",
-        "A request that is no message is refused, and the driver goes on",
-        "Error Scheme",
-        [],
-        |c| {
+            c.ok(v1::ProbeRequest {})
+        });
+    list.rule("A request that is no message is refused, and the driver goes on");
+    list.under("Error Scheme")
+        .reads("broken-requests-are-refused", |c| {
             let method = v1::GetPluginInfoRequest::METHOD;
             let limit = c.settings().timeout;
             // A field that says it is longer than what follows.
@@ -88,16 +66,11 @@ pub const CASES: &[Case] = &[
                 "bytes that are no message are refused",
                 actual,
             );
-            c.ok(v1::ProbeRequest {})?;
-        }
-    ),
-    case!(
-        Reads,
-        "protocol/unknown-metadata-is-ignored",
-        "A call with metadata that the driver does not know is answered as without it",
-        "Authentication",
-        [],
-        |c| {
+            c.ok(v1::ProbeRequest {})
+        });
+    list.rule("A call with metadata that the driver does not know is answered as without it");
+    list.under("Authentication")
+        .reads("unknown-metadata-is-ignored", |c| {
             let entries = [
                 ("csi-sanity-unknown".to_owned(), "x".repeat(1000)),
                 ("csi-sanity-bin".to_owned(), "AAEC/w==".to_owned()),
@@ -106,20 +79,14 @@ pub const CASES: &[Case] = &[
             let session = session.map_err(|error| Stop::Skipped(error.to_string()))?;
             let answer = c.unrecorded(&session, v1::ProbeRequest::METHOD, Bytes::new())?;
             let actual = answer.as_ref().err().map(status_text).unwrap_or_default();
-            ensure(answer.is_ok(), "Probe answers OK", actual)?;
-        }
-    ),
-    case!(
-        Reads,
-        "protocol/many-calls-on-one-connection",
-        "A connection carries hundreds of calls at a time",
-        "Concurrency",
-        [],
-        |c| {
-            c.all_ok(vec![v1::GetPluginInfoRequest {}; 200])?;
-        }
-    ),
-];
+            ensure(answer.is_ok(), "Probe answers OK", actual)
+        });
+    list.rule("A connection carries hundreds of calls at a time");
+    list.under("Concurrency")
+        .reads("many-calls-on-one-connection", |c| {
+            c.all_ok(vec![v1::GetPluginInfoRequest {}; 200])
+        });
+}
 
 /// A method that its service does not have.
 const NO_METHOD: Method = Method {

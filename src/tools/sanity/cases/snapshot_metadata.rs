@@ -4,39 +4,14 @@
 //! which hold in every case here.
 
 use super::made_snapshots::strange_ids;
-use crate::tools::sanity::answers::ok_or_aborted;
-use crate::tools::sanity::case::{Case, Need, Stop, Verdict, case, ensure};
-use crate::tools::sanity::context::Context;
-use crate::tools::sanity::fixtures::Volume;
-use crate::tools::sanity::need::needs::{
-    BLOCK, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE_SERVICE, PATHS,
-    SNAPSHOT_METADATA_SERVICE,
-};
-use crate::tools::sanity::settings::Access;
-use crate::tools::sanity::sources::Mark;
+use crate::tools::sanity::vocabulary::*;
 use csi_proto::Request;
-use csi_proto::v1;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tonic::Code;
 
 /// Snapshots of block volumes can be had.
-const STREAMED: &[Need] = &[
-    SNAPSHOT_METADATA_SERVICE,
-    CREATE_DELETE_SNAPSHOT,
-    CREATE_DELETE_VOLUME,
-    BLOCK,
-];
 
 /// The needs of cases that also write to volumes.
-const WRITTEN: &[Need] = &[
-    SNAPSHOT_METADATA_SERVICE,
-    CREATE_DELETE_SNAPSHOT,
-    CREATE_DELETE_VOLUME,
-    BLOCK,
-    NODE_SERVICE,
-    PATHS,
-];
 
 /// A request for a stream, of either RPC.
 trait RangeRequest: Request + Clone {
@@ -221,11 +196,11 @@ fn in_small_messages<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
 
 /// Demands of offsets that cannot be that they are refused.
 fn refuses_offsets<Q: RangeRequest>(c: &Context, request: Q, size: i64) -> Verdict {
-    c.refused(request.clone().starting_at(-1), &[Code::OutOfRange])?;
+    c.refused(request.clone().starting_at(-1), &[OutOfRange])?;
     let capacity = ranges(c, request.clone())?.capacity.max(size);
     if capacity > 0 {
         let beyond = capacity.saturating_add(1 << 20);
-        c.refused(request.starting_at(beyond), &[Code::OutOfRange])?;
+        c.refused(request.starting_at(beyond), &[OutOfRange])?;
     }
     Ok(())
 }
@@ -258,85 +233,64 @@ fn ranges_text(ranges: &[v1::BlockMetadata]) -> String {
     format!("[{}]", ranges_text.join(", "))
 }
 
-pub const CASES: &[Case] = &[
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/unknown",
-        "GetMetadataAllocated of a snapshot that does not exist answers NOT_FOUND",
-        "GetMetadataAllocated Errors",
-        [
-            SNAPSHOT_METADATA_SERVICE,
-            CREATE_DELETE_SNAPSHOT,
-            CREATE_DELETE_VOLUME
-        ],
-        |c| {
-            let gone = c.deleted_snapshot()?;
-            c.refused(allocated(c, &gone), &[Code::NotFound])?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
-        "GetMetadataAllocated gives ranges within the volume, its size, and the same every time, also to calls at the same time",
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about(
+        "snapshot-metadata/get-metadata-allocated",
         "GetMetadataAllocated",
-        STREAMED,
-        |c| {
-            let (_, snapshot) = two_snapshots(c)?;
-            let request = allocated(c, &snapshot);
-            let first = ranges(c, request.clone())?;
-            let end = first
-                .ranges
-                .last()
-                .map_or(0, |last| last.byte_offset + last.size_bytes);
-            let actual = format!("one that ends at {end} of {}", first.capacity);
-            ensure(
-                end <= first.capacity,
-                "ranges that end within the volume",
-                actual,
-            )?;
-            all_at_once(c, request, &first)?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
-        "GetMetadataAllocated with a starting_offset has every range that ends after it, and none that ends before",
-        "GetMetadataAllocated",
-        STREAMED,
-        |c| {
-            let (_, snapshot) = two_snapshots(c)?;
-            begins_at(c, allocated(c, &snapshot))?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/in-small-messages",
-        "GetMetadataAllocated keeps max_results, and has the same ranges whatever it is",
-        "GetMetadataAllocated",
-        STREAMED,
-        |c| {
-            let (_, snapshot) = two_snapshots(c)?;
-            in_small_messages(c, allocated(c, &snapshot))?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/impossible-offset",
-        "GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
-        "GetMetadataAllocated Errors",
-        STREAMED,
-        |c| {
-            let snapshot = snapshot_of(c, &block_volume(c)?)?;
-            refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/given-up",
-        "GetMetadataAllocated answers whole after a caller went away",
-        "Special considerations for processing a snapshot metadata gRPC stream",
-        STREAMED,
-        |c| {
+    );
+    list.needs(&[
+        SNAPSHOT_METADATA_SERVICE,
+        CREATE_DELETE_SNAPSHOT,
+        CREATE_DELETE_VOLUME,
+        BLOCK,
+    ]);
+    list.needs(&[
+        SNAPSHOT_METADATA_SERVICE,
+        CREATE_DELETE_SNAPSHOT,
+        CREATE_DELETE_VOLUME,
+    ]);
+    list.error_rule("GetMetadataAllocated of a snapshot that does not exist answers NOT_FOUND");
+    list.changes("unknown", |c| {
+        let gone = c.deleted_snapshot()?;
+        c.refused(allocated(c, &gone), &[NotFound])
+    });
+    list.rule("GetMetadataAllocated gives ranges within the volume, its size, and the same every time, also to calls at the same time");
+    list.also(&[BLOCK]).changes("describes-the-snapshot", |c| {
+        let (_, snapshot) = two_snapshots(c)?;
+        let request = allocated(c, &snapshot);
+        let first = ranges(c, request.clone())?;
+        let end = first
+            .ranges
+            .last()
+            .map_or(0, |last| last.byte_offset + last.size_bytes);
+        let actual = format!("one that ends at {end} of {}", first.capacity);
+        ensure(
+            end <= first.capacity,
+            "ranges that end within the volume",
+            actual,
+        )?;
+        all_at_once(c, request, &first)
+    });
+    list.rule("GetMetadataAllocated with a starting_offset has every range that ends after it, and none that ends before");
+    list.also(&[BLOCK]).changes("begins-at-the-offset", |c| {
+        let (_, snapshot) = two_snapshots(c)?;
+        begins_at(c, allocated(c, &snapshot))
+    });
+    list.rule("GetMetadataAllocated keeps max_results, and has the same ranges whatever it is");
+    list.also(&[BLOCK]).changes("in-small-messages", |c| {
+        let (_, snapshot) = two_snapshots(c)?;
+        in_small_messages(c, allocated(c, &snapshot))
+    });
+    list.error_rule("GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
+    list.also(&[BLOCK]).changes("impossible-offset", |c| {
+        let snapshot = snapshot_of(c, &block_volume(c)?)?;
+        refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)
+    });
+    list.rule("GetMetadataAllocated answers whole after a caller went away");
+    list.under("Special considerations for processing a snapshot metadata gRPC stream")
+        .also(&[BLOCK])
+        .changes("given-up", |c| {
             let (_, snapshot) = two_snapshots(c)?;
             let request = allocated(c, &snapshot);
             let before = ranges(c, request.clone())?;
@@ -346,122 +300,86 @@ pub const CASES: &[Case] = &[
                 before == after,
                 &ranges_text(&before.ranges),
                 ranges_text(&after.ranges),
-            )?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-allocated/has-what-was-written",
-        "GetMetadataAllocated has the ranges that were written before the snapshot",
-        "GetMetadataAllocated",
-        WRITTEN,
-        |c| {
+            )
+        });
+    list.rule("GetMetadataAllocated has the ranges that were written before the snapshot");
+    list.also(&[BLOCK, NODE_SERVICE, PATHS])
+        .changes("has-what-was-written", |c| {
             let (base, target) = two_snapshots(c)?;
             let before = ranges(c, allocated(c, &base))?.ranges;
             let after = ranges(c, allocated(c, &target))?.ranges;
             let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
             let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
             let actual = format!("{}, then {}", ranges_text(&before), ranges_text(&after));
-            ensure(found, &expected, actual)?;
-        }
-    ),
-    case!(
-        Reads,
-        "snapshot-metadata/get-metadata-delta/without-ids",
-        "GetMetadataDelta without a base or a target answers INVALID_ARGUMENT",
-        "GetMetadataDelta Errors",
-        [SNAPSHOT_METADATA_SERVICE],
-        |c| {
-            let none = v1::Snapshot::default();
-            c.refused(delta(c, &none, &none), &[Code::InvalidArgument])?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/unknown",
-        "GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND",
-        "GetMetadataDelta Errors",
-        STREAMED,
-        |c| {
+            ensure(found, &expected, actual)
+        });
+    list.about("snapshot-metadata/get-metadata-delta", "GetMetadataDelta");
+    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
+    list.error_rule("GetMetadataDelta without a base or a target answers INVALID_ARGUMENT");
+    list.reads("without-ids", |c| {
+        let none = v1::Snapshot::default();
+        c.refused(delta(c, &none, &none), &[InvalidArgument])
+    });
+    list.error_rule("GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND");
+    list.also(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, BLOCK])
+        .changes("unknown", |c| {
             let volume = block_volume(c)?;
             let snapshot = snapshot_of(c, &volume)?;
             let gone = snapshot_of(c, &volume)?;
             c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
-            c.refused(delta(c, &gone, &snapshot), &[Code::NotFound])?;
-            c.refused(delta(c, &snapshot, &gone), &[Code::NotFound])?;
+            c.refused(delta(c, &gone, &snapshot), &[NotFound])?;
+            c.refused(delta(c, &snapshot, &gone), &[NotFound])
+        });
+    list.about(
+        "snapshot-metadata/get-metadata-allocated",
+        "GetMetadataAllocated",
+    );
+    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
+    list.error_rule("GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
+    list.reads("strange-ids", |c| {
+        for id in strange_ids() {
+            let request = v1::GetMetadataAllocatedRequest {
+                snapshot_id: id,
+                secrets: c.secrets(),
+                ..Default::default()
+            };
+            c.refused_in_the_end(request, &[NotFound, InvalidArgument])?;
         }
-    ),
-    case!(
-        Reads,
-        "snapshot-metadata/get-metadata-allocated/strange-ids",
-        "GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
-        "GetMetadataAllocated Errors",
-        [SNAPSHOT_METADATA_SERVICE],
-        |c| {
-            for id in strange_ids() {
-                let request = v1::GetMetadataAllocatedRequest {
-                    snapshot_id: id,
-                    secrets: c.secrets(),
-                    ..Default::default()
-                };
-                c.refused_in_the_end(request, &[Code::NotFound, Code::InvalidArgument])?;
-            }
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/is-constant",
-        "GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up",
-        "GetMetadataDelta",
-        STREAMED,
-        |c| {
-            let (base, target) = two_snapshots(c)?;
-            let request = delta(c, &base, &target);
-            let first = ranges(c, request.clone())?;
-            c.cancelled(request.clone(), Duration::from_millis(1))?;
-            all_at_once(c, request, &first)?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/begins-at-the-offset",
-        "GetMetadataDelta with a starting_offset has every range that ends after it, and none that ends before",
-        "GetMetadataDelta",
-        STREAMED,
-        |c| {
-            let (base, target) = two_snapshots(c)?;
-            begins_at(c, delta(c, &base, &target))?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/in-small-messages",
-        "GetMetadataDelta keeps max_results, and has the same ranges whatever it is",
-        "GetMetadataDelta",
-        STREAMED,
-        |c| {
-            let (base, target) = two_snapshots(c)?;
-            in_small_messages(c, delta(c, &base, &target))?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/impossible-offset",
-        "GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE",
-        "GetMetadataDelta Errors",
-        STREAMED,
-        |c| {
-            let (base, target) = two_snapshots(c)?;
-            refuses_offsets(c, delta(c, &base, &target), target.size_bytes)?;
-        }
-    ),
-    case!(
-        Changes,
-        "snapshot-metadata/get-metadata-delta/has-what-changed",
-        "GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them",
-        "GetMetadataDelta",
-        WRITTEN,
-        |c| {
+        Ok(())
+    });
+    list.about("snapshot-metadata/get-metadata-delta", "GetMetadataDelta");
+    list.needs(&[
+        SNAPSHOT_METADATA_SERVICE,
+        CREATE_DELETE_SNAPSHOT,
+        CREATE_DELETE_VOLUME,
+        BLOCK,
+    ]);
+    list.rule("GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up");
+    list.changes("is-constant", |c| {
+        let (base, target) = two_snapshots(c)?;
+        let request = delta(c, &base, &target);
+        let first = ranges(c, request.clone())?;
+        c.cancelled(request.clone(), Duration::from_millis(1))?;
+        all_at_once(c, request, &first)
+    });
+    list.rule("GetMetadataDelta with a starting_offset has every range that ends after it, and none that ends before");
+    list.changes("begins-at-the-offset", |c| {
+        let (base, target) = two_snapshots(c)?;
+        begins_at(c, delta(c, &base, &target))
+    });
+    list.rule("GetMetadataDelta keeps max_results, and has the same ranges whatever it is");
+    list.changes("in-small-messages", |c| {
+        let (base, target) = two_snapshots(c)?;
+        in_small_messages(c, delta(c, &base, &target))
+    });
+    list.error_rule("GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
+    list.changes("impossible-offset", |c| {
+        let (base, target) = two_snapshots(c)?;
+        refuses_offsets(c, delta(c, &base, &target), target.size_bytes)
+    });
+    list.rule("GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them");
+    list.also(&[NODE_SERVICE, PATHS])
+        .changes("has-what-changed", |c| {
             let (base, target) = two_snapshots(c)?;
             let changed = ranges(c, delta(c, &base, &target))?.ranges;
             let expected = format!("a range around {}", SECOND.offset);
@@ -469,6 +387,6 @@ pub const CASES: &[Case] = &[
             // Ranges may be as large as a driver likes.
             let expected = format!("no range around {}, which did not change", FIRST.offset);
             c.should(!covers(&changed, FIRST), &expected, ranges_text(&changed));
-        }
-    ),
-];
+            Ok(())
+        });
+}
