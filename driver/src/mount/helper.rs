@@ -349,7 +349,7 @@ async fn converse(
         };
         match report {
             Report::Step(now) => {
-                log.event(Level::Detail, "helper", &[("step", now.clone().into())]);
+                log.event(Level::Debug, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
             Report::Done(done) => return Ok(Ok((done, Opened(inbox.descriptor)))),

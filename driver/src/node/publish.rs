@@ -94,7 +94,7 @@ impl Volumes {
         target: &Path,
     ) -> Result<Note, NodeError> {
         let fields = [("target", target.display().to_string().into())];
-        self.log.event(Level::Detail, "publishing", &fields);
+        self.log.event(Level::Debug, "publishing", &fields);
         let staging = self.staging_of(request, target).await?;
         if let Some(staging) = &staging {
             self.renew_stale(staging, self.config.bounds.mount).await?;
@@ -361,7 +361,7 @@ impl Volumes {
                     .map_err(|error| NodeError::mount(whole, error))?;
                 let version = done.version.map_or("", |version| version.as_str());
                 self.log.event(
-                    Level::Detail,
+                    Level::Debug,
                     "mounted",
                     &[
                         ("export", whole.to_string().into()),

@@ -3,7 +3,8 @@
 use crate::rig::{self, Client, Driver, Rig, publish_request, run};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
-    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest, ProbeRequest,
+    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
+    NodeGetInfoRequest, ProbeRequest,
 };
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -106,7 +107,7 @@ async fn a_loopback_port_is_served() {
     command
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
-        .env("CSI_NFS_VERBOSE", "")
+        .env("CSI_NFS_STAGE", "")
         .env("CSI_NFS_SHARES", "");
     let mut driver = Driver::start(&mut command);
     let line = driver.wait_for("endpoint=tcp://127.0.0.1:");
@@ -131,7 +132,7 @@ fn hold_the_records(rig: &Rig) -> std::fs::File {
 async fn a_call_in_progress_is_answered_before_the_end() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -149,7 +150,7 @@ async fn a_call_in_progress_is_answered_before_the_end() {
 async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -196,7 +197,7 @@ fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
 async fn what_a_client_gave_up_is_finished_before_the_end() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -248,7 +249,7 @@ fn a_share_that_is_away_does_not_hold_up_the_end() {
 async fn a_second_signal_or_the_bound_ends_the_driver_at_once() {
     for bound in ["600s", "100ms"] {
         let rig = Rig::new();
-        let mut driver = rig.driver_with(&["--verbose", "--drain-timeout", bound]);
+        let mut driver = rig.driver_with(&["--log-level", "debug", "--drain-timeout", bound]);
         let client = Client::connect(&rig).await;
         let _lock = hold_the_records(&rig);
         let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -374,6 +375,51 @@ fn bad_flags_are_explained() {
             .env_remove("CSI_ENDPOINT"));
         assert_eq!(status.code(), Some(2), "{flags:?}: {text}");
         assert!(text.contains(words), "{flags:?}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_log_holds_what_its_level_says() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    for (level, polled, changing, failing) in [
+        ("debug", true, true, true),
+        ("info", false, true, true),
+        ("warn", false, false, true),
+        ("error", false, false, false),
+    ] {
+        let mut command = rig.driver_command();
+        // By the variable, since all others are given by flags.
+        let mut driver = Driver::start(command.env("CSI_NFS_LOG_LEVEL", level));
+        let client = Client::connect_soon(&rig).await;
+        client.call(ProbeRequest {}).await.unwrap();
+        let capabilities = client.call(NodeGetCapabilitiesRequest {}).await.unwrap();
+        assert!(!capabilities.capabilities.is_empty());
+        let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+        client.publish(request.clone()).await.unwrap();
+        client.unpublish("v", &rig.path("target")).await.unwrap();
+        let mut missing = request;
+        missing
+            .volume_context
+            .insert("subDir".into(), "missing".into());
+        client.publish(missing).await.unwrap_err();
+        driver.signal(Signal::TERM);
+        assert!(driver.wait().success());
+        let log = driver.log();
+        let has = |words: [&str; 2]| {
+            let mut lines = log.iter();
+            lines.any(|line| words.iter().all(|word| line.contains(word)))
+        };
+        for (words, expected) in [
+            (["debug call", "Probe"], polled),
+            (["debug call", "NodeGetCapabilities"], polled),
+            (["debug helper", "binding"], polled),
+            (["info call", "NodeUnpublishVolume"], changing),
+            (["info serving", ""], changing),
+            (["warn call", "NOT_FOUND"], failing),
+        ] {
+            assert_eq!(has(words), expected, "{level}: {words:?} in {log:#?}");
+        }
     }
 }
 
