@@ -25,3 +25,4 @@ pub mod share;
 pub mod status;
 pub mod upstream;
 pub mod volume_id;
+pub mod work_folder;

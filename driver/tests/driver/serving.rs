@@ -423,20 +423,50 @@ async fn the_log_holds_what_its_level_says() {
     }
 }
 
-#[test]
-fn a_work_folder_that_others_write_in_is_refused_and_left_as_it_is() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_empty_dir_is_enough_for_a_work_folder() {
     let rig = Rig::new();
-    std::fs::create_dir(rig.path("work")).unwrap();
+    let work = rig.path("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    // The second one finds the folder of the first.
+    for _ in 0..2 {
+        let driver = rig.driver();
+        let log = driver.log().join("\n");
+        assert!(
+            log.contains(&format!("{}/csi-nfs", work.display())),
+            "{log}"
+        );
+        let client = Client::connect(&rig).await;
+        client.call(ProbeRequest {}).await.unwrap();
+        client.publish(request.clone()).await.unwrap();
+        driver.kill();
+    }
+    assert_eq!(mode(&work), 0o777);
+    assert_eq!(mode(&work.join("csi-nfs")), 0o700);
+    assert_eq!(work.read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn a_planted_private_folder_is_refused_and_left_as_it_is() {
+    let rig = Rig::new();
+    let work = rig.path("work");
+    std::fs::create_dir(&work).unwrap();
     let open = std::fs::Permissions::from_mode(0o1777);
-    std::fs::set_permissions(rig.path("work"), open).unwrap();
+    std::fs::set_permissions(&work, open).unwrap();
+    std::fs::create_dir(rig.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(rig.path("elsewhere"), work.join("csi-nfs")).unwrap();
     let (status, text) = run(&mut rig.driver_command());
     assert!(!status.success());
-    assert!(
-        text.contains("--work-dir") && text.contains("mode 1777"),
-        "{text}"
-    );
-    let mode = rig.path("work").metadata().unwrap().permissions().mode();
+    for words in ["--work-dir", "work/csi-nfs", "symlink"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let mode = work.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o1777);
+    assert_eq!(rig.path("elsewhere").read_dir().unwrap().count(), 0);
     assert!(!rig.path("csi.sock").exists());
 }
 
