@@ -287,7 +287,7 @@ impl Controller {
                 other => other?,
             };
         }
-        let parameters = Parameters::parse(&request.parameters)?;
+        let parameters = Parameters::of_class(&request.parameters)?;
         let available = volumes::available(&self.shares, &parameters).await?;
         Ok(csi::GetCapacityResponse {
             available_capacity: available,

@@ -10,6 +10,7 @@ use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
+use crate::share::beneath;
 use crate::share::changes;
 use crate::share::copying::Progress;
 use crate::share::database::Expect;
@@ -449,7 +450,8 @@ pub(super) fn objection(
         .map(|difference| format!("the parameters differ: {difference}"))
 }
 
-/// The room on the share that parameters name; without any, on all shares that were named at the start together.
+/// The room on the share that parameters name, below their `subDir` where that is there already; without a share, on all shares
+/// that were named at the start together.
 pub(super) async fn available(
     shares: &Arc<Shares>,
     parameters: &Parameters,
@@ -462,14 +464,24 @@ pub(super) async fn available(
         .map_err(ControllerError::MountOption)?;
     let mut total: i64 = 0;
     for export in exports {
-        let ask = |root: &Root| {
-            rustix::fs::fstatvfs(root).map_err(|source| ShareError::Io {
+        let path = parameters.sub_dir.as_ref().map(SubPath::to_path);
+        let ask = move |root: &Root| {
+            // A folder can have a quota of its own.
+            let folder = path.as_ref().map(|path| beneath::folder(root, path));
+            let asked = match folder {
+                Some(Ok(folder)) => rustix::fs::fstatvfs(folder),
+                Some(Err(_)) | None => rustix::fs::fstatvfs(root),
+            };
+            asked.map_err(|source| ShareError::Io {
                 doing: "asking for the room on the share".to_owned(),
                 source: source.into(),
             })
         };
         let options = &parameters.mount_options;
-        let once = || shares.with_root(&export, options, move |root| ask(&root));
+        let once = || {
+            let ask = ask.clone();
+            shares.with_root(&export, options, move |root| ask(&root))
+        };
         let room = match shares.expect_or(&export, Expect::Any) {
             // The room of another share, or of the folder on which its disk is not mounted, says nothing.
             known @ Expect::Known(_) => {
