@@ -2,10 +2,11 @@
 //! layout of that folder; must not know who calls.
 
 use crate::call_log::CallLog;
-use crate::config::{Bounds, Config, LocalShare, Mode, Policy, parse_node_id};
+use crate::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
 use crate::driver::{Driver, WorkDirError};
 use crate::export::{Export, ExportError};
 use crate::log::Log;
+use crate::policy::Policy;
 use crate::work_folder::own_folder;
 use std::fs::DirBuilder;
 use std::io;

@@ -1,10 +1,9 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-use crate::config::{
-    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
-};
+use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
 use crate::log::{Format, Level, Log};
+use crate::policy::Policy;
 #[cfg(feature = "upstream")]
 use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};

@@ -19,6 +19,7 @@ pub mod namespace;
 pub mod node;
 pub mod operations;
 pub mod parameters;
+pub mod policy;
 pub mod privileges;
 pub mod server;
 pub mod share;

@@ -261,6 +261,11 @@ impl Parameters {
         Ok(self)
     }
 
+    /// The mode of a volume's folder. A copy has its source's unless another is asked for.
+    pub fn folder_mode(&self, is_copy: bool) -> Option<u32> {
+        self.mode.or((!is_copy).then_some(DEFAULT_MODE))
+    }
+
     /// What becomes of the folder when its volume is deleted.
     pub fn policy(&self) -> OnDelete {
         match self.on_delete {

@@ -378,6 +378,28 @@ impl Volumes {
         }
     }
 
+    /// Gives the folder that is mounted at `target` what the request asks for.
+    ///
+    /// # Errors
+    /// When the server does not let it, or does not answer.
+    async fn give_ownership(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<(), NodeError> {
+        let Some(ownership) = request.ownership else {
+            return Ok(());
+        };
+        let task = Task::Dress {
+            target: target.to_owned(),
+            ownership,
+        };
+        match self.helpers.run(&task, self.config.bounds.mount).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
+        }
+    }
+
     async fn bind(
         &self,
         request: &PublishRequest,
