@@ -79,7 +79,7 @@ impl<L: Accept> Connections<L> {
             fields.push(("limit of open files", limit));
         }
         self.log
-            .event(Level::Warn, "connections cannot be accepted", &fields);
+            .event(Level::Error, "connections cannot be accepted", &fields);
     }
 }
 

@@ -26,6 +26,36 @@ const MESSAGE_LIMIT: usize = 4096;
 /// The longest request that is logged. No valid one is longer: maps are bounded to 4 KiB each.
 const REQUEST_LIMIT: usize = 64 * 1024;
 
+/// Calls that an orchestrator repeats by itself, all the time, and that change nothing. Their success is worth no line of its
+/// own; their failure is a warning like every other one.
+const POLLED: [&str; 10] = [
+    "Identity/GetPluginInfo",
+    "Identity/GetPluginCapabilities",
+    "Identity/Probe",
+    "Controller/ControllerGetCapabilities",
+    "Controller/ControllerGetVolume",
+    "Controller/GetCapacity",
+    "Controller/ListVolumes",
+    "Node/NodeGetCapabilities",
+    "Node/NodeGetInfo",
+    "Node/NodeGetVolumeStats",
+];
+
+/// Where every path of the specification's services begins.
+const PACKAGE: &str = "/csi.v1.";
+
+/// The level of a call that has ended with `code`.
+fn level(path: &str, code: Code) -> Level {
+    let is_polled = || POLLED.contains(&path.trim_start_matches(PACKAGE));
+    match code {
+        Code::Ok if is_polled() => Level::Debug,
+        Code::Ok => Level::Info,
+        // A defect of this driver.
+        Code::Internal | Code::Unknown | Code::DataLoss => Level::Error,
+        _ => Level::Warn,
+    }
+}
+
 /// Wraps services in the log, and counts the calls that run.
 #[derive(Clone, Debug)]
 pub struct CallLog {
@@ -91,7 +121,7 @@ impl Service<http::Request<Body>> for Logged {
             start: Instant::now(),
             finished: false,
         };
-        let request = if self.calls.log.writes(Level::Info) {
+        let request = if self.calls.log.writes(Level::Error) {
             let tee = Arc::clone(&call.request);
             request.map(|body| Body::new(Tee { body, copy: tee }))
         } else {
@@ -152,16 +182,13 @@ struct Copy {
 impl Call {
     fn finish(&mut self, code: Code, message: &str) {
         self.finished = true;
-        let level = match code {
-            Code::Ok => Level::Info,
-            _ => Level::Warn,
-        };
+        let level = level(&self.path, code);
         if !self.calls.log.writes(level) {
             return;
         }
         let milliseconds = self.start.elapsed().as_secs_f64() * 1000.0;
         let mut fields = vec![
-            ("method", self.path.trim_start_matches("/csi.v1.").into()),
+            ("method", self.path.trim_start_matches(PACKAGE).into()),
             ("request", self.request()),
             ("code", code_name(code).into()),
             ("ms", ((milliseconds * 10.0).round() / 10.0).into()),
@@ -334,6 +361,21 @@ mod tests {
         let text = shown.to_string();
         assert!(!text.contains("hunter"), "{text}");
         assert!(text.contains("password"), "{text}");
+    }
+
+    #[test]
+    fn what_is_polled_is_told_when_it_fails() {
+        for polled in POLLED {
+            let path = format!("{PACKAGE}{polled}");
+            assert!(method(&path).is_some(), "{path}");
+            assert_eq!(level(&path, Code::Ok), Level::Debug, "{path}");
+            assert_eq!(level(&path, Code::Unavailable), Level::Warn, "{path}");
+        }
+        let publish = "/csi.v1.Node/NodePublishVolume";
+        assert_eq!(level(publish, Code::Ok), Level::Info);
+        assert_eq!(level(publish, Code::NotFound), Level::Warn);
+        assert_eq!(level(publish, Code::Internal), Level::Error);
+        assert_eq!(level("/other", Code::Ok), Level::Info);
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub use syntax::{
 
 use crate::export::Export;
 use crate::limits::{self, LimitError};
-use crate::mount::options::canonical_name;
+use crate::policy::Policy;
 use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids;
@@ -126,50 +126,6 @@ impl Default for Bounds {
     }
 }
 
-/// Which servers and mount options a request may name.
-#[derive(Clone, Debug, Default)]
-pub struct Policy {
-    /// Host names, addresses, or `*.domain`; empty allows every server.
-    pub servers: Vec<String>,
-    /// Names of mount options; empty allows all that are not denied.
-    pub allowed_options: Vec<String>,
-    /// Names of mount options that are refused.
-    pub denied_options: Vec<String>,
-    /// Folders that inline volumes may be, or lie in; empty refuses them all.
-    pub inline_shares: Vec<Export>,
-    /// Names of the mount options that inline volumes may have; empty refuses them all.
-    pub inline_options: Vec<String>,
-    /// Whether volumes are mounted as kubernetes-csi's driver mounts them, without flags that nobody asked for.
-    pub upstream_mounts: bool,
-}
-
-impl Policy {
-    /// Whether requests may name the mount option `name`, in whatever spelling.
-    pub fn allows_option(&self, name: &str) -> bool {
-        let name = canonical_name(name);
-        let lists = |list: &[String]| list.iter().any(|listed| canonical_name(listed) == name);
-        !lists(&self.denied_options)
-            && (self.allowed_options.is_empty() || lists(&self.allowed_options))
-    }
-
-    /// Whether requests may name `server`.
-    pub fn allows_server(&self, server: &str) -> bool {
-        self.servers.is_empty()
-            || self
-                .servers
-                .iter()
-                .any(|pattern| match pattern.strip_prefix("*.") {
-                    Some(domain) => server
-                        .to_ascii_lowercase()
-                        .strip_suffix(&domain.to_ascii_lowercase())
-                        .is_some_and(|host| host.len() > 1 && host.ends_with('.')),
-                    None => pattern
-                        .trim_matches(['[', ']'])
-                        .eq_ignore_ascii_case(server),
-                })
-    }
-}
-
 impl Config {
     /// Whether requests may name `server`: one that the configuration names itself, or one that the policy allows.
     pub fn may_use_server(&self, server: &str) -> bool {
@@ -236,20 +192,5 @@ mod tests {
             assert_eq!(found("/srv/x/y"), Path::new("/b/y"));
             assert_eq!(found("/srv/xy"), Path::new("/a/xy"));
         }
-    }
-
-    #[test]
-    fn servers_are_allowed_by_name_and_by_domain() {
-        let policy = Policy {
-            servers: vec!["nas".into(), "*.example.org".into(), "[fe80::1]".into()],
-            ..Policy::default()
-        };
-        for server in ["nas", "NAS", "a.example.org", "a.b.Example.org", "fe80::1"] {
-            assert!(policy.allows_server(server), "{server}");
-        }
-        for server in ["nas2", "example.org", "badexample.org", ".example.org"] {
-            assert!(!policy.allows_server(server), "{server}");
-        }
-        assert!(Policy::default().allows_server("anything"));
     }
 }

@@ -9,8 +9,8 @@ use crate::mount::control::ControlMounts;
 use crate::mount::helper::Helpers;
 use crate::mount::options::MountOptions;
 use crate::node::NodeService;
-use crate::node::record::{private_folder, work_folder};
 use crate::node::volumes::Volumes;
+use crate::work_folder::{self, private_folder};
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
@@ -44,13 +44,22 @@ impl Driver {
     /// # Errors
     /// When the work folder cannot be used.
     pub fn new(config: Config, log: Log) -> Result<Self, WorkDirError> {
-        let config = Arc::new(config);
+        let given = config.work_dir.clone();
         let work_dir_error = |source| WorkDirError {
-            folder: config.work_dir.clone(),
+            folder: given.clone(),
             source,
         };
-        let scratch = config.work_dir.join("scratch");
-        work_folder(&config.work_dir).map_err(work_dir_error)?;
+        let work = work_folder::prepare(&given).map_err(work_dir_error)?;
+        if work.is_below {
+            let fields = [("folder", work.path.display().to_string().into())];
+            let what = "others may write in the work folder: a private folder below it is used";
+            log.event(Level::Info, what, &fields);
+        }
+        let scratch = work.path.join("scratch");
+        let config = Arc::new(Config {
+            work_dir: work.path,
+            ..config
+        });
         private_folder(&scratch).map_err(work_dir_error)?;
         let helpers = Helpers::new(log);
         let volumes =

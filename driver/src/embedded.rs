@@ -2,11 +2,12 @@
 //! layout of that folder; must not know who calls.
 
 use crate::call_log::CallLog;
-use crate::config::{Bounds, Config, LocalShare, Mode, Policy, parse_node_id};
+use crate::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
 use crate::driver::{Driver, WorkDirError};
 use crate::export::{Export, ExportError};
 use crate::log::Log;
-use crate::node::record::work_folder;
+use crate::policy::Policy;
+use crate::work_folder::own_folder;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -84,7 +85,7 @@ impl Embedded {
             folder: folder.to_owned(),
             source,
         };
-        work_folder(folder).map_err(failed)?;
+        own_folder(folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         let share = folder.join("share");
         // This folder keeps others out; volumes get the modes that they ask for.

@@ -1,10 +1,9 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-use crate::config::{
-    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Policy,
-};
-use crate::log::{Format, Log};
+use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
+use crate::log::{Format, Level, Log};
+use crate::policy::Policy;
 #[cfg(feature = "upstream")]
 use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};
@@ -203,7 +202,7 @@ pub struct Flags {
           value_parser = config::parse_bound, help_heading = "Bounds in time")]
     drain_timeout: Duration,
 
-    /// Form of the log on stderr: one line a call
+    /// Form of the log on stderr
     #[arg(
         long,
         env = "CSI_NFS_LOG_FORMAT",
@@ -213,9 +212,15 @@ pub struct Flags {
     )]
     log_format: Format,
 
-    /// Log more: mounts, unmounts and the steps of helper processes
-    #[arg(short, long, env = "CSI_NFS_VERBOSE", value_parser = config::parse_switch, help_heading = "Log")]
-    verbose: bool,
+    /// What the log holds: events of this level, and of the more urgent ones
+    #[arg(
+        long,
+        env = "CSI_NFS_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info",
+        help_heading = "Log"
+    )]
+    log_level: Level,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -351,7 +356,7 @@ impl Flags {
         Ok((
             serving,
             config,
-            Log::to_stderr(self.log_format, self.verbose),
+            Log::to_stderr(self.log_format, self.log_level),
         ))
     }
 }

@@ -17,30 +17,44 @@ pub enum Format {
     Json,
 }
 
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much an event matters. The most urgent level is the least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Level {
-    /// Only with `--verbose`.
-    Detail,
-    /// The normal course of things.
-    Info,
+    /// The driver, or the node that it runs on, does not work.
+    Error,
     /// Somebody should look.
     Warn,
+    /// The normal course of things: calls that change something.
+    Info,
+    /// Calls that an orchestrator repeats by itself, mounts, and the steps of helper processes.
+    Debug,
+}
+
+impl Level {
+    /// The word that stands on a line.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
 }
 
 /// Where events go. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Log {
     format: Option<Format>,
-    verbose: bool,
+    last: Level,
 }
 
 impl Log {
-    /// To stderr in that form, with details where `verbose`.
-    pub fn to_stderr(format: Format, verbose: bool) -> Self {
+    /// To stderr in that form: events of the level `last` and of the more urgent ones.
+    pub fn to_stderr(format: Format, last: Level) -> Self {
         Self {
             format: Some(format),
-            verbose,
+            last,
         }
     }
 
@@ -48,13 +62,13 @@ impl Log {
     pub fn off() -> Self {
         Self {
             format: None,
-            verbose: false,
+            last: Level::Error,
         }
     }
 
     /// Whether an event of that level is written.
     pub fn writes(&self, level: Level) -> bool {
-        self.format.is_some() && (self.verbose || level != Level::Detail)
+        self.format.is_some() && level <= self.last
     }
 
     /// Writes one event: what happened, in a few constant words, and the values that tell one from another.
@@ -77,11 +91,7 @@ fn line(
     fields: &[(&str, Value)],
 ) -> String {
     let time = prost_types::Timestamp::from(now).to_string();
-    let level = match level {
-        Level::Detail => "detail",
-        Level::Info => "info",
-        Level::Warn => "warn",
-    };
+    let level = level.word();
     let mut line = String::new();
     match format {
         Format::Json => {
@@ -159,6 +169,27 @@ mod tests {
             assert!(
                 !body.contains(['\u{2028}', '\u{202e}', '\u{200f}']),
                 "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_level_writes_the_more_urgent_ones_too() {
+        let all = Level::value_variants();
+        for (place, last) in all.iter().enumerate() {
+            let log = Log::to_stderr(Format::Text, *last);
+            let written: Vec<bool> = all.iter().map(|level| log.writes(*level)).collect();
+            let expected: Vec<bool> = (0..all.len()).map(|other| other <= place).collect();
+            assert_eq!(written, expected, "{last:?}");
+        }
+        assert!(!Log::off().writes(Level::Error));
+        // The words of the flag are those of the lines.
+        for level in all {
+            assert!(
+                level
+                    .to_possible_value()
+                    .unwrap()
+                    .matches(level.word(), false)
             );
         }
     }

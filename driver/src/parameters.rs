@@ -140,6 +140,36 @@ impl Parameters {
         Self::parse_known(given, &KNOWN)
     }
 
+    /// Checks the parameters of a class, of which no volume is made now: what stands for a volume's own names in `subDir` has no
+    /// value then, and `subDir` ends before the first component that has such a template.
+    ///
+    /// # Errors
+    /// As for [`Parameters::parse`], also for templates that do not exist.
+    pub fn of_class(given: &BTreeMap<String, String>) -> Result<Self, ParameterError> {
+        let mut filled = given.clone();
+        for (_, key) in TEMPLATES {
+            let value = filled.entry(key.to_owned()).or_default();
+            if value.is_empty() {
+                // Any name of a folder.
+                "x".clone_into(value);
+            }
+        }
+        let parsed = Self::parse(&filled)?;
+        let is_sub_dir = |(key, _): &(&String, &String)| key.eq_ignore_ascii_case(SUB_DIR);
+        let template = given.iter().find(is_sub_dir);
+        let Some((fixed, _)) = template.and_then(|(_, text)| text.split_once("${")) else {
+            return Ok(parsed);
+        };
+        let fixed = fixed.rsplit_once('/').map_or("", |(whole, _)| whole);
+        Ok(Self {
+            sub_dir: match fixed.trim_matches('/') {
+                "" => None,
+                whole => Some(SubPath::parse(whole)?),
+            },
+            ..parsed
+        })
+    }
+
     /// Checks `given`, of which only the `known` are allowed.
     ///
     /// # Errors
@@ -229,6 +259,11 @@ impl Parameters {
         self.gid = mutable.gid.or(self.gid);
         self.check_adoption()?;
         Ok(self)
+    }
+
+    /// The mode of a volume's folder. A copy has its source's unless another is asked for.
+    pub fn folder_mode(&self, is_copy: bool) -> Option<u32> {
+        self.mode.or((!is_copy).then_some(DEFAULT_MODE))
     }
 
     /// What becomes of the folder when its volume is deleted.
@@ -399,6 +434,31 @@ mod tests {
             assert!(matches!(error, ParameterError::NotWithAdopt(_)), "{error}");
             let mutable = parse(&[(key, value)]).unwrap();
             assert!(adopted.clone().with(mutable).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_class_is_about_what_stands_before_the_first_template() {
+        let sub_dir = |text: &str| {
+            let given = BTreeMap::from([("subdir".to_owned(), text.to_owned())]);
+            Parameters::of_class(&given).map(|class| class.sub_dir.map(|path| path.to_string()))
+        };
+        for (text, expected) in [
+            ("a/b", Some("a/b")),
+            ("a/b/${pvc.metadata.name}", Some("a/b")),
+            ("a/b-${pvc.metadata.name}/c", Some("a")),
+            ("a-${pvc.metadata.name}", None),
+            ("${pvc.metadata.namespace}/${pv.metadata.name}", None),
+        ] {
+            assert_eq!(sub_dir(text).unwrap().as_deref(), expected, "{text}");
+        }
+        for wrong in [
+            "${x}",
+            "a/${pvc",
+            "../${pv.metadata.name}",
+            ".csi-nfs/${pv.metadata.name}",
+        ] {
+            assert!(sub_dir(wrong).is_err(), "{wrong}");
         }
     }
 

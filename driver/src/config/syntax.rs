@@ -1,9 +1,11 @@
 //! How the values of a configuration are written in flags and variables, and what is said of text that is none of them.
 
-use super::{Endpoint, LocalShare, NamedShare, Policy};
+use super::{Endpoint, LocalShare, NamedShare};
 use crate::export::{Export, ExportError};
 use crate::mount::control_options;
-use crate::mount::options::{MountOptions, is_option_name};
+use crate::mount::option_names::is_option_name;
+use crate::mount::options::MountOptions;
+use crate::policy::Policy;
 use crate::share::record::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::volume_id::is_share_name;

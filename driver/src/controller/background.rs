@@ -11,11 +11,10 @@ use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 /// How long to wait before a purge is tried again that files held open have stopped.
 const PURGE_AGAIN: [Duration; 3] = [
@@ -26,24 +25,6 @@ const PURGE_AGAIN: [Duration; 3] = [
 
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
-
-/// What runs in the background, and how it is told to come to an end.
-pub(super) struct Background {
-    tasks: Mutex<JoinSet<()>>,
-    /// How many wait for the background now: nothing there waits for better times then.
-    hurry: watch::Sender<usize>,
-    stopping: AtomicBool,
-}
-
-impl Default for Background {
-    fn default() -> Self {
-        Self {
-            tasks: Mutex::default(),
-            hurry: watch::Sender::new(0),
-            stopping: AtomicBool::new(false),
-        }
-    }
-}
 
 impl Shares {
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {

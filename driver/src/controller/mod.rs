@@ -3,16 +3,20 @@
 
 mod answer;
 mod background;
+mod background_tasks;
 pub mod config;
 mod copies;
+mod copying;
 pub(crate) mod deadline;
 pub mod error;
 mod lists;
+mod outcome;
 mod pages;
 mod remembered;
 mod shares;
 mod snapshots;
 mod upstream;
+mod validation;
 mod volumes;
 
 pub use config::{ControllerConfig, NamedShare};
@@ -202,7 +206,7 @@ impl Controller {
             }
             None => {
                 let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
-                volumes::objection(&self.shares, &export, &record, &request)
+                validation::objection(&self.shares, &export, &record, &request)
             }
         };
         match objection {
@@ -287,7 +291,7 @@ impl Controller {
                 other => other?,
             };
         }
-        let parameters = Parameters::parse(&request.parameters)?;
+        let parameters = Parameters::of_class(&request.parameters)?;
         let available = volumes::available(&self.shares, &parameters).await?;
         Ok(csi::GetCapacityResponse {
             available_capacity: available,

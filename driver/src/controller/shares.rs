@@ -1,13 +1,13 @@
 //! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
 //! the start (its UUID, its mount options). What no call waits for is in `background`.
 
-use super::background::Background;
+use super::background_tasks::BackgroundTasks;
 use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::remembered::Remembered;
-use super::snapshots;
 use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operations;
@@ -15,10 +15,9 @@ use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
-use crate::share::record::Record;
 use crate::share::roots::{Root, RootError};
 use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
-use crate::share::token::{NameKey, ShareUuid};
+use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
@@ -26,14 +25,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::spawn_blocking;
 
-/// What a running operation on a volume gives.
-pub(super) type Outcome = Result<Option<Record>, ControllerError>;
 /// What a walk through all shares gives to those who wait for it.
 type Listed<E> = Result<Arc<Page<E>>, ControllerError>;
 type ListedVolumes = Listed<list_volumes_response::Entry>;
 type ListedSnapshots = Listed<list_snapshots_response::Entry>;
-/// A volume, for the table of running operations: its share and the key of its name.
-pub(super) type VolumeKey = (Export, NameKey);
 
 /// A share that a request means.
 #[derive(Clone, Debug)]
@@ -57,9 +52,9 @@ pub(super) struct Shares {
     pub(super) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
-    pub(super) background: Background,
-    pub(super) operations: Operations<VolumeKey, Outcome>,
-    pub(super) snapshot_operations: Operations<VolumeKey, snapshots::Outcome>,
+    pub(super) background: BackgroundTasks,
+    pub(super) operations: Operations<OperationKey, VolumeOutcome>,
+    pub(super) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
     pub(super) volume_lists: Lists<ListedVolumes>,
     pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
@@ -81,7 +76,7 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
-            background: Background::default(),
+            background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
             volume_lists: Lists::default(),

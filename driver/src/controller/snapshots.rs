@@ -3,8 +3,9 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::outcome::{OperationKey, SnapshotOutcome};
 use super::pages;
-use super::shares::{Shares, VolumeKey};
+use super::shares::Shares;
 use super::upstream;
 use crate::export::Export;
 use crate::limits;
@@ -23,9 +24,6 @@ use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What a running operation on a snapshot gives.
-pub(super) type Outcome = Result<Option<Snapshot>, ControllerError>;
 
 /// A checked CreateSnapshot.
 #[derive(Clone)]
@@ -95,7 +93,7 @@ impl Creation {
         })
     }
 
-    async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+    async fn run(self, shares: Arc<Shares>, operation: Operation) -> SnapshotOutcome {
         let key = (self.export, NameKey::of(&self.name));
         let what = format!("snapshot {:?}", self.name);
         let location = self.location.to_string();
@@ -151,7 +149,7 @@ pub(super) async fn create(
         // Before the share gets records for a volume that is not there.
         upstream::find_volume(shares, &id, &creation.options).await?;
     }
-    let key: VolumeKey = (creation.export.clone(), NameKey::of(&creation.name));
+    let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.name));
     let operation = Operation {
         rpc: "CreateSnapshot",
         arguments: csi::CreateSnapshotRequest {
@@ -210,7 +208,7 @@ pub(super) async fn delete(
     let export = shares.locate(&id.location)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let key: VolumeKey = (export.clone(), id.key);
+    let key: OperationKey = (export.clone(), id.key);
     let operation = Operation {
         rpc: "DeleteSnapshot",
         arguments: request.snapshot_id.into_bytes(),
@@ -228,7 +226,7 @@ async fn run_delete(
     export: Export,
     id: SnapshotId,
     options: Vec<String>,
-) -> Outcome {
+) -> SnapshotOutcome {
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {

@@ -3,9 +3,9 @@
 //! says what they are.
 
 use super::error::ControllerError;
-use super::shares::{Outcome, Shares};
-use super::snapshots;
-use super::volumes::capabilities_objection;
+use super::outcome::{SnapshotOutcome, VolumeOutcome};
+use super::shares::Shares;
+use super::validation::capabilities_objection;
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
@@ -309,7 +309,7 @@ pub(super) async fn delete_volume(
             .map(|()| -> Option<_> { None })
         }
     };
-    let done: Outcome = shares
+    let done: VolumeOutcome = shares
         .operations
         .run(key, operation, patience, work)
         .await?;
@@ -342,7 +342,7 @@ pub(super) async fn delete_snapshot(
             .map(|()| -> Option<_> { None })
         }
     };
-    let done: snapshots::Outcome = shares
+    let done: SnapshotOutcome = shares
         .snapshot_operations
         .run(key, operation, patience, work)
         .await?;

@@ -1,15 +1,16 @@
 //! Requests about one volume, from their checks to the work on the share.
 
-use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
-use super::shares::{Outcome, Shares, VolumeKey};
+use super::outcome::{OperationKey, VolumeOutcome};
+use super::shares::Shares;
 use super::upstream::{self, SourceShare};
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
-use crate::parameters::{DEFAULT_MODE, MUTABLE, Parameters, SERVER, SHARE, secret_options};
+use crate::parameters::{MUTABLE, Parameters, secret_options};
+use crate::share::beneath;
 use crate::share::changes;
 use crate::share::copying::Progress;
 use crate::share::database::Expect;
@@ -17,7 +18,7 @@ use crate::share::deletion;
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
 use crate::share::listing::{List, Listed};
-use crate::share::record::{Changes, Record, State, Wanted};
+use crate::share::record::{Changes, Record, Wanted};
 use crate::share::roots::Root;
 use crate::share::source::{Origin, Source};
 use crate::share::sub_path::SubPath;
@@ -129,7 +130,7 @@ impl Creation {
                     .clone()
                     .unwrap_or_else(|| SubPath::of_name(&request.name)),
                 on_delete: parameters.policy(),
-                mode: mode(&parameters, source.as_ref()),
+                mode: parameters.folder_mode(source.is_some()),
                 uid: parameters.uid,
                 gid: parameters.gid,
                 mount_options: parameters.mount_options,
@@ -141,11 +142,11 @@ impl Creation {
     }
 
     /// The volume, for the table of running operations.
-    pub(super) fn key(&self) -> VolumeKey {
+    pub(super) fn key(&self) -> OperationKey {
         (self.export.clone(), NameKey::of(&self.wanted.name))
     }
 
-    pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> Outcome {
+    pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> VolumeOutcome {
         let options = match self.open_options {
             true => self.control_options.clone(),
             false => Vec::new(),
@@ -159,7 +160,7 @@ impl Creation {
         created
     }
 
-    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> Outcome {
+    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> VolumeOutcome {
         let key = self.key();
         let expect = shares.expect_or(&self.export, Expect::Any);
         let (wanted, location) = (self.wanted, self.location.to_string());
@@ -214,15 +215,6 @@ impl Creation {
     }
 }
 
-/// The mode of a volume's folder. A copy has its source's unless another is asked for.
-fn mode(parameters: &Parameters, source: Option<&Source>) -> Option<u32> {
-    match (parameters.mode, source) {
-        (Some(mode), _) => Some(mode),
-        (None, None) => Some(DEFAULT_MODE),
-        (None, Some(_)) => None,
-    }
-}
-
 /// Checks a volume_content_source. Returns it with its share.
 fn check_source(
     shares: &Shares,
@@ -271,7 +263,7 @@ pub(super) async fn modify(
     id: VolumeId,
     options: Vec<String>,
     changes: Changes,
-) -> Outcome {
+) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
@@ -287,7 +279,7 @@ pub(super) async fn delete(
     export: Export,
     id: VolumeId,
     options: Vec<String>,
-) -> Outcome {
+) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
@@ -304,7 +296,7 @@ pub(super) async fn expand(
     export: Export,
     id: VolumeId,
     range: csi::CapacityRange,
-) -> Outcome {
+) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &[], Expect::Known(id.uuid), move |share| {
@@ -343,113 +335,8 @@ pub(super) async fn get(
     Ok((export, id.uuid, record, trouble))
 }
 
-/// Why no volume can have these capabilities; nothing when one can.
-pub(super) fn capabilities_objection(
-    shares: &Shares,
-    capabilities: &[csi::VolumeCapability],
-) -> Option<String> {
-    match capability::check_all(capabilities) {
-        Err(error) => Some(error.to_string()),
-        Ok(all) => {
-            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
-            flags.find_map(|flags| (shares.config.check_mount_options)(flags).err())
-        }
-    }
-}
-
-/// Why a volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
-pub(super) fn objection(
-    shares: &Shares,
-    export: &Export,
-    record: &Record,
-    request: &csi::ValidateVolumeCapabilitiesRequest,
-) -> Option<String> {
-    if record.state == State::Deleting {
-        return Some("the volume is being deleted".to_owned());
-    }
-    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
-        return Some(objection);
-    }
-    let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
-        Ok(mutable) => mutable,
-        Err(error) => return Some(error.to_string()),
-    };
-    let changes = &record.changes;
-    let now = [
-        (
-            "mountPermissions",
-            mutable.mode,
-            changes.mode.or(record.wanted.mode),
-        ),
-        ("uid", mutable.uid, changes.uid.or(record.wanted.uid)),
-        ("gid", mutable.gid, changes.gid.or(record.wanted.gid)),
-    ];
-    if let Some((parameter, ..)) = now
-        .into_iter()
-        .find(|(_, asked, is)| asked.is_some() && asked != is)
-    {
-        return Some(format!("the mutable parameter {parameter} differs"));
-    }
-    if mutable
-        .on_delete
-        .is_some_and(|policy| policy != record.on_delete())
-    {
-        return Some(format!("onDelete is {}", record.on_delete()));
-    }
-    if !request.volume_context.is_empty() {
-        let mut own = answer::context(export, record);
-        // A share with a name may have moved since the context was made.
-        if matches!(record.location.parse(), Ok(Location::Named(_))) {
-            own.remove(SERVER);
-            own.remove(SHARE);
-        }
-        // Orchestrators add keys of their own.
-        let differs = own
-            .into_iter()
-            .find(|(key, value)| request.volume_context.get(key) != Some(value));
-        if let Some((key, value)) = differs {
-            return Some(format!(
-                "volume_context differs: {key} is {value:?}, not {:?}",
-                request.volume_context.get(&key).map_or("", String::as_str)
-            ));
-        }
-    }
-    if request.parameters.is_empty() {
-        return None;
-    }
-    let parameters = match Parameters::parse(&request.parameters) {
-        Ok(parameters) => parameters,
-        Err(error) => return Some(error.to_string()),
-    };
-    match shares.choose(&parameters) {
-        Err(error) => return Some(error.to_string()),
-        Ok(chosen) if chosen.export != *export => {
-            return Some(format!(
-                "the parameters name {}, the volume is on {export}",
-                chosen.export
-            ));
-        }
-        Ok(_) => {}
-    }
-    let wanted = Wanted {
-        sub_dir: parameters
-            .sub_dir
-            .clone()
-            .unwrap_or_else(|| SubPath::of_name(&record.wanted.name)),
-        on_delete: parameters.policy(),
-        mode: mode(&parameters, record.wanted.source.as_ref()),
-        adopt: parameters.adopt,
-        uid: parameters.uid,
-        gid: parameters.gid,
-        mount_options: parameters.mount_options,
-        ..record.wanted.clone()
-    };
-    record
-        .difference(&wanted)
-        .map(|difference| format!("the parameters differ: {difference}"))
-}
-
-/// The room on the share that parameters name; without any, on all shares that were named at the start together.
+/// The room on the share that parameters name, below their `subDir` where that is there already; without a share, on all shares
+/// that were named at the start together.
 pub(super) async fn available(
     shares: &Arc<Shares>,
     parameters: &Parameters,
@@ -462,14 +349,24 @@ pub(super) async fn available(
         .map_err(ControllerError::MountOption)?;
     let mut total: i64 = 0;
     for export in exports {
-        let ask = |root: &Root| {
-            rustix::fs::fstatvfs(root).map_err(|source| ShareError::Io {
+        let path = parameters.sub_dir.as_ref().map(SubPath::to_path);
+        let ask = move |root: &Root| {
+            // A folder can have a quota of its own.
+            let folder = path.as_ref().map(|path| beneath::folder(root, path));
+            let asked = match folder {
+                Some(Ok(folder)) => rustix::fs::fstatvfs(folder),
+                Some(Err(_)) | None => rustix::fs::fstatvfs(root),
+            };
+            asked.map_err(|source| ShareError::Io {
                 doing: "asking for the room on the share".to_owned(),
                 source: source.into(),
             })
         };
         let options = &parameters.mount_options;
-        let once = || shares.with_root(&export, options, move |root| ask(&root));
+        let once = || {
+            let ask = ask.clone();
+            shares.with_root(&export, options, move |root| ask(&root))
+        };
         let room = match shares.expect_or(&export, Expect::Any) {
             // The room of another share, or of the folder on which its disk is not mounted, says nothing.
             known @ Expect::Known(_) => {

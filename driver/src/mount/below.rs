@@ -1,7 +1,8 @@
 //! One folder of a mount as a mount of its own, found without following a symlink: whoever writes to a share must not be
 //! able to lead a publish out of it. Runs only in a helper process, of one thread.
 
-use crate::mount::kernel::{open_target, target_failure};
+use crate::mount::kernel::{mount_failure, open_target, target_failure};
+use crate::mount::private;
 use crate::mount::task::{Failure, FailureKind};
 use crate::share::beneath;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -39,7 +40,7 @@ pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<Own
             Errno::NOSYS => refused(errno, "openat2"),
             errno => {
                 let detail = format!("opening the folder {shown} in {name}");
-                crate::mount::nfs::mount_failure(errno, detail)
+                mount_failure(errno, detail)
             }
         }
     })
@@ -95,7 +96,7 @@ pub(super) fn unseen<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
         Mode::empty(),
     )
     .map_err(|errno| Failure::new(FailureKind::Other, errno, "opening /proc/self/ns/mnt"))?;
-    let done = crate::namespace::detach_mounts()
+    let done = private::detach_mounts()
         .map_err(|errno| refused(errno, "unshare"))
         .and_then(|()| work());
     move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Mount))

@@ -128,7 +128,7 @@ impl ControlMounts {
                 return true;
             };
             self.inner.log.event(
-                Level::Detail,
+                Level::Debug,
                 "control mount released",
                 &[("export", export.to_string().into())],
             );
@@ -206,7 +206,7 @@ impl ControlMounts {
                 patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
             },
             scratch: scratch.clone(),
-            show: log.writes(Level::Detail),
+            show: log.writes(Level::Debug),
         };
         let (done, root) = helpers
             .run(&task, bound)
@@ -231,7 +231,7 @@ impl ControlMounts {
                 ("options", shown.into()),
             ];
             log.event(
-                Level::Detail,
+                Level::Debug,
                 "control mount as the kernel shows it",
                 &fields,
             );

@@ -5,7 +5,8 @@
 //! some of them (`nocto`, `actimeo=600`) let a client answer from what it knew minutes ago. So a control mount takes from
 //! a request only how the server is reached; what the client may believe stands here.
 
-use crate::mount::options::{MountFlags, MountOptions, OptionError, canonical_name};
+use crate::mount::option_names::canonical_name;
+use crate::mount::options::{MountFlags, MountOptions, OptionError};
 
 /// What a control mount takes from `mountOptions` and `--share`, as [`canonical_name`] spells it, beside the version: how
 /// the server is reached, and nothing of what the client believes to know.
@@ -163,8 +164,8 @@ fn is_taken(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Policy;
     use crate::mount::options::Version;
+    use crate::policy::Policy;
 
     fn control(text: &str) -> MountOptions {
         of_control_mount(MountOptions::parse([text], &Policy::default()).unwrap())

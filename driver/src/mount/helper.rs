@@ -4,32 +4,23 @@
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
 use crate::log::{Level, Log};
-use crate::mount::kernel;
+use crate::mount::launch::{MARKER, NURSERY, command};
+use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
+use crate::mount::perform::perform;
 use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::time::Instant;
-
-/// The first argument by which a process knows that it is a helper.
-const MARKER: &str = "--csi-nfs-helper-process";
 
 /// How long a killed helper may take to be gone before it counts as stuck in the kernel.
 const REAP_PATIENCE: Duration = Duration::from_secs(1);
@@ -285,7 +276,7 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
         return Err(io::Error::other("not to be started by hand"));
     }
     let socket = rustix::stdio::stdin().try_clone_to_owned()?;
-    if role.as_deref() == Some(OsStr::new(nursery::ARGUMENT)) {
+    if role.as_deref() == Some(OsStr::new(NURSERY)) {
         crate::privileges::pass_on_mounting()?;
         return nursery::live(&socket);
     }
@@ -298,32 +289,11 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
         // Whoever does not listen any more does not need to know.
         let _ = send(&socket, &Report::Step(step), None);
     };
-    let (report, descriptor) = match kernel::perform(&task, &mut say) {
+    let (report, descriptor) = match perform(&task, &mut say) {
         Ok((done, descriptor)) => (Report::Done(done), descriptor),
         Err(failure) => (Report::Failed(failure), None),
     };
     send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
-}
-
-/// A helper that gets its task from `theirs`, as a child of this process.
-pub(super) fn command(theirs: UnixStream) -> Command {
-    let mut command = helper_arguments();
-    command.stdin(Stdio::from(OwnedFd::from(theirs)));
-    command
-}
-
-/// What helpers and their nursery have in common.
-pub(super) fn helper_arguments() -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg0("csi-nfs-helper")
-        .arg(MARKER)
-        .arg(std::process::id().to_string())
-        .env_clear()
-        .current_dir("/")
-        .stdout(Stdio::null())
-        .process_group(0);
-    command
 }
 
 /// Sends the task and reads reports until the last one.
@@ -349,7 +319,7 @@ async fn converse(
         };
         match report {
             Report::Step(now) => {
-                log.event(Level::Detail, "helper", &[("step", now.clone().into())]);
+                log.event(Level::Debug, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
             Report::Done(done) => return Ok(Ok((done, Opened(inbox.descriptor)))),
@@ -358,77 +328,10 @@ async fn converse(
     }
 }
 
-/// A message on the socket: JSON on one line.
-fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(message)?;
-    bytes.push(b'\n');
-    Ok(bytes)
-}
-
-pub(super) fn send(
-    socket: &UnixStream,
-    message: &impl Serialize,
-    descriptor: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let bytes = line(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.as_slice();
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(Errno::NOBUFS.into());
-    }
-    let sent = rustix::net::sendmsg(
-        socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    let mut rest = socket;
-    rest.write_all(&bytes[sent..])
-}
-
-/// What has been received of messages, and the descriptor that came with one.
-#[derive(Debug, Default)]
-pub(super) struct Inbox {
-    bytes: Vec<u8>,
-    pub(super) descriptor: Option<OwnedFd>,
-}
-
-impl Inbox {
-    /// Takes one chunk from the socket; 0 at the end.
-    pub(super) fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
-        let mut chunk = [0_u8; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
-            socket,
-            &mut [IoSliceMut::new(&mut chunk)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                self.descriptor = descriptors.next().or(self.descriptor.take());
-            }
-        }
-        self.bytes.extend_from_slice(&chunk[..received.bytes]);
-        Ok(received.bytes)
-    }
-
-    /// The next whole message.
-    pub(super) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') else {
-            return Ok(None);
-        };
-        let report = serde_json::from_slice(&self.bytes[..end])?;
-        self.bytes.drain(..=end);
-        Ok(Some(report))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
 

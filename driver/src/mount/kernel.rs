@@ -1,99 +1,13 @@
-//! The kernel's calls for mounts. Runs only in a helper process, where any of them may block until the process is
-//! killed; must not decide what is mounted where.
+//! What bind mounts and NFS mounts share: the target, flags, failures, and the calls that need no more than these. Must not
+//! decide what is mounted where.
 
-use crate::mount::bind;
-use crate::mount::nfs::{self, Place};
 use crate::mount::options::MountFlags;
-use crate::mount::options::Version;
-use crate::mount::task::{Done, Failure, FailureKind, Ownership, Task, Usage};
+use crate::mount::task::{Failure, FailureKind, Ownership, Usage};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags as Flags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{MountFlags as Flags, UnmountFlags};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-
-/// Says what is done now.
-pub type Say<'a> = &'a mut dyn FnMut(String);
-
-/// Does `task`; a file descriptor comes with the answer of a detached mount.
-///
-/// # Errors
-/// When it cannot be done; nothing is left behind then.
-pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Failure> {
-    match task {
-        Task::MountNfs {
-            source,
-            below,
-            target,
-        } => {
-            let (version, _) = nfs::mount_nfs(source, &Place::At { target, below }, say)?;
-            Ok((with_version(version), None))
-        }
-        Task::MountDetached {
-            source,
-            scratch,
-            show,
-        } => {
-            let place = Place::Nowhere {
-                scratch,
-                show: *show,
-            };
-            let (version, detached) = nfs::mount_nfs(source, &place, say)?;
-            let mut done = with_version(version);
-            let root = detached.map(|detached| {
-                done.shown = detached.shown;
-                detached.root
-            });
-            Ok((done, root))
-        }
-        Task::Bind {
-            root,
-            below,
-            target,
-            flags,
-        } => {
-            say(format!("binding {}", target.display()));
-            bind::bind(root, below, target, *flags).map(|()| (Done::default(), None))
-        }
-        Task::Dress { target, ownership } => {
-            say(format!("changing owner and mode of {}", target.display()));
-            dress(target, *ownership).map(|()| (Done::default(), None))
-        }
-        Task::Unmount { target, lazy } => {
-            say(format!("unmounting {}", target.display()));
-            unmount(target, *lazy).map(|()| (Done::default(), None))
-        }
-        Task::Usage { path } => {
-            say(format!("asking how full {} is", path.display()));
-            let done = Done {
-                usage: Some(usage(path)?),
-                ..Done::default()
-            };
-            Ok((done, None))
-        }
-        Task::TryNfsClient => {
-            say("asking the kernel for its NFS client".to_owned());
-            nfs::try_nfs_client().map(|()| (Done::default(), None))
-        }
-        Task::TryNamespace => crate::namespace::become_private()
-            .map(|()| (Done::default(), None))
-            .map_err(|error| {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
-                Failure::new(
-                    FailureKind::NotPermitted,
-                    errno,
-                    "a mount namespace of one's own",
-                )
-            }),
-    }
-}
-
-fn with_version(version: Version) -> Done {
-    Done {
-        version: Some(version),
-        ..Done::default()
-    }
-}
 
 pub(super) fn target_failure(errno: Errno, target: &Path) -> Failure {
     let kind = match errno {
@@ -106,6 +20,27 @@ pub(super) fn target_failure(errno: Errno, target: &Path) -> Failure {
         errno,
         format!("using the folder {}", target.display()),
     )
+}
+
+/// The failure of a call that may ask an NFS server.
+pub(super) fn mount_failure(errno: Errno, detail: String) -> Failure {
+    let kind = match errno {
+        Errno::PROTONOSUPPORT | Errno::PROTOTYPE | Errno::NOTSUP => FailureKind::Version,
+        Errno::NOENT | Errno::STALE | Errno::NOTDIR => FailureKind::NotFound,
+        Errno::ACCESS | Errno::PERM => FailureKind::Refused,
+        Errno::TIMEDOUT
+        | Errno::CONNREFUSED
+        | Errno::CONNRESET
+        | Errno::CONNABORTED
+        | Errno::HOSTUNREACH
+        | Errno::HOSTDOWN
+        | Errno::NETUNREACH
+        | Errno::NETDOWN
+        | Errno::PIPE => FailureKind::Unreachable,
+        Errno::NODEV => FailureKind::NoNfsClient,
+        _ => FailureKind::Other,
+    };
+    Failure::new(kind, errno, detail)
 }
 
 /// The target folder itself, never what a symlink in its place leads to.
@@ -130,7 +65,8 @@ pub(super) fn old_flags(flags: MountFlags) -> Flags {
     out
 }
 
-fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
+/// Gives the folder that is mounted at `target` an owner and a mode.
+pub(super) fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
     let folder = open_target(target)?;
     let dressed = (|| {
         let stat = rustix::fs::fstat(&folder)?;
@@ -153,12 +89,13 @@ fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
         let detail = "giving the volume's folder its owner and mode (mountPermissions, uid, gid); an export with root_squash does not let this driver do so".to_owned();
         match errno {
             Errno::PERM | Errno::ACCESS => Failure::new(FailureKind::Refused, errno, detail),
-            errno => nfs::mount_failure(errno, detail),
+            errno => mount_failure(errno, detail),
         }
     })
 }
 
-fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {
+/// Takes the topmost mount away from `target`.
+pub(super) fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {
     let mut flags = UnmountFlags::NOFOLLOW;
     flags.set(UnmountFlags::DETACH, lazy);
     rustix::mount::unmount(target, flags).map_err(|errno| {
@@ -172,10 +109,11 @@ fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {
     })
 }
 
-fn usage(path: &Path) -> Result<Usage, Failure> {
+/// How full the file system at `path` is.
+pub(super) fn usage(path: &Path) -> Result<Usage, Failure> {
     let stat = rustix::fs::statvfs(path).map_err(|errno| {
         let detail = format!("asking how full {} is", path.display());
-        nfs::mount_failure(errno, detail)
+        mount_failure(errno, detail)
     })?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     Ok(Usage {
@@ -185,17 +123,6 @@ fn usage(path: &Path) -> Result<Usage, Failure> {
         total_inodes: stat.f_files,
         free_inodes: stat.f_ffree,
     })
-}
-
-/// Mounts of this process and others stop reaching each other.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn make_private() -> Result<(), Errno> {
-    rustix::mount::mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
 }
 
 #[cfg(test)]

@@ -11,10 +11,13 @@ pub mod control_options;
 mod gssd;
 pub mod helper;
 mod kernel;
+mod launch;
+mod messages;
 pub mod mountinfo;
 mod nfs;
 mod nursery;
+pub mod option_names;
 pub mod options;
+mod perform;
+pub(crate) mod private;
 pub mod task;
-
-pub(crate) use kernel::make_private;

@@ -8,7 +8,7 @@ use crate::mount::options::MountFlags;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -39,6 +39,12 @@ impl Mount {
     /// Whether it is a mount from an NFS server.
     pub fn is_nfs(&self) -> bool {
         self.fs_type == "nfs" || self.fs_type == "nfs4"
+    }
+
+    /// Whether the folder that it shows has been removed from its file system by this machine. Such a mount still answers.
+    pub fn is_of_deleted_folder(&self) -> bool {
+        // A name cannot hold the second slash.
+        self.root.as_os_str().as_bytes().ends_with(b"//deleted")
     }
 }
 

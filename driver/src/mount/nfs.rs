@@ -4,10 +4,11 @@
 use crate::mount::address;
 use crate::mount::below;
 use crate::mount::gssd;
-use crate::mount::kernel::{Say, old_flags, open_target, through};
+use crate::mount::kernel::{mount_failure, old_flags, open_target, through};
 use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
-use crate::mount::task::{Failure, FailureKind, NfsSource};
+use crate::mount::private;
+use crate::mount::task::{Failure, FailureKind, NfsSource, Say};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -17,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Where a new mount goes.
-pub(super) enum Place<'a> {
+pub(super) enum Destination<'a> {
     /// At a folder, which shows the folder `below` of the export and nothing else of it.
     At { target: &'a Path, below: &'a Path },
     /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process, and so
@@ -35,7 +36,7 @@ pub(super) struct Detached {
 
 pub(super) fn mount_nfs(
     source: &NfsSource,
-    place: &Place<'_>,
+    place: &Destination<'_>,
     say: Say<'_>,
 ) -> Result<(Version, Option<Detached>), Failure> {
     // Before the network is asked: without a client no answer would help.
@@ -69,7 +70,7 @@ pub(super) fn mount_nfs(
 fn mount_from(
     source: &NfsSource,
     address: &SocketAddr,
-    place: &Place<'_>,
+    place: &Destination<'_>,
     say: Say<'_>,
 ) -> Result<(Version, Option<Detached>), Failure> {
     say(format!("connecting to {address}"));
@@ -187,7 +188,7 @@ fn source_name(source: &NfsSource) -> String {
 fn mount_once(
     source: &NfsSource,
     options: &[(String, Option<String>)],
-    place: &Place<'_>,
+    place: &Destination<'_>,
     what: &str,
 ) -> Result<Option<Detached>, Failure> {
     let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
@@ -224,12 +225,12 @@ fn mount_once(
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
-        Place::Nowhere { scratch, show } => {
+        Destination::Nowhere { scratch, show } => {
             let root = open_root(&mount)?;
             let shown = show.then(|| show_detached(&mount, scratch));
             Ok(Some(Detached { root, shown }))
         }
-        Place::At { target, below } => {
+        Destination::At { target, below } => {
             below::attach(&mount, below, target, &source_name(source)).map(|()| None)
         }
     }
@@ -239,7 +240,7 @@ fn mount_once(
 fn mount_old_way(
     source: &NfsSource,
     options: &[(String, Option<String>)],
-    place: &Place<'_>,
+    place: &Destination<'_>,
     what: &str,
     why: Errno,
 ) -> Result<Option<Detached>, Failure> {
@@ -248,14 +249,14 @@ fn mount_old_way(
         Failure::new(FailureKind::NotPermitted, errno, detail)
     };
     let target = match place {
-        Place::At { below, .. } if !below.as_os_str().is_empty() => {
+        Destination::At { below, .. } if !below.as_os_str().is_empty() => {
             return Err(below::refused(why, "fsopen"));
         }
-        Place::At { target, .. } => target,
-        Place::Nowhere { scratch, .. } => {
+        Destination::At { target, .. } => target,
+        Destination::Nowhere { scratch, .. } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
-            crate::namespace::detach_mounts().map_err(|errno| match errno {
+            private::detach_mounts().map_err(|errno| match errno {
                 Errno::PERM => may_not(errno),
                 errno => mount_failure(errno, what.to_owned()),
             })?;
@@ -285,8 +286,8 @@ fn mount_old_way(
         errno => refusal(errno, what, ""),
     })?;
     match place {
-        Place::At { .. } => Ok(None),
-        Place::Nowhere { scratch, show } => {
+        Destination::At { .. } => Ok(None),
+        Destination::Nowhere { scratch, show } => {
             let root = open_root(&open_target(scratch)?)?;
             let shown = show.then(|| shown_at(scratch));
             Ok(Some(Detached { root, shown }))
@@ -298,7 +299,7 @@ fn mount_old_way(
 /// mount namespace that ends with this process. Why they cannot be had is told in their place: the mount works without.
 fn show_detached(mount: &OwnedFd, scratch: &Path) -> String {
     use rustix::mount::{MoveMountFlags, move_mount};
-    let attached = crate::namespace::detach_mounts().and_then(|()| {
+    let attached = private::detach_mounts().and_then(|()| {
         let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(mount, "", rustix::fs::CWD, scratch, how)
     });
@@ -390,26 +391,6 @@ fn no_nfs_client() -> Failure {
     }
 }
 
-pub(super) fn mount_failure(errno: Errno, detail: String) -> Failure {
-    let kind = match errno {
-        Errno::PROTONOSUPPORT | Errno::PROTOTYPE | Errno::NOTSUP => FailureKind::Version,
-        Errno::NOENT | Errno::STALE | Errno::NOTDIR => FailureKind::NotFound,
-        Errno::ACCESS | Errno::PERM => FailureKind::Refused,
-        Errno::TIMEDOUT
-        | Errno::CONNREFUSED
-        | Errno::CONNRESET
-        | Errno::CONNABORTED
-        | Errno::HOSTUNREACH
-        | Errno::HOSTDOWN
-        | Errno::NETUNREACH
-        | Errno::NETDOWN
-        | Errno::PIPE => FailureKind::Unreachable,
-        Errno::NODEV => FailureKind::NoNfsClient,
-        _ => FailureKind::Other,
-    };
-    Failure::new(kind, errno, detail)
-}
-
 /// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
 /// mount alive.
 fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
@@ -448,7 +429,7 @@ mod tests {
     use super::*;
 
     fn options(text: &str) -> MountOptions {
-        MountOptions::parse([text], &crate::config::Policy::default()).unwrap()
+        MountOptions::parse([text], &crate::policy::Policy::default()).unwrap()
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //!
 //! Owns its life, its socket and the way to its children's ends; must not know what helpers do.
 
-use crate::mount::helper::{Inbox, command, helper_arguments, send};
+use crate::mount::launch::{NURSERY, command, helper_arguments};
+use crate::mount::messages::{Inbox, send};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -24,9 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::sync::{Mutex, oneshot};
-
-/// The second argument of the process that is the nursery.
-pub(super) const ARGUMENT: &str = "nursery";
 
 /// A message about one helper.
 #[derive(Debug, Serialize, Deserialize)]
@@ -153,7 +151,7 @@ async fn begin() -> io::Result<OwnedFd> {
         .name("nursery".to_owned())
         .spawn(move || {
             let mut command = helper_arguments();
-            command.arg(ARGUMENT).stdin(Stdio::from(theirs));
+            command.arg(NURSERY).stdin(Stdio::from(theirs));
             let started = command.spawn();
             // It holds the nursery's end of the socket, whose closing tells that the nursery has ended.
             drop(command);

@@ -1,7 +1,8 @@
 //! Mount options: their syntax, which are refused, and what each means to the kernel. Owns the check of everything that
 //! a request can say about a mount; must not mount.
 
-use crate::config::Policy;
+use crate::mount::option_names::is_option_name;
+use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -232,21 +233,6 @@ impl MountFlags {
             _ => return false,
         }
         true
-    }
-}
-
-/// Whether `text` can be the name of a mount option.
-pub fn is_option_name(text: &str) -> bool {
-    let name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (1..=255).contains(&text.len()) && text.chars().all(name_char)
-}
-
-/// The name that stands for all spellings of one option, so that a list which has one of them means them all.
-pub fn canonical_name(name: &str) -> &str {
-    match name {
-        "nfsvers" | "minorversion" | "v2" | "v3" | "v4" | "v4.0" | "v4.1" | "v4.2" => "vers",
-        "tcp" | "tcp6" | "udp" | "udp6" | "rdma" => "proto",
-        other => other,
     }
 }
 

@@ -136,6 +136,9 @@ pub struct Failure {
     pub detail: String,
 }
 
+/// Tells what is done now.
+pub type Say<'a> = &'a mut dyn FnMut(String);
+
 /// What a failure means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {

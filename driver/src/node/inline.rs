@@ -1,10 +1,10 @@
 //! Inline (ephemeral) volumes, which whoever writes a pod makes up: which publishes are of one, and what such a one may
 //! name. Owns those rules; must not touch the file system.
 
-use crate::config::Policy;
 use crate::export::Export;
-use crate::mount::options::canonical_name;
+use crate::mount::option_names::canonical_name;
 use crate::node::error::NodeError;
+use crate::policy::Policy;
 use crate::share::sub_path::SubPath;
 use std::collections::BTreeMap;
 use std::path::Path;

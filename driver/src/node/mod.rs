@@ -1,6 +1,7 @@
 //! The Node service: the gRPC face of [`volumes::Volumes`]. Requests become plain arguments here, and results become
 //! replies; nothing below knows gRPC but the codes of [`error`].
 
+pub mod arguments;
 pub mod error;
 pub mod inline;
 pub mod ownership;

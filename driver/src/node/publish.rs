@@ -94,7 +94,7 @@ impl Volumes {
         target: &Path,
     ) -> Result<Note, NodeError> {
         let fields = [("target", target.display().to_string().into())];
-        self.log.event(Level::Detail, "publishing", &fields);
+        self.log.event(Level::Debug, "publishing", &fields);
         let staging = self.staging_of(request, target).await?;
         if let Some(staging) = &staging {
             self.renew_stale(staging, self.config.bounds.mount).await?;
@@ -361,7 +361,7 @@ impl Volumes {
                     .map_err(|error| NodeError::mount(whole, error))?;
                 let version = done.version.map_or("", |version| version.as_str());
                 self.log.event(
-                    Level::Detail,
+                    Level::Debug,
                     "mounted",
                     &[
                         ("export", whole.to_string().into()),
@@ -375,6 +375,28 @@ impl Volumes {
                 let nothing = Path::new("");
                 self.bind(request, &mount.target, nothing, target).await
             }
+        }
+    }
+
+    /// Gives the folder that is mounted at `target` what the request asks for.
+    ///
+    /// # Errors
+    /// When the server does not let it, or does not answer.
+    async fn give_ownership(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<(), NodeError> {
+        let Some(ownership) = request.ownership else {
+            return Ok(());
+        };
+        let task = Task::Dress {
+            target: target.to_owned(),
+            ownership,
+        };
+        match self.helpers.run(&task, self.config.bounds.mount).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
         }
     }
 

@@ -3,13 +3,13 @@
 
 use crate::log::{Level, Log};
 use crate::mount::mountinfo::{self, Mount};
-use crate::node::request::Arguments;
+use crate::node::arguments::Arguments;
 use crate::share::sub_path::encode_name;
+use crate::work_folder::private_folder;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -250,64 +250,10 @@ fn is_nothing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Makes a folder, and those above it, that only this user may look into. One that is there already must be such a folder
-/// and is not changed.
-///
-/// # Errors
-/// When it cannot be made, or is there and belongs to somebody else or is open to others; the error says what to do.
-pub fn private_folder(folder: &Path) -> io::Result<()> {
-    own_folder(folder, 0o077)
-}
-
-/// The same for a folder that holds private ones only: others may look into it, as an orchestrator that makes it for the
-/// driver lets them, but not write.
-///
-/// # Errors
-/// As [`private_folder`].
-pub fn work_folder(folder: &Path) -> io::Result<()> {
-    own_folder(folder, 0o022)
-}
-
-/// A folder of this user without the permissions `denied`. Never changes what it did not make: `/tmp` given by mistake
-/// must stay what it is.
-fn own_folder(folder: &Path, denied: u32) -> io::Result<()> {
-    // Without a slash at the end, which would follow a symlink.
-    let folder: PathBuf = folder.components().collect();
-    if let Some(parent) = folder.parent() {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)?;
-    }
-    match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
-    let refused = |problem: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
-    let there = folder.symlink_metadata()?;
-    if !there.is_dir() {
-        return refused("is not a folder (or is a symlink): name the folder itself".into());
-    }
-    let user = rustix::process::geteuid().as_raw();
-    if there.uid() != user {
-        return refused(format!(
-            "belongs to user {} and this is user {user}: name a folder of this user, or one that does not exist yet",
-            there.uid()
-        ));
-    }
-    let mode = there.mode() & 0o7777;
-    if mode & denied != 0 {
-        return refused(format!(
-            "is open to other users (mode {mode:04o}): name another folder, one that does not exist yet is made, or \
-             chmod 700 this one if it is for the driver alone"
-        ));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn record(volume: &str, target: &str) -> PublishRecord {
         PublishRecord {
@@ -377,38 +323,5 @@ mod tests {
         records.put(&record("v", "/a")).unwrap();
         std::fs::write(dir.path().join("publishes/x.json"), "{").unwrap();
         assert_eq!(records.of_volume("v").unwrap().len(), 1);
-    }
-
-    #[test]
-    fn a_folder_that_is_there_is_checked_and_not_changed() {
-        use std::fs::Permissions;
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let made = dir.path().join("a/b");
-        private_folder(&made).unwrap();
-        assert_eq!(made.metadata().unwrap().mode() & 0o777, 0o700);
-        for (mode, private, work) in [
-            (0o700, true, true),
-            (0o755, false, true),
-            (0o1777, false, false),
-        ] {
-            std::fs::set_permissions(&made, Permissions::from_mode(mode)).unwrap();
-            assert_eq!(private_folder(&made).is_ok(), private, "{mode:o}");
-            assert_eq!(work_folder(&made).is_ok(), work, "{mode:o}");
-            assert_eq!(made.metadata().unwrap().mode() & 0o7777, mode);
-        }
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink("/tmp", &link).unwrap();
-        assert!(work_folder(&link).is_err());
-        assert!(work_folder(&link.join("")).is_err());
-        std::fs::write(dir.path().join("file"), "").unwrap();
-        assert!(work_folder(&dir.path().join("file")).is_err());
-        if rustix::process::geteuid().is_root() {
-            let theirs = dir.path().join("theirs");
-            private_folder(&theirs).unwrap();
-            std::os::unix::fs::chown(&theirs, Some(65_534), None).unwrap();
-            let error = work_folder(&theirs).unwrap_err().to_string();
-            assert!(error.contains("65534"), "{error}");
-        }
     }
 }

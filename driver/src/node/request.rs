@@ -2,20 +2,21 @@
 //! touch the file system.
 
 use crate::capability;
-use crate::config::{Config, Policy};
+use crate::config::Config;
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::mount::options::MountOptions;
 use crate::mount::task::Ownership;
+use crate::node::arguments::{Arguments, export_of};
 use crate::node::error::NodeError;
 use crate::node::record::PublishRecord;
 use crate::node::{inline, upstream};
 use crate::parameters::secret_options;
+use crate::policy::Policy;
 use crate::share::sub_path::SubPath;
 use crate::volume_id::VolumeId;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -74,77 +75,6 @@ pub enum Purpose {
     Inline,
     /// For publishes that are bound from it: the target is the staging path.
     Stage,
-}
-
-/// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
-/// nor are keys of the contexts that mean nothing to this driver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arguments {
-    /// Host name or address of the server.
-    pub server: String,
-    /// Path of the share.
-    pub share: String,
-    /// The volume's folder below the share; the share itself when absent.
-    pub sub_dir: Option<SubPath>,
-    /// The name of the access mode.
-    pub mode: String,
-    /// Whether the request said read-only.
-    pub readonly: bool,
-    /// Mount options as given.
-    pub mount_options: Vec<String>,
-}
-
-impl Arguments {
-    /// The export that is mounted: the share, or the volume's folder in it.
-    pub fn export(&self) -> Result<Export, NodeError> {
-        export_of(&self.server, &self.share, self.sub_dir.as_ref())
-    }
-
-    /// The share.
-    pub fn share(&self) -> Result<Export, NodeError> {
-        Ok(Export::parse(&self.server, &self.share)?)
-    }
-
-    /// The access mode; a name that a newer driver has recorded counts as the strictest.
-    pub fn access_mode(&self) -> Mode {
-        Mode::from_str_name(&self.mode).unwrap_or(Mode::SingleNodeSingleWriter)
-    }
-
-    /// The first argument that differs, for a message.
-    pub fn difference(&self, other: &Self) -> Option<String> {
-        let path = |arguments: &Self| {
-            arguments
-                .export()
-                .map_or_else(|_| arguments.share.clone(), |export| export.to_string())
-        };
-        let differ = |what: &str, here: &str, there: &str| {
-            (here != there).then(|| format!("{what} is {here} and {there} was asked for"))
-        };
-        differ("the source", &path(self), &path(other))
-            .or_else(|| differ("the access mode", &self.mode, &other.mode))
-            .or_else(|| {
-                differ(
-                    "readonly",
-                    &self.readonly.to_string(),
-                    &other.readonly.to_string(),
-                )
-            })
-            .or_else(|| {
-                let joined = |arguments: &Self| format!("{:?}", arguments.mount_options.join(","));
-                differ("the list of mount options", &joined(self), &joined(other))
-            })
-    }
-}
-
-/// A folder of a share as an export of its own.
-fn export_of(server: &str, share: &str, sub_dir: Option<&SubPath>) -> Result<Export, NodeError> {
-    Ok(match sub_dir {
-        Some(sub_dir) => {
-            let share = share.trim_end_matches('/');
-            Export::parse(server, &format!("{share}/{sub_dir}"))?
-        }
-        None => Export::parse(server, share)?,
-    })
 }
 
 /// Checks a request.

@@ -235,9 +235,9 @@ pub fn symlink_note(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Policy;
     use crate::mount::options::MountOptions;
-    use crate::node::request::Arguments;
+    use crate::node::arguments::Arguments;
+    use crate::policy::Policy;
 
     const TARGET: &str = "/pods/1/mount";
 

@@ -1,12 +1,13 @@
 //! How full a volume is and whether it works, asked within a bound. Owns the last known usage, which is all there is to
 //! tell when the server is gone.
 
-use crate::mount::mountinfo;
+use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::questions::NoAnswer;
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
+use crate::share::sub_path::RECORDS_FOLDER;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -49,7 +50,8 @@ impl Volumes {
             return Err(not_published(&format!("; volume {} is", record.volume_id)));
         }
         let mounts = self.mounts()?;
-        match mountinfo::at(&mounts, &path).last() {
+        let mounted = mountinfo::at(&mounts, &path).last().copied();
+        match mounted {
             Some(_) if record.is_some() => {}
             Some(mount) if self.is_publish_of(volume_id, mount, &mounts).await? => {}
             Some(mount) => {
@@ -86,7 +88,7 @@ impl Volumes {
                 known.insert(key, usage);
                 Ok(Condition {
                     usage,
-                    problem: None,
+                    problem: mounted.and_then(loss),
                 })
             }
             Err(NoAnswer::NoUsage) => Err(NodeError::NoUsage),
@@ -107,11 +109,47 @@ impl Volumes {
     }
 }
 
+/// What is wrong with a volume whose mount answers: its folder is not on the share any more.
+fn loss(mount: &Mount) -> Option<String> {
+    let is_in_records = || mount.root.iter().any(|name| name == RECORDS_FOLDER);
+    (mount.is_of_deleted_folder() || is_in_records()).then(|| {
+        "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume".to_owned()
+    })
+}
+
 /// What helps.
 fn hint(error: &NoAnswer) -> &'static str {
     if error.is_stale() {
         " (the server does not know the folder any more: publish the volume again, which mounts it anew)"
     } else {
         ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_has_gone_is_a_loss() {
+        let shows = |root: &str| Mount {
+            id: 2,
+            parent: 1,
+            device: "8:1".into(),
+            root: root.into(),
+            target: "/t".into(),
+            read_only: false,
+            flags: crate::mount::options::MountFlags::default(),
+            fs_type: "ext4".into(),
+            source: "/dev/sda1".into(),
+        };
+        for (root, is_lost) in [
+            ("/srv/a", false),
+            ("/srv/deleted", false),
+            ("/srv/a//deleted", true),
+            ("/srv/.csi-nfs/trash/x.purge/data", true),
+        ] {
+            assert_eq!(loss(&shows(root)).is_some(), is_lost, "{root}");
+        }
     }
 }

@@ -2,14 +2,11 @@
 //! and `gid`, which that driver gives to the folder that it has mounted. Owns which of them count. The share's own folder is
 //! never given anything.
 
-use crate::mount::task::{Ownership, Task};
+use crate::mount::task::Ownership;
 use crate::node::error::NodeError;
-use crate::node::request::PublishRequest;
-use crate::node::volumes::Volumes;
 use crate::parameters;
 use crate::share::sub_path::SubPath;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// By which external-provisioner marks the volumes that it had made: they got their owner then.
 const PROVISIONED: &str = "storage.kubernetes.io/csiProvisionerIdentity";
@@ -65,30 +62,6 @@ impl Ownership {
         };
         let asked = read().map_err(invalid)?;
         Ok((asked != Self::default()).then_some(asked))
-    }
-}
-
-impl Volumes {
-    /// Gives the folder that is mounted at `target` what the request asks for.
-    ///
-    /// # Errors
-    /// When the server does not let it, or does not answer.
-    pub(super) async fn give_ownership(
-        &self,
-        request: &PublishRequest,
-        target: &Path,
-    ) -> Result<(), NodeError> {
-        let Some(ownership) = request.ownership else {
-            return Ok(());
-        };
-        let task = Task::Dress {
-            target: target.to_owned(),
-            ownership,
-        };
-        match self.helpers.run(&task, self.config.bounds.mount).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
-        }
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test driver parsers` looks longer.
 
-use csi_nfs::config::{self, Endpoint, LocalShare, NamedShare, Policy};
+use csi_nfs::config::{self, Endpoint, LocalShare, NamedShare};
 use csi_nfs::export::Export;
 use csi_nfs::mount::options::MountOptions;
 use csi_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
+use csi_nfs::policy::Policy;
 use csi_nfs::share::sub_path::{SubPath, encode_name};
 use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
 #[cfg(feature = "upstream")]

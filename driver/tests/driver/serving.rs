@@ -3,7 +3,8 @@
 use crate::rig::{self, Client, Driver, Rig, publish_request, run};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
-    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetInfoRequest, ProbeRequest,
+    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
+    NodeGetInfoRequest, ProbeRequest,
 };
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -106,7 +107,7 @@ async fn a_loopback_port_is_served() {
     command
         .env("CSI_ENDPOINT", "tcp://127.0.0.1:0")
         .env("CSI_NFS_WORK_DIR", dir.path())
-        .env("CSI_NFS_VERBOSE", "")
+        .env("CSI_NFS_STAGE", "")
         .env("CSI_NFS_SHARES", "");
     let mut driver = Driver::start(&mut command);
     let line = driver.wait_for("endpoint=tcp://127.0.0.1:");
@@ -131,7 +132,7 @@ fn hold_the_records(rig: &Rig) -> std::fs::File {
 async fn a_call_in_progress_is_answered_before_the_end() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -149,7 +150,7 @@ async fn a_call_in_progress_is_answered_before_the_end() {
 async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -196,7 +197,7 @@ fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
 async fn what_a_client_gave_up_is_finished_before_the_end() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let mut driver = rig.driver_with(&["--verbose"]);
+    let mut driver = rig.driver_with(&["--log-level", "debug"]);
     let client = Client::connect(&rig).await;
     let lock = hold_the_records(&rig);
     let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -248,7 +249,7 @@ fn a_share_that_is_away_does_not_hold_up_the_end() {
 async fn a_second_signal_or_the_bound_ends_the_driver_at_once() {
     for bound in ["600s", "100ms"] {
         let rig = Rig::new();
-        let mut driver = rig.driver_with(&["--verbose", "--drain-timeout", bound]);
+        let mut driver = rig.driver_with(&["--log-level", "debug", "--drain-timeout", bound]);
         let client = Client::connect(&rig).await;
         let _lock = hold_the_records(&rig);
         let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
@@ -377,20 +378,95 @@ fn bad_flags_are_explained() {
     }
 }
 
-#[test]
-fn a_work_folder_that_others_write_in_is_refused_and_left_as_it_is() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_log_holds_what_its_level_says() {
     let rig = Rig::new();
-    std::fs::create_dir(rig.path("work")).unwrap();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    for (level, polled, changing, failing) in [
+        ("debug", true, true, true),
+        ("info", false, true, true),
+        ("warn", false, false, true),
+        ("error", false, false, false),
+    ] {
+        let mut command = rig.driver_command();
+        // By the variable, since all others are given by flags.
+        let mut driver = Driver::start(command.env("CSI_NFS_LOG_LEVEL", level));
+        let client = Client::connect_soon(&rig).await;
+        client.call(ProbeRequest {}).await.unwrap();
+        let capabilities = client.call(NodeGetCapabilitiesRequest {}).await.unwrap();
+        assert!(!capabilities.capabilities.is_empty());
+        let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+        client.publish(request.clone()).await.unwrap();
+        client.unpublish("v", &rig.path("target")).await.unwrap();
+        let mut missing = request;
+        missing
+            .volume_context
+            .insert("subDir".into(), "missing".into());
+        client.publish(missing).await.unwrap_err();
+        driver.signal(Signal::TERM);
+        assert!(driver.wait().success());
+        let log = driver.log();
+        let has = |words: [&str; 2]| {
+            let mut lines = log.iter();
+            lines.any(|line| words.iter().all(|word| line.contains(word)))
+        };
+        for (words, expected) in [
+            (["debug call", "Probe"], polled),
+            (["debug call", "NodeGetCapabilities"], polled),
+            (["debug helper", "binding"], polled),
+            (["info call", "NodeUnpublishVolume"], changing),
+            (["info serving", ""], changing),
+            (["warn call", "NOT_FOUND"], failing),
+        ] {
+            assert_eq!(has(words), expected, "{level}: {words:?} in {log:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_empty_dir_is_enough_for_a_work_folder() {
+    let rig = Rig::new();
+    let work = rig.path("work");
+    std::fs::create_dir(&work).unwrap();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    // The second one finds the folder of the first.
+    for _ in 0..2 {
+        let driver = rig.driver();
+        let log = driver.log().join("\n");
+        assert!(
+            log.contains(&format!("{}/csi-nfs", work.display())),
+            "{log}"
+        );
+        let client = Client::connect(&rig).await;
+        client.call(ProbeRequest {}).await.unwrap();
+        client.publish(request.clone()).await.unwrap();
+        driver.kill();
+    }
+    assert_eq!(mode(&work), 0o777);
+    assert_eq!(mode(&work.join("csi-nfs")), 0o700);
+    assert_eq!(work.read_dir().unwrap().count(), 1);
+}
+
+#[test]
+fn a_planted_private_folder_is_refused_and_left_as_it_is() {
+    let rig = Rig::new();
+    let work = rig.path("work");
+    std::fs::create_dir(&work).unwrap();
     let open = std::fs::Permissions::from_mode(0o1777);
-    std::fs::set_permissions(rig.path("work"), open).unwrap();
+    std::fs::set_permissions(&work, open).unwrap();
+    std::fs::create_dir(rig.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(rig.path("elsewhere"), work.join("csi-nfs")).unwrap();
     let (status, text) = run(&mut rig.driver_command());
     assert!(!status.success());
-    assert!(
-        text.contains("--work-dir") && text.contains("mode 1777"),
-        "{text}"
-    );
-    let mode = rig.path("work").metadata().unwrap().permissions().mode();
+    for words in ["--work-dir", "work/csi-nfs", "symlink"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let mode = work.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o1777);
+    assert_eq!(rig.path("elsewhere").read_dir().unwrap().count(), 0);
     assert!(!rig.path("csi.sock").exists());
 }
 

@@ -132,6 +132,21 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/shell/edit.rs", &["CreateVolume"]),
             ("src/tools/shell/line.rs", &["ListVolumes"]),
             ("src/tools/shell/mod.rs", &["ListVolumes"]),
+            (
+                "driver/src/call_log.rs",
+                &[
+                    "GetPluginInfo",
+                    "GetPluginCapabilities",
+                    "Probe",
+                    "ControllerGetCapabilities",
+                    "ControllerGetVolume",
+                    "GetCapacity",
+                    "ListVolumes",
+                    "NodeGetCapabilities",
+                    "NodeGetInfo",
+                    "NodeGetVolumeStats",
+                ],
+            ),
             ("driver/src/mount/control_options.rs", &["DeleteVolume"]),
             (
                 "driver/src/node/error.rs",

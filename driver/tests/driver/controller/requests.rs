@@ -317,6 +317,22 @@ async fn the_room_is_that_of_the_share() {
     let named = map(&[("server", "10.0.0.4"), ("share", "nfs_share")]);
     assert!(room(named, vec![]).await.unwrap() > 0);
     assert_eq!(room(map(&[]), vec![block()]).await.unwrap(), 0);
+    // Of a class no volume is made now, so its templates have no values.
+    std::fs::create_dir(host.at("team")).unwrap();
+    for sub_dir in [
+        "${pvc.metadata.name}",
+        "team/${pvc.metadata.name}",
+        "none/${pv.metadata.name}",
+    ] {
+        let class = map(&[("subDir", sub_dir)]);
+        assert!(room(class, vec![]).await.unwrap() > 0, "{sub_dir}");
+    }
+    std::fs::remove_dir(host.at("team")).unwrap();
+    refused(
+        room(map(&[("subDir", "${pvc.name}")]), vec![]).await,
+        Code::InvalidArgument,
+        &["${pvc.name}"],
+    );
     let away = map(&[("server", "x"), ("share", "y")]);
     refused(
         room(away, vec![]).await,

@@ -2,8 +2,65 @@
 
 use super::{code, flags_of, make_volume, stats};
 use crate::rig::{Client, Rig, publish_request, run, stage_request};
+use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{ControllerGetVolumeRequest, CreateVolumeRequest, ListVolumesRequest};
 use tonic::Code;
+
+/// As by somebody who cleans up on the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_volume_whose_folder_was_deleted_is_abnormal() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let mode = Mode::SingleNodeWriter;
+    for (name, is_moved) in [("removed", false), ("moved", true)] {
+        let target = rig.path(name);
+        let mut request = publish_request(name, &target, mode);
+        let capability = request.volume_capability.clone().unwrap();
+        let made = client.call(CreateVolumeRequest {
+            name: name.to_owned(),
+            volume_capabilities: vec![capability],
+            ..Default::default()
+        });
+        let volume = made.await.unwrap().volume.unwrap();
+        let id = volume.volume_id;
+        request.volume_id.clone_from(&id);
+        request.volume_context = volume.volume_context;
+        let folder = rig.path("export").join(&request.volume_context["subDir"]);
+        client.publish(request).await.unwrap();
+        let of_share = async |id: &str| {
+            let volume_id = id.to_owned();
+            let get = client.call(ControllerGetVolumeRequest { volume_id });
+            let one = get.await.unwrap().status.unwrap().volume_condition;
+            let list = client.call(ListVolumesRequest::default()).await.unwrap();
+            let is_it = |entry: &Entry| entry.volume.as_ref().unwrap().volume_id == id;
+            let listed = list.entries.into_iter().find(is_it).unwrap();
+            [
+                one.unwrap(),
+                listed.status.unwrap().volume_condition.unwrap(),
+            ]
+        };
+        let conditions = async |id: &str| {
+            let node = stats(&client, id, &target).await.unwrap();
+            let [one, listed] = of_share(id).await;
+            [node.volume_condition.unwrap(), one, listed]
+        };
+        for condition in conditions(&id).await {
+            assert!(!condition.abnormal, "{condition:?}");
+        }
+        match is_moved {
+            true => std::fs::rename(&folder, rig.path("export/.csi-nfs/trash/x.waiting")).unwrap(),
+            false => std::fs::remove_dir_all(&folder).unwrap(),
+        }
+        for condition in conditions(&id).await {
+            assert!(condition.abnormal, "{condition:?}");
+            let has = |word| condition.message.contains(word);
+            assert!(has("deleted") || has("missing"), "{condition:?}");
+        }
+        client.unpublish(&id, &target).await.unwrap();
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_volume_comes_and_goes() {

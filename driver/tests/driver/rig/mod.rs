@@ -259,6 +259,16 @@ impl Client {
         Self::over(channel)
     }
 
+    /// The same for a driver that has just been started and does not say when it serves.
+    pub async fn connect_soon(rig: &Rig) -> Self {
+        let end = std::time::Instant::now() + PATIENCE;
+        while std::os::unix::net::UnixStream::connect(rig.path("csi.sock")).is_err() {
+            assert!(std::time::Instant::now() < end, "nobody serves");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Self::connect(rig).await
+    }
+
     pub fn over(channel: Channel) -> Self {
         Self(tonic::client::Grpc::new(channel))
     }

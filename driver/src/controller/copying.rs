@@ -1,0 +1,122 @@
+//! Runs copies: when it is their turn, again while another controller does the same, and with notices about their progress.
+//! Must not know what is copied.
+
+use super::copies::{CopyKey, Purpose};
+use super::error::ControllerError;
+use super::outcome::OperationKey;
+use super::shares::{Shares, lock};
+use crate::admission::Work;
+use crate::export::Export;
+use crate::share::copying::Progress;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often the progress of a copy is told.
+const TELL: Duration = Duration::from_secs(10);
+/// How often it is looked whether another controller has ended its copy.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Shares {
+    /// Whether a copy that begins on `export` now has to wait for its turn.
+    pub(super) fn copies_wait(&self, export: &Export) -> bool {
+        (self.config.admission).would_wait(export.server(), Work::Copy)
+    }
+
+    /// Does `work`, which copies, when it is its turn, and again while another controller does the same: then it has no turn
+    /// in between, so that others need not wait for that one. Its progress is
+    /// told as notices about `what`.
+    pub(super) async fn copy<T: Send + 'static>(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        key: &OperationKey,
+        (mount_options, expect): (&[String], Expect),
+        what: String,
+        work: impl Fn(&Share, &Progress) -> Result<T, ShareError> + Send + Sync + 'static,
+    ) -> Result<T, ControllerError> {
+        let threads = (self.config.admission).extra_threads(key.0.server(), Work::Copy);
+        let progress = Arc::new(Progress::with_threads(threads));
+        let _running = Running::begin(self, (purpose, key.clone()), Arc::clone(&progress));
+        let work = Arc::new(work);
+        let began = Instant::now();
+        loop {
+            let once = {
+                let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
+                let work = move |share: &Share| work(share, &progress);
+                self.with_share_for(Work::Copy, &key.0, mount_options, expect, work)
+            };
+            let result = self.told(&key.0, &what, &progress, once).await;
+            match &result {
+                Err(ControllerError::Share { source, .. })
+                    if matches!(**source, ShareError::CopiedElsewhere { .. })
+                        && !progress.is_stopped() =>
+                {
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+                Ok(_) if progress.files() > 0 => (self.config.notice)(&format!(
+                    "{}: {what}: copied {} entries, {} bytes, in {:.1?}",
+                    key.0,
+                    progress.files(),
+                    progress.bytes(),
+                    began.elapsed()
+                )),
+                Ok(_) => {}
+                Err(error) => (self.config.notice)(&format!("{what}: not copied: {error}")),
+            }
+            return result;
+        }
+    }
+
+    /// Waits for `work`, and tells how far it is now and then.
+    async fn told<T>(
+        &self,
+        export: &Export,
+        what: &str,
+        progress: &Progress,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        loop {
+            match tokio::time::timeout(TELL, &mut work).await {
+                Ok(result) => return result,
+                // It waits for its turn, or for the server.
+                Err(_) if progress.files() == 0 => {}
+                Err(_) => (self.config.notice)(&format!(
+                    "{export}: {what}: {} entries and {} bytes copied so far",
+                    progress.files(),
+                    progress.bytes()
+                )),
+            }
+        }
+    }
+}
+
+/// A copy among the running ones, for as long as it runs.
+struct Running {
+    shares: Arc<Shares>,
+    key: CopyKey,
+}
+
+impl Running {
+    fn begin(shares: &Arc<Shares>, key: CopyKey, progress: Arc<Progress>) -> Self {
+        let mut running = lock(&shares.copies.running);
+        if shares.copies.ending.load(Ordering::SeqCst) {
+            progress.stop();
+        }
+        running.insert(key.clone(), progress);
+        drop(running);
+        Self {
+            shares: Arc::clone(shares),
+            key,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        lock(&self.shares.copies.running).remove(&self.key);
+    }
+}

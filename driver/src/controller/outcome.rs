@@ -1,0 +1,16 @@
+//! The keys and the results of running operations, which callers that joined one share.
+
+use super::error::ControllerError;
+use crate::export::Export;
+use crate::share::record::Record;
+use crate::share::snapshot::Snapshot;
+use crate::share::token::NameKey;
+
+/// A volume or a snapshot in the table of running operations: its share, and the key of its name.
+pub(super) type OperationKey = (Export, NameKey);
+
+/// The result of an operation on a volume: its record, unless it is gone.
+pub(super) type VolumeOutcome = Result<Option<Record>, ControllerError>;
+
+/// The result of an operation on a snapshot.
+pub(super) type SnapshotOutcome = Result<Option<Snapshot>, ControllerError>;

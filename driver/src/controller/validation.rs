@@ -1,0 +1,117 @@
+//! Objections to a ValidateVolumeCapabilities, in words. Must not touch a share.
+
+use super::answer;
+use super::shares::Shares;
+use crate::capability;
+use crate::export::Export;
+use crate::parameters::{MUTABLE, Parameters, SERVER, SHARE};
+use crate::share::record::{Record, State, Wanted};
+use crate::share::sub_path::SubPath;
+use crate::volume_id::Location;
+use csi_proto::v1 as csi;
+
+/// Why no volume can have these capabilities; nothing when one can.
+pub(super) fn capabilities_objection(
+    shares: &Shares,
+    capabilities: &[csi::VolumeCapability],
+) -> Option<String> {
+    match capability::check_all(capabilities) {
+        Err(error) => Some(error.to_string()),
+        Ok(all) => {
+            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
+            flags.find_map(|flags| (shares.config.check_mount_options)(flags).err())
+        }
+    }
+}
+
+/// Why a volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
+pub(super) fn objection(
+    shares: &Shares,
+    export: &Export,
+    record: &Record,
+    request: &csi::ValidateVolumeCapabilitiesRequest,
+) -> Option<String> {
+    if record.state == State::Deleting {
+        return Some("the volume is being deleted".to_owned());
+    }
+    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
+        return Some(objection);
+    }
+    let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
+        Ok(mutable) => mutable,
+        Err(error) => return Some(error.to_string()),
+    };
+    let changes = &record.changes;
+    let now = [
+        (
+            "mountPermissions",
+            mutable.mode,
+            changes.mode.or(record.wanted.mode),
+        ),
+        ("uid", mutable.uid, changes.uid.or(record.wanted.uid)),
+        ("gid", mutable.gid, changes.gid.or(record.wanted.gid)),
+    ];
+    if let Some((parameter, ..)) = now
+        .into_iter()
+        .find(|(_, asked, is)| asked.is_some() && asked != is)
+    {
+        return Some(format!("the mutable parameter {parameter} differs"));
+    }
+    if mutable
+        .on_delete
+        .is_some_and(|policy| policy != record.on_delete())
+    {
+        return Some(format!("onDelete is {}", record.on_delete()));
+    }
+    if !request.volume_context.is_empty() {
+        let mut own = answer::context(export, record);
+        // A share with a name may have moved since the context was made.
+        if matches!(record.location.parse(), Ok(Location::Named(_))) {
+            own.remove(SERVER);
+            own.remove(SHARE);
+        }
+        // Orchestrators add keys of their own.
+        let differs = own
+            .into_iter()
+            .find(|(key, value)| request.volume_context.get(key) != Some(value));
+        if let Some((key, value)) = differs {
+            return Some(format!(
+                "volume_context differs: {key} is {value:?}, not {:?}",
+                request.volume_context.get(&key).map_or("", String::as_str)
+            ));
+        }
+    }
+    if request.parameters.is_empty() {
+        return None;
+    }
+    let parameters = match Parameters::parse(&request.parameters) {
+        Ok(parameters) => parameters,
+        Err(error) => return Some(error.to_string()),
+    };
+    match shares.choose(&parameters) {
+        Err(error) => return Some(error.to_string()),
+        Ok(chosen) if chosen.export != *export => {
+            return Some(format!(
+                "the parameters name {}, the volume is on {export}",
+                chosen.export
+            ));
+        }
+        Ok(_) => {}
+    }
+    let wanted = Wanted {
+        sub_dir: parameters
+            .sub_dir
+            .clone()
+            .unwrap_or_else(|| SubPath::of_name(&record.wanted.name)),
+        on_delete: parameters.policy(),
+        mode: parameters.folder_mode(record.wanted.source.is_some()),
+        adopt: parameters.adopt,
+        uid: parameters.uid,
+        gid: parameters.gid,
+        mount_options: parameters.mount_options,
+        ..record.wanted.clone()
+    };
+    record
+        .difference(&wanted)
+        .map(|difference| format!("the parameters differ: {difference}"))
+}

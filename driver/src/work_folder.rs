@@ -1,0 +1,278 @@
+//! The folder for what must outlive a restart: who may look into it and write in it. Owns its checks and the private folder
+//! below an open one; must not know what is kept there.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The permissions of others that a private folder has not.
+const ALL_OF_OTHERS: u32 = 0o077;
+/// The permission of others to write.
+const WRITING_OF_OTHERS: u32 = 0o022;
+/// The private folder below a work folder in which others may write.
+const BELOW: &str = "csi-nfs";
+
+/// Where a driver keeps its things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkFolder {
+    /// The folder, in which nobody else may write.
+    pub path: PathBuf,
+    /// Whether it lies in the folder that was given, because others may write in that one.
+    pub is_below: bool,
+}
+
+/// What is known of a folder that was given as the work folder.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    is_folder: bool,
+    owner: u32,
+    mode: u32,
+}
+
+/// What follows for a work folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    /// It is used itself.
+    Itself,
+    /// A private folder below it is used: it is an `emptyDir` of Kubernetes, or one like that.
+    Below,
+    /// It cannot be used.
+    Refuse(String),
+}
+
+/// Makes ready the work folder that `given` names, and the folders above it. Nothing that is there already is changed: `/tmp`
+/// given by mistake must stay what it is. Where others may write in it, a private folder below it is taken instead.
+///
+/// # Errors
+/// When it cannot be made, or is there and cannot be used; the error says what to do.
+pub fn prepare(given: &Path) -> io::Result<WorkFolder> {
+    let (path, seen) = make(given)?;
+    match decide(seen, user()) {
+        Decision::Itself => Ok(WorkFolder {
+            path,
+            is_below: false,
+        }),
+        Decision::Below => {
+            let below = path.join(BELOW);
+            // What somebody has put there first is found by its kind, its owner or its mode.
+            private_folder(&below).map_err(|error| {
+                let shown = path.display();
+                let problem = format!(
+                    "others may write in {shown}, so the private folder {} is used, which {error}",
+                    below.display()
+                );
+                io::Error::new(error.kind(), problem)
+            })?;
+            Ok(WorkFolder {
+                path: below,
+                is_below: true,
+            })
+        }
+        Decision::Refuse(problem) => Err(refused(problem)),
+    }
+}
+
+/// Makes a folder in which nobody else may write, and those above it. Others may look into it, as an orchestrator that makes it
+/// for the driver lets them. One that is there already must be such a folder and is not changed.
+///
+/// # Errors
+/// When it cannot be made, or is there and belongs to somebody else or is open to others; the error says what to do.
+pub fn own_folder(folder: &Path) -> io::Result<()> {
+    closed_to_others(folder, WRITING_OF_OTHERS)
+}
+
+/// The same for a folder into which nobody else may look either.
+///
+/// # Errors
+/// As [`own_folder`].
+pub fn private_folder(folder: &Path) -> io::Result<()> {
+    closed_to_others(folder, ALL_OF_OTHERS)
+}
+
+fn closed_to_others(folder: &Path, denied: u32) -> io::Result<()> {
+    let (_, seen) = make(folder)?;
+    match objection(seen, user(), denied) {
+        Some(problem) => Err(refused(problem)),
+        None => Ok(()),
+    }
+}
+
+/// Makes a folder that is not there, and looks at it. Returns its path without a slash at the end, which would follow a symlink.
+fn make(folder: &Path) -> io::Result<(PathBuf, Seen)> {
+    let folder: PathBuf = folder.components().collect();
+    if let Some(parent) = folder.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let there = folder.symlink_metadata()?;
+    let seen = Seen {
+        is_folder: there.is_dir(),
+        owner: there.uid(),
+        mode: there.mode() & 0o7777,
+    };
+    Ok((folder, seen))
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn refused(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, problem)
+}
+
+/// Whether a work folder is used by `user`, and how.
+fn decide(seen: Seen, user: u32) -> Decision {
+    // Only root's folders are trusted beside one's own: another owner could exchange what lies below.
+    let is_trusted = seen.owner == user || seen.owner == 0;
+    if seen.is_folder && is_trusted && seen.mode & WRITING_OF_OTHERS != 0 {
+        return Decision::Below;
+    }
+    match objection(seen, user, WRITING_OF_OTHERS) {
+        Some(problem) => Decision::Refuse(problem),
+        None => Decision::Itself,
+    }
+}
+
+/// Why a folder is not one of `user` alone, without the permissions `denied` for others.
+fn objection(seen: Seen, user: u32, denied: u32) -> Option<String> {
+    let Seen {
+        is_folder,
+        owner,
+        mode,
+    } = seen;
+    if !is_folder {
+        return Some("is not a folder (or is a symlink): name the folder itself".to_owned());
+    }
+    if owner != user {
+        return Some(format!(
+            "belongs to user {owner} and this is user {user}: name a folder of this user, or one that does not exist yet"
+        ));
+    }
+    (mode & denied != 0).then(|| {
+        format!(
+            "is open to other users (mode {mode:04o}): name another folder, one that does not exist yet is made, or \
+             chmod 700 this one if it is for the driver alone"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o7777
+    }
+
+    fn chmod(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_there_is_checked_and_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("a/b");
+        private_folder(&made).unwrap();
+        assert_eq!(mode(&made), 0o700);
+        for (open, private, own) in [
+            (0o700, true, true),
+            (0o755, false, true),
+            (0o1777, false, false),
+        ] {
+            chmod(&made, open);
+            assert_eq!(private_folder(&made).is_ok(), private, "{open:o}");
+            assert_eq!(own_folder(&made).is_ok(), own, "{open:o}");
+            assert_eq!(mode(&made), open);
+        }
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(own_folder(&link).is_err());
+        assert!(own_folder(&link.join("")).is_err());
+        assert!(prepare(&link.join("")).is_err());
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(own_folder(&dir.path().join("file")).is_err());
+        if rustix::process::geteuid().is_root() {
+            let theirs = dir.path().join("theirs");
+            private_folder(&theirs).unwrap();
+            std::os::unix::fs::chown(&theirs, Some(65_534), None).unwrap();
+            let error = own_folder(&theirs).unwrap_err().to_string();
+            assert!(error.contains("65534"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_a_work_folder() {
+        let decided = |is_folder, owner, mode| {
+            let seen = Seen {
+                is_folder,
+                owner,
+                mode,
+            };
+            match decide(seen, 1000) {
+                Decision::Refuse(_) => "refused",
+                Decision::Below => "below",
+                Decision::Itself => "itself",
+            }
+        };
+        for (owner, mode, expected) in [
+            (1000, 0o700, "itself"),
+            (1000, 0o755, "itself"),
+            (1000, 0o777, "below"),
+            (1000, 0o2770, "below"),
+            // An emptyDir, and /tmp.
+            (0, 0o777, "below"),
+            (0, 0o1777, "below"),
+            (0, 0o755, "refused"),
+            (1001, 0o700, "refused"),
+            (1001, 0o777, "refused"),
+        ] {
+            assert_eq!(decided(true, owner, mode), expected, "{owner} {mode:o}");
+            assert_eq!(decided(false, owner, mode), "refused");
+        }
+    }
+
+    #[test]
+    fn below_an_open_folder_lies_a_private_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("empty-dir");
+        std::fs::create_dir(&open).unwrap();
+        chmod(&open, 0o777);
+        for _ in 0..2 {
+            let found = prepare(&open).unwrap();
+            assert!(found.is_below);
+            assert_eq!(found.path, open.join(BELOW));
+            assert_eq!((mode(&found.path), mode(&open)), (0o700, 0o777));
+        }
+        let below = open.join(BELOW);
+        let refusal = || {
+            let error = prepare(&open).unwrap_err().to_string();
+            assert!(error.contains(below.to_str().unwrap()), "{error}");
+            error
+        };
+        // What somebody else has planted there.
+        chmod(&below, 0o777);
+        assert!(refusal().contains("mode 0777"));
+        if rustix::process::geteuid().is_root() {
+            chmod(&below, 0o700);
+            std::os::unix::fs::chown(&below, Some(65_534), None).unwrap();
+            assert!(refusal().contains("65534"));
+        }
+        std::fs::remove_dir(&below).unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        chmod(&elsewhere, 0o700);
+        std::os::unix::fs::symlink(&elsewhere, &below).unwrap();
+        assert!(refusal().contains("symlink"));
+        assert_eq!(elsewhere.read_dir().unwrap().count(), 0);
+    }
+}
