@@ -2,9 +2,16 @@
 //! ends, or waits, or meets an error; in a debug build the whole process ends, by SIGKILL, where a plan says so. Nothing of it
 //! is in a release build.
 
-#[cfg(test)]
-use super::error::Doing as _;
-use super::error::ShareError;
+/// Why a step is not passed. Outside of tests each is.
+#[derive(Debug)]
+pub(crate) enum Crash {
+    /// The operation ends after this step as if the process had died.
+    #[cfg(test)]
+    Died(&'static str),
+    /// This step has failed.
+    #[cfg(test)]
+    Failed(&'static str, rustix::io::Errno),
+}
 
 #[cfg(test)]
 thread_local! {
@@ -39,16 +46,16 @@ enum Then {
 
 #[cfg(test)]
 impl Count {
-    fn pass(&self, step: &'static str) -> Result<(), ShareError> {
+    fn pass(&self, step: &'static str) -> Result<(), Crash> {
         if matches!(self.then, Then::Forget) {
             return Ok(());
         }
         let left = self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
         match &self.then {
-            Then::Die if left <= 0 => return Err(ShareError::Crash(step)),
+            Then::Die if left <= 0 => return Err(Crash::Died(step)),
             Then::Wait(gate) if left == 0 => gate.pass(step),
             Then::Panic if left == 0 => panic!("on purpose, after {step}"),
-            Then::Fail(errno) if left == 0 => return Err(*errno).doing(|| step.to_owned()),
+            Then::Fail(errno) if left == 0 => return Err(Crash::Failed(step, *errno)),
             _ => {}
         }
         Ok(())
@@ -128,7 +135,7 @@ pub(crate) fn adopt(count: &Inherited) {
 /// Marks that `step` is done and the next one begins.
 #[inline]
 #[cfg_attr(not(test), allow(clippy::unnecessary_wraps))]
-pub(crate) fn step(step: &'static str) -> Result<(), ShareError> {
+pub(crate) fn step(step: &'static str) -> Result<(), Crash> {
     #[cfg(test)]
     if let Some(count) = inherited() {
         count.pass(step)?;

@@ -1,6 +1,7 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
 use super::copying::CopyError;
+use super::crash_points::Crash;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::ShareUuid;
 use rustix::io::Errno;
@@ -204,6 +205,20 @@ pub enum ShareError {
     #[cfg(test)]
     #[error("crash after {0}")]
     Crash(&'static str),
+}
+
+impl From<Crash> for ShareError {
+    fn from(crash: Crash) -> Self {
+        match crash {
+            #[cfg(test)]
+            Crash::Died(step) => Self::Crash(step),
+            #[cfg(test)]
+            Crash::Failed(step, errno) => Self::Io {
+                doing: step.to_owned(),
+                source: errno.into(),
+            },
+        }
+    }
 }
 
 impl ShareError {

@@ -3,8 +3,9 @@
 //!
 //! Over NFS each setting is a call, so only what differs is set, and what the kernel has at hand is not asked for again.
 
-use super::entry::Named;
-use super::{LeftOut, Means, Omissions};
+use super::means::Means;
+use super::named::Named;
+use super::report::{LeftOut, Omissions};
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::{self, Errno};
 use std::ffi::{CStr, CString};

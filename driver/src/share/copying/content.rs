@@ -1,7 +1,8 @@
 //! The bytes of one regular file: cloned, copied by the kernel or the server, or streamed; holes stay holes. Must not care
 //! for anything else of the file.
 
-use super::{Course, Means};
+use super::means::Means;
+use super::progress::Course;
 use crate::share::crash_points;
 use rustix::fs::{self, SeekFrom, Stat};
 use rustix::io::{self, Errno};

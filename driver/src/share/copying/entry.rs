@@ -6,22 +6,19 @@
 
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
+use super::error::CopyError;
 use super::links::{First, Key, Links, Turn};
-use super::{CopyError, Course, LeftOut, Means, Omissions};
+use super::means::Means;
+use super::named::Named;
+use super::progress::Course;
+use super::report::{LeftOut, Omissions};
 use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-
-/// A name in an open folder.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Named<'a> {
-    pub folder: &'a OwnedFd,
-    pub name: &'a CStr,
-}
 
 /// What all entries of a copy share, and one thread's buffers.
 pub(super) struct Desk<'a> {

@@ -3,10 +3,11 @@
 
 use super::attributes::{self, Attribute, Basics};
 use super::entry::Desk;
+use super::error::CopyError;
 use super::listing::Listing;
 use super::node::{Node, Pair};
+use super::report::LeftOut;
 use super::tree::Tree;
-use super::{CopyError, LeftOut};
 use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -284,7 +285,10 @@ impl Tree<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Course, LinksFolder, Means, Omissions, Progress};
+    use super::super::links::LinksFolder;
+    use super::super::means::Means;
+    use super::super::progress::{Course, Progress};
+    use super::super::report::Omissions;
     use super::*;
     use std::ffi::CString;
     use std::sync::Mutex;

@@ -3,7 +3,7 @@
 //! trees have none, and then that folder is not made.
 
 use super::super::beneath;
-use super::entry::Named;
+use super::named::Named;
 use crate::admission::ExtraThreads;
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};

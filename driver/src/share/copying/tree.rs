@@ -7,11 +7,15 @@
 //! stack below the folder that it has just found, and goes on when that is done. A thread is started when there is more work
 //! than threads that wait for some: most volumes are small, and a thread costs more than a few files.
 
-use super::entry::{Desk, Done, Named};
+use super::entry::{Desk, Done};
+use super::error::{CopyError, step};
 use super::links::{Links, LinksFolder};
 use super::listing::Listing;
+use super::means::Means;
+use super::named::Named;
 use super::node::{Node, Pair};
-use super::{CopyError, Course, Means, Omissions};
+use super::progress::Course;
+use super::report::Omissions;
 use crate::admission::ExtraThread;
 use crate::share::crash_points;
 use rustix::fs::{FileType, Mode};
@@ -439,7 +443,7 @@ impl<'a> Tree<'a> {
                 self.call(queue);
             }
         }
-        super::step("an entry is copied", || node.path(Some(name)))
+        step("an entry is copied", || node.path(Some(name)))
     }
 
     /// Counts one part of a folder as done; the last one finishes the folder, which is a part of the one above.

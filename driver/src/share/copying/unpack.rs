@@ -6,9 +6,11 @@
 //! already is removed and never written to. Memory does not grow with the archive, but with the depth of its folders.
 
 use super::attributes::{Attribute, Basics};
-use super::entry::Named;
+use super::error::CopyError;
+use super::named::Named;
+use super::progress::Progress;
+use super::report::{LeftOut, Omissions, Report};
 use super::tar::{Archive, Entry, Kind, TarError};
-use super::{CopyError, LeftOut, Omissions, Progress, Report};
 use crate::share::beneath;
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
@@ -21,7 +23,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::PoisonError;
 
 /// The unit in which zeros become holes. A file of zeros, however long, takes no room.
 const HOLE: usize = 4096;
@@ -71,14 +72,7 @@ pub fn unpack(
     };
     unpacking.run()?;
     fs::syncfs(target).map_err(|error| CopyError::io("writing to disk", ".".to_owned(), error))?;
-    Ok(Report {
-        files: progress.files(),
-        bytes: progress.bytes(),
-        left_out: omissions
-            .0
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner),
-    })
+    Ok(omissions.into_report(progress.files(), progress.bytes()))
 }
 
 struct Unpacking<'a> {

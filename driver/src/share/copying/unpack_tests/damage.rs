@@ -1,6 +1,7 @@
 //! Archives that are cut short, damaged, or of a form that `tar -cz` does not make.
 
 use super::*;
+use rustix::io::Errno;
 
 #[test]
 fn damage_is_noticed_wherever_it_is() {
