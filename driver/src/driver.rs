@@ -88,6 +88,11 @@ impl Driver {
         })
     }
 
+    /// The name that it gives in GetPluginInfo.
+    pub fn name(&self) -> &str {
+        &self.config.driver_name
+    }
+
     /// The services of the instance.
     pub fn routes(&self) -> Routes {
         let identity = IdentityService::new(Arc::clone(&self.config), self.helpers.clone());

@@ -1,12 +1,16 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
+mod orchestrator;
+
 use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
+use crate::registration::Kubelet;
 #[cfg(feature = "upstream")]
 use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};
+use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -28,8 +32,9 @@ Examples:
   # Controller and node in one process, for a test on one machine:
   csi-nfs --endpoint unix:///run/csi-nfs.sock --share home=10.0.0.4:/srv/home
 
-  # On every node of a cluster:
-  csi-nfs --mode node --endpoint unix:///csi/csi.sock --node-id \"$NODE_NAME\" --log-format json
+  # On every node of a cluster, known to its kubelet without a sidecar:
+  csi-nfs --mode node --endpoint unix:///var/lib/kubelet/plugins/nfs.csi.internal/csi.sock --node-id \"$NODE_NAME\" \\
+    --kubelet-registration /var/lib/kubelet/plugins_registry
 
   # The controller on the NFS server itself, where the export is a local folder:
   csi-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv
@@ -85,6 +90,9 @@ pub struct Flags {
     /// Mount a volume once on a node and bind it from there for each pod: NodeStageVolume and NodeUnstageVolume
     #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch, help_heading = "Serving")]
     stage: bool,
+
+    #[command(flatten)]
+    orchestrator: OrchestratorFlags,
 
     /// A share that volume ids call NAME and that is listed and recovered from the start; repeatable (in the variable:
     /// one a line)
@@ -259,6 +267,8 @@ pub struct Serving {
     pub endpoint: Endpoint,
     /// Permission bits of a unix socket.
     pub socket_mode: u32,
+    /// The kubelet to register with.
+    pub kubelet: Option<Kubelet>,
 }
 
 impl Flags {
@@ -299,18 +309,20 @@ impl Flags {
                 "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here",
             ));
         }
+        let mode = match self.mode {
+            ModeFlag::All => Mode::All,
+            ModeFlag::Controller => Mode::Controller,
+            ModeFlag::Node => Mode::Node,
+        };
         let serving = Serving {
+            kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
             endpoint: self.endpoint,
             socket_mode: self.socket_mode,
         };
         let config = Config {
             driver_name: self.driver_name,
             node_id,
-            mode: match self.mode {
-                ModeFlag::All => Mode::All,
-                ModeFlag::Controller => Mode::Controller,
-                ModeFlag::Node => Mode::Node,
-            },
+            mode,
             shares: config::distinct("--share", parse_all(&self.shares)?, |share: &NamedShare| {
                 share.name.clone()
             })?,

@@ -9,6 +9,7 @@ use csi_nfs::flags::{Flags, Serving};
 use csi_nfs::log::{Level, Log};
 use csi_nfs::mount::helper;
 use csi_nfs::privileges::{self, Needs};
+use csi_nfs::registration::Registration;
 use csi_nfs::server::{self, Ended, Listener, StopSignals};
 use std::error::Error;
 use std::process::ExitCode;
@@ -71,9 +72,18 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             fields.insert(0, ("endpoint", endpoint.to_string().into()));
         }
         log.event(Level::Info, "serving", &fields);
+        // The socket listens: the kubelet may call as soon as it knows of it.
+        let registration = match &serving.kubelet {
+            Some(kubelet) => Some(Registration::begin(kubelet, driver.name(), log).await?),
+            None => None,
+        };
         let (give_up, stopped) = (|| driver.give_up(), driver.stopped());
         let routes = driver.routes();
-        Ok(server::serve(listener, routes, log, signals, drain, give_up, stopped).await?)
+        let ended = server::serve(listener, routes, log, signals, drain, give_up, stopped).await?;
+        if let Some(registration) = registration {
+            registration.end().await;
+        }
+        Ok(ended)
     });
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();

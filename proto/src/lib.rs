@@ -1,15 +1,23 @@
 //! The Container Storage Interface, for a client and for a driver.
 //!
-//! This package owns `csi.proto`, the Rust types and service traits made from it, the constant tables that describe it
-//! ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the one walk from a message's bytes to a
-//! value ([`value`]) and back ([`json`]). Beside them stands what both programs must agree on: how a duration is written,
-//! what a deadline on the wire means, how text is made safe to show, where random numbers come from.
+//! This package owns `csi.proto` and `pluginregistration.proto`, the Rust types and service traits made from them, the
+//! constant tables that describe the first ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the
+//! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
+//! agree on: how a duration is written, what a deadline on the wire means, how text is made safe to show, where random
+//! numbers come from.
 //! It must not connect, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
 #[allow(missing_docs, clippy::all, clippy::unwrap_used)]
 pub mod v1 {
     include!("generated/csi.v1.rs");
+}
+
+/// The kubelet's plugin registration: how a driver makes itself known on a node. Generated.
+#[cfg(feature = "server")]
+#[allow(missing_docs, clippy::all, clippy::unwrap_used)]
+pub mod pluginregistration {
+    include!("generated/pluginregistration.rs");
 }
 
 /// The first sentence of each comment in `csi.proto`, as constants for help texts. Generated.

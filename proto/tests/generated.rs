@@ -24,7 +24,10 @@ fn generated_code_is_current() {
     let comments = Comments::read(&pool);
 
     let mut files = BTreeMap::new();
-    files.insert("csi.v1.rs", types_and_services(root, &pool));
+    let csi = types_and_services(root, "csi");
+    files.insert("csi.v1.rs", default_answers(&csi, &pool));
+    let registration = types_and_services(root, "pluginregistration");
+    files.insert("pluginregistration.rs", registration);
     let header = std::fs::read_to_string(root.join("csi.proto")).expect("csi.proto is readable");
     let tables = tables(&pool, &comments, version(&header));
     files.insert("tables.rs", formatted(&tables));
@@ -91,23 +94,29 @@ fn the_version_stands_in_csi_proto_alone() {
     assert!(found.is_empty(), "{short} stands in {found:?} too");
 }
 
-/// What prost and tonic make of the file.
-fn types_and_services(root: &Path, pool: &DescriptorPool) -> String {
-    let folder = std::env::temp_dir().join(format!("csi-proto-{}", std::process::id()));
+/// What prost and tonic make of the file `name`.proto.
+fn types_and_services(root: &Path, name: &str) -> String {
+    let folder = std::env::temp_dir().join(format!("csi-proto-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let files = protox::compile(["csi.proto"], [root]).expect("csi.proto is valid");
+    let files = protox::compile([format!("{name}.proto")], [root]).expect("a valid proto file");
     tonic_prost_build::configure()
         .build_client(false)
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
-        .generate_default_stubs(true)
+        // An RPC that a driver does not have is answered all the same; the kubelet's two have no default.
+        .generate_default_stubs(name == "csi")
         .btree_map(".")
         .out_dir(&folder)
         .compile_fds(files)
         .expect("code is generated");
-    let path: PathBuf = folder.join("csi.v1.rs");
-    let text = std::fs::read_to_string(&path).expect("the generated file");
+    let written = std::fs::read_dir(&folder).expect("the temporary folder");
+    let texts: Vec<String> = written
+        .map(|file| std::fs::read_to_string(file.expect("an entry").path()).expect("text"))
+        // Packages of the files that it imports have none.
+        .filter(|text| !text.is_empty())
+        .collect();
     std::fs::remove_dir_all(&folder).expect("the temporary folder is removable");
-    default_answers(&text, pool)
+    assert_eq!(texts.len(), 1, "one package is generated");
+    texts.concat()
 }
 
 /// What a method answers that a driver does not have. tonic says "Not yet implemented" of each, which does not tell the

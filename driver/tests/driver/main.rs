@@ -11,6 +11,7 @@ mod hostile;
 mod parsers;
 mod privileges;
 mod publishing;
+mod registration;
 mod rig;
 mod serving;
 mod staging;
