@@ -1,7 +1,7 @@
 //! The Container Storage Interface, for a client and for a driver.
 //!
 //! This package owns `csi.proto` and `pluginregistration.proto`, the Rust types and service traits made from them, the
-//! constant tables that describe the first ([`schema`], [`tables`], [`help`]), what answers a request ([`request`]), and the
+//! constant tables that describe the first ([`schema`], [`tables`]), what answers a request ([`request`]), and the
 //! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
 //! agree on: how a duration is written, what a deadline on the wire means, how text is made safe to show, where random
 //! numbers come from.
@@ -18,11 +18,6 @@ pub mod v1 {
 #[allow(missing_docs, clippy::all, clippy::unwrap_used)]
 pub mod pluginregistration {
     include!("generated/pluginregistration.rs");
-}
-
-/// The first sentence of each comment in `csi.proto`, as constants for help texts. Generated.
-pub mod help {
-    include!("generated/help.rs");
 }
 
 /// The descriptors of the protocol as constant tables. Generated.

@@ -136,6 +136,16 @@ impl Message {
     }
 }
 
+impl Field {
+    /// The type of the message in the field, where it holds messages.
+    pub fn message(&self) -> Option<&'static Message> {
+        match self.kind {
+            Kind::Message(of) => Some(of),
+            _ => None,
+        }
+    }
+}
+
 impl Enum {
     /// The name of a number, unless it is newer than these tables.
     pub fn name_of(&self, number: i32) -> Option<&'static str> {

@@ -31,7 +31,6 @@ fn generated_code_is_current() {
     let header = std::fs::read_to_string(root.join("csi.proto")).expect("csi.proto is readable");
     let tables = tables(&pool, &comments, version(&header));
     files.insert("tables.rs", formatted(&tables));
-    files.insert("help.rs", formatted(&help(&pool, &comments)));
     files.insert("requests.rs", formatted(&requests(&pool)));
 
     let mut stale = Vec::new();
@@ -402,40 +401,6 @@ fn requests(pool: &DescriptorPool) -> String {
         .unwrap();
     }
     out
-}
-
-fn help(pool: &DescriptorPool, comments: &Comments) -> String {
-    let mut out = String::new();
-    for message in every_message(pool) {
-        if message.fields().len() == 0 {
-            continue;
-        }
-        let module = constant(message.full_name()).to_lowercase();
-        writeln!(
-            out,
-            "/// Fields of `{}`.\npub mod {module} {{",
-            message.full_name()
-        )
-        .unwrap();
-        for field in message.fields() {
-            let text = first_sentence(comments.of(field.full_name()));
-            writeln!(
-                out,
-                "/// `{}`.\npub const {}: &str = {text:?};",
-                field.name(),
-                field.name().to_uppercase()
-            )
-            .unwrap();
-        }
-        out.push_str("}\n\n");
-    }
-    out
-}
-
-/// The first sentence without its full stop, as help texts have it.
-fn first_sentence(text: &str) -> &str {
-    let end = text.find(". ").unwrap_or(text.len());
-    text[..end].trim_end_matches('.')
 }
 
 fn formatted(code: &str) -> String {

@@ -13,3 +13,4 @@ pub mod secrets;
 pub mod size;
 mod text;
 pub mod topology;
+pub mod volume_paths;

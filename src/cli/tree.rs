@@ -2,10 +2,9 @@
 
 use super::tools::TOOLS;
 use crate::invocation::globals::Globals;
-use crate::rpc::{GROUPS, Rpc};
+use crate::rpc::{GROUPS, Group};
 use clap::builder::Styles;
 use clap::{Args as _, Command};
-use csi_proto::schema;
 use std::sync::OnceLock;
 
 /// The whole tree. Flags of RPCs are built only when their command is used.
@@ -25,22 +24,9 @@ pub fn command(name: &'static str) -> Command {
         .after_help(AFTER_HELP);
     // The doc comments of the structs would become the commands' own descriptions.
     let root = Globals::augment_args(root).about("Call any RPC of any CSI driver");
-    let root = GROUPS.iter().fold(root, |root, group| {
-        let command = Command::new(group.name)
-            .about(group.about)
-            .visible_aliases(group.aliases)
-            .subcommand_required(true)
-            .arg_required_else_help(true);
-        root.subcommand(
-            group
-                .rpcs
-                .iter()
-                .fold(command, |command, rpc| command.subcommand(rpc_command(rpc))),
-        )
-    });
-    TOOLS
-        .iter()
-        .fold(root, |root, tool| root.subcommand((tool.command)()))
+    let groups = GROUPS.iter().map(Group::command);
+    let tools = TOOLS.iter().map(|tool| (tool.command)());
+    root.subcommands(groups).subcommands(tools)
 }
 
 /// The program's version and that of the specification, a line each.
@@ -63,16 +49,3 @@ Examples:
   csi controller list-volumes -o json
 
 Exit codes: 0 success, 1 local error, 2 usage, 64 + gRPC code (69 NOT_FOUND, 78 UNAVAILABLE …), 130 interrupted.";
-
-fn rpc_command(rpc: &'static Rpc) -> Command {
-    let full_name = rpc.method.kebab_name;
-    let (verb, aliases) = (rpc.verb(), rpc.names.get(1..).unwrap_or_default());
-    let mut command = Command::new(verb)
-        .visible_aliases(aliases)
-        .about(schema::summary(rpc.method.doc))
-        .defer(rpc.add_flags);
-    if full_name != verb && !aliases.contains(&full_name) {
-        command = command.alias(full_name);
-    }
-    command
-}

@@ -11,3 +11,4 @@ pub mod live_ids;
 pub mod parse;
 pub mod request;
 pub mod rpc_command;
+pub mod volume_flags;

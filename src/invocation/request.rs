@@ -7,7 +7,7 @@ use super::rpc_command::Command;
 use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
-use crate::rpc::flags::{RequestContext, RequestError, RequestFlags};
+use crate::rpc::context::{RequestContext, RequestError, RequestFlags};
 use crate::rpc::{Called, Rpc};
 
 /// The command that matches ask for, ready to be sent.

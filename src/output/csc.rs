@@ -6,15 +6,19 @@ use super::cell::Row;
 use super::layout::Layout;
 use super::reply::{OutputError, Reply};
 use super::view::{CellFormat, View};
-use csi_proto::path::Path;
+use csi_proto::path::{Path, contents};
 use csi_proto::schema::{Cardinality, Kind};
 use csi_proto::v1;
 use csi_proto::value::{Key, Value, enum_text};
+use prost::Message;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Appends what `csc` prints for one reply.
 pub type CscWriter = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
+
+/// The writer of an RPC; `None` where csc does not have it, or its reply is empty.
+pub type Csc = Option<CscWriter>;
 
 /// The writer for the replies of an RPC that csc does not have, or whose reply is empty.
 pub fn default_of(view: &View) -> CscWriter {
@@ -66,54 +70,77 @@ pub fn capabilities(
     Ok(())
 }
 
-/// The row of one volume.
-pub fn volume(volume: Option<v1::Volume>, out: &mut String) {
-    let volume = volume.unwrap_or_default();
-    let _ = write!(
-        out,
-        "{}\t{}",
-        quoted(&volume.volume_id),
-        volume.capacity_bytes
-    );
-    if !volume.volume_context.is_empty() {
-        out.push('\t');
-        entries(&volume.volume_context, "", "\t", out);
-    }
+/// A field of the reply.
+pub fn field(
+    layout: &Layout,
+    reply: &Reply<'_>,
+    path: &str,
+    out: &mut String,
+) -> Result<(), OutputError> {
+    let value = Path::parse(layout.method.response, path)?.read(reply.bytes)?;
+    cell::write(&value, CellFormat::Plain, out);
     out.push('\n');
+    Ok(())
 }
 
-/// The row of one snapshot.
-pub fn snapshot(snapshot: Option<v1::Snapshot>, out: &mut String) {
-    let snapshot = snapshot.unwrap_or_default();
-    let time = match snapshot.creation_time {
-        None => "<nil>".to_owned(),
-        Some(time) => {
-            let parts = [("seconds", time.seconds), ("nanos", i64::from(time.nanos))];
-            let set = parts.iter().filter(|(_, number)| *number != 0);
-            let texts: Vec<String> = set
-                .map(|(name, number)| format!("{name}:{number}"))
-                .collect();
-            texts.join(" ")
+/// The `volume` of each row, one a line, and the token of the next page.
+pub fn volumes(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    each(layout, reply, "volume", out, |volume: v1::Volume, out| {
+        let (id, size) = (quoted(&volume.volume_id), volume.capacity_bytes);
+        let _ = write!(out, "{id}\t{size}");
+        if !volume.volume_context.is_empty() {
+            out.push('\t');
+            entries(&volume.volume_context, "", "\t", out);
         }
-    };
-    let _ = writeln!(
-        out,
-        "{}\t{}\t{}\t{time}\t{}",
-        quoted(&snapshot.snapshot_id),
-        snapshot.size_bytes,
-        snapshot.source_volume_id,
-        snapshot.ready_to_use
-    );
+        out.push('\n');
+    })
 }
 
-/// The token of the next page, where no such page follows.
-pub fn token(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let path = Path::parse(layout.method.response, "next_token")?;
-    if let Value::Text(next) = path.read(reply.bytes)?
-        && !next.is_empty()
-        && !reply.more
-    {
-        let _ = writeln!(out, "token={}", quoted(&next));
+/// The `snapshot` of each row, one a line, and the token of the next page.
+pub fn snapshots(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+    each(
+        layout,
+        reply,
+        "snapshot",
+        out,
+        |snapshot: v1::Snapshot, out| {
+            let time = snapshot.creation_time.map_or("<nil>".to_owned(), |time| {
+                let parts = [("seconds", time.seconds), ("nanos", i64::from(time.nanos))];
+                let set = parts.iter().filter(|(_, number)| *number != 0);
+                let texts: Vec<_> = set
+                    .map(|(name, number)| format!("{name}:{number}"))
+                    .collect();
+                texts.join(" ")
+            });
+            let _ = writeln!(
+                out,
+                "{}\t{}\t{}\t{time}\t{}",
+                quoted(&snapshot.snapshot_id),
+                snapshot.size_bytes,
+                snapshot.source_volume_id,
+                snapshot.ready_to_use
+            );
+        },
+    )
+}
+
+/// Writes the message in a field of each row, and the token of the next page, where no such page follows.
+fn each<T: Message + Default>(
+    layout: &Layout,
+    reply: &Reply<'_>,
+    field: &str,
+    out: &mut String,
+    write: impl Fn(T, &mut String),
+) -> Result<(), OutputError> {
+    for row in layout.rows(reply.bytes)? {
+        let message = Path::parse(layout.types.row, field)?
+            .elements(row)?
+            .concat();
+        write(T::decode(&*message)?, out);
+    }
+    let next = contents(layout.method.response, reply.bytes, "next_token").pop();
+    if let Some(next) = next.filter(|next| !next.is_empty() && !reply.more) {
+        let _ = writeln!(out, "token={}", quoted(&String::from_utf8_lossy(next)));
     }
     Ok(())
 }

@@ -104,3 +104,8 @@ impl Column {
         self
     }
 }
+
+/// The names of a service's capabilities, one a row.
+pub const CAPABILITIES: View = View::new(&[text("CAPABILITY", "rpc.type")])
+    .rows("capabilities")
+    .name("rpc.type");

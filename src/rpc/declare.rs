@@ -2,55 +2,56 @@
 //!
 //! Nothing here prints, connects, or knows a particular RPC.
 
-use super::facts::Facts;
-use super::flags::{self, RequestContext, RequestError};
+use super::context::{RequestContext, RequestError, RequestFlags};
+use super::facts::{Capability, Effect, Facts, Given};
+use super::flags::Flag;
+use super::validation::exchange::Agreement;
 use super::validation::rpc_rules::RpcRules;
-use crate::output::csc;
+use super::validation::rule::Rule;
+use crate::output::csc::{Csc, CscWriter};
 use crate::output::view::View;
-use clap::{ArgMatches, Args};
-use csi_proto::Request as _;
+use clap::{ArgMatches, Args, Command};
 use csi_proto::schema::{self, Method};
-use prost::Message;
 
-/// A declaration: implemented by the struct that holds an RPC's flags.
-pub trait Declare: Args {
-    /// The request's type, which knows its method and its reply.
-    type Request: csi_proto::Request;
-    /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
-    const FACTS: Facts;
-    /// The rules that `--with-spec-validation` checks beyond those of all messages.
-    const RULES: RpcRules = RpcRules::NONE;
+/// Names, fields or command lines.
+pub type Words = &'static [&'static str];
+/// Capabilities of which a driver advertises one that has the RPC.
+pub type Needs = &'static [Capability];
+/// Values in a reply, each with its path there.
+pub type Gives = &'static [(Given, &'static str)];
+/// Rules about a message.
+pub type Rules = &'static [Rule];
+/// Rules between a request and its reply.
+pub type Agreements = &'static [Agreement];
+/// Flags in the order of the help.
+pub type Flags = &'static [Flag];
+
+/// A declaration of an RPC: implemented by its request, which knows its method and its reply.
+pub trait Declare: csi_proto::Request {
+    /// The effect of a call on the driver's volumes and snapshots.
+    const EFFECT: Effect;
+    /// A driver that advertises one of these has the RPC. Empty: every driver that serves the service has it.
+    const NEEDS: Needs;
+    /// The fields of the request that the specification requires.
+    const REQUIRED: Words;
+    /// The ids and contexts that later calls take from the reply, but for the id of a thing that the RPC makes.
+    const GIVES: Gives = &[];
+    /// What `--with-spec-validation` checks of the request beside its required fields.
+    const REQUEST_RULES: Rules = &[];
+    /// What it checks of the reply.
+    const REPLY_RULES: Rules = &[];
+    /// What it checks between the two.
+    const AGREEMENTS: Agreements = &[];
     /// The verb, then its aliases.
-    const NAMES: &'static [&'static str];
+    const NAMES: Words;
+    /// The flags, which say every field of the request.
+    const FLAGS: Flags = &[];
     /// The table of its replies.
     const VIEW: View;
     /// The output of `csc`, where csc has the RPC and prints more than the subject.
-    const CSC: Option<csc::CscWriter> = None;
+    const CSC: Csc = None;
     /// Command lines behind `csi GROUP`, which say every field of the request between them.
-    const EXAMPLES: &'static [&'static str];
-
-    /// The arguments of which each makes a call (volume ids, snapshot names …). `None` where the RPC has no such argument.
-    fn subjects(&self) -> Option<flags::Subjects<'_>> {
-        None
-    }
-
-    /// Whether to follow `next_token` to the end.
-    fn follows_pages(&self) -> bool {
-        false
-    }
-
-    /// Puts what the flags say into `request`, over what a `--request` has put there. Nothing, where the request is empty.
-    ///
-    /// # Errors
-    /// When flags contradict each other or need something that is not there.
-    fn fill(
-        &self,
-        _subject: Option<&str>,
-        _context: &RequestContext,
-        _request: &mut Self::Request,
-    ) -> Result<(), RequestError> {
-        Ok(())
-    }
+    const EXAMPLES: Words;
 }
 
 /// A declaration as data.
@@ -59,20 +60,20 @@ pub struct Rpc {
     /// The method in the descriptors.
     pub method: &'static Method,
     /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
-    pub facts: &'static Facts,
+    pub facts: Facts,
     /// The rules beyond those of all messages.
     pub rules: RpcRules,
     /// The verb, then its aliases.
-    pub names: &'static [&'static str],
+    pub names: Words,
     /// The table of its replies.
     pub view: &'static View,
     /// The output of `csc`, where csc has the RPC.
-    pub csc: Option<csc::CscWriter>,
+    pub csc: Option<CscWriter>,
     /// Command lines behind `csi GROUP`.
     #[cfg(test)]
-    pub examples: &'static [&'static str],
+    pub examples: Words,
     /// Adds the flags to a command.
-    pub add_flags: fn(clap::Command) -> clap::Command,
+    add_flags: fn(Command) -> Command,
     /// The calls that a parsed command line asks for.
     pub calls: fn(&ArgMatches, &RequestContext) -> Result<Calls, RequestError>,
 }
@@ -99,9 +100,18 @@ impl Rpc {
     /// The declaration of `T` as data.
     pub const fn of<T: Declare>() -> Self {
         Self {
-            method: T::Request::METHOD,
-            facts: &T::FACTS,
-            rules: T::RULES,
+            method: T::METHOD,
+            facts: Facts {
+                effect: T::EFFECT,
+                needs: T::NEEDS,
+                required: T::REQUIRED,
+                gives: T::GIVES,
+            },
+            rules: RpcRules {
+                request: T::REQUEST_RULES,
+                reply: T::REPLY_RULES,
+                exchange: T::AGREEMENTS,
+            },
             names: T::NAMES,
             view: &T::VIEW,
             csc: T::CSC,
@@ -116,24 +126,43 @@ impl Rpc {
     pub fn verb(&self) -> &'static str {
         self.names.first().copied().unwrap_or(self.method.name)
     }
+
+    /// The command of the RPC, whose flags are added when it is used, under its verb, its aliases and its full name.
+    pub fn command(&self) -> Command {
+        let full_name = self.method.kebab_name;
+        let command = self.command_named(self.verb());
+        let command = command.visible_aliases(self.names.get(1..).unwrap_or_default());
+        match self.names.contains(&full_name) {
+            true => command,
+            false => command.alias(full_name),
+        }
+    }
+
+    /// The same command under another name.
+    pub fn command_named(&self, name: &'static str) -> Command {
+        let about = schema::summary(self.method.doc);
+        Command::new(name).about(about).defer(self.add_flags)
+    }
 }
 
-fn add_flags<T: Declare>(command: clap::Command) -> clap::Command {
-    let method = T::Request::METHOD;
-    let (about, section) = method.doc.split_once("Spec: ").unwrap_or((method.doc, ""));
-    let service = method.service;
+fn add_flags<T: Declare>(command: Command) -> Command {
+    let Method {
+        name, service, doc, ..
+    } = T::METHOD;
+    let (about, section) = doc.split_once("Spec: ").unwrap_or((doc, ""));
+    let section = section.trim_end_matches('.');
     let group = schema::kebab(service);
-    let examples: String = T::EXAMPLES
-        .iter()
+    let examples = T::EXAMPLES.iter();
+    let examples: String = examples
         .map(|line| format!("\n  csi {group} {line}"))
         .collect();
-    flags::RequestFlags::augment_args(T::augment_args(command))
-        .about(schema::summary(method.doc))
+    let flags = T::FLAGS.iter();
+    let flags = flags.flat_map(|flag| flag.args(T::METHOD.request, T::REQUIRED));
+    RequestFlags::augment_args(command.args(flags))
+        .about(schema::summary(doc))
         .long_about(about.trim_end().to_owned())
         .after_help(format!(
-            "RPC: csi.v1.{service}/{}; specification: {}\nExamples:{examples}",
-            method.name,
-            section.trim_end_matches('.')
+            "RPC: csi.v1.{service}/{name}; specification: {section}\nExamples:{examples}"
         ))
 }
 
@@ -141,32 +170,29 @@ fn calls<T: Declare>(
     matches: &ArgMatches,
     context: &RequestContext,
 ) -> Result<Calls, RequestError> {
-    let flags = T::from_arg_matches(matches).map_err(RequestError::Flags)?;
-    let base = context.base(T::Request::METHOD.request)?;
-    let mut requests = Vec::new();
-    let mut add = |subject: Option<&str>| {
-        let mut request = T::Request::decode(base.as_slice()).map_err(RequestError::Base)?;
-        flags.fill(subject, context, &mut request)?;
-        requests.push(Request {
+    let base = context.draft(T::METHOD.request)?;
+    let request = |subject: Option<&str>| {
+        let mut draft = base.clone();
+        for flag in T::FLAGS {
+            flag.fill(matches, subject, context, &mut draft)?;
+        }
+        let request = T::decode(&*draft.bytes).map_err(RequestError::Base)?;
+        Ok(Request {
             subject: subject.unwrap_or_default().to_owned(),
             bytes: request.encode_to_vec(),
-        });
-        Ok(())
+        })
     };
-    match flags.subjects() {
-        Some(subjects) if !subjects.all.is_empty() => {
-            for subject in subjects.all {
-                add(Some(subject))?;
-            }
+    let subjects = T::FLAGS.iter().find_map(|flag| flag.subjects(matches));
+    let requests = match subjects {
+        Some((_, all)) if !all.is_empty() => {
+            all.into_iter().map(|one| request(Some(one))).collect()
         }
-        Some(subjects) if !context.has_base() => {
-            return Err(RequestError::NoSubject(subjects.value_name));
-        }
-        _ => add(None)?,
-    }
+        Some((name, _)) if context.base.is_none() => Err(RequestError::NoSubject(name)),
+        _ => request(None).map(|request| vec![request]),
+    };
     Ok(Calls {
-        requests,
-        follow_pages: flags.follows_pages(),
+        requests: requests?,
+        follow_pages: T::FLAGS.iter().any(|flag| flag.follows_pages(matches)),
     })
 }
 
@@ -185,6 +211,16 @@ pub struct Group {
 }
 
 impl Group {
+    /// The command of the group, in which the commands of its RPCs stand.
+    pub fn command(&self) -> Command {
+        let group = Command::new(self.name)
+            .about(self.about)
+            .visible_aliases(self.aliases)
+            .subcommand_required(true)
+            .arg_required_else_help(true);
+        group.subcommands(self.rpcs.iter().map(Rpc::command))
+    }
+
     /// The RPC as it is typed behind the program's name, such as `controller create-volume`.
     pub fn command_of(&self, rpc: &Rpc) -> String {
         format!("{} {}", self.name, rpc.verb())

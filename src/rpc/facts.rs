@@ -22,8 +22,6 @@ pub struct Facts {
     /// The ids and contexts that later calls take from the reply, each with its path there. The id of a thing that the RPC
     /// makes is in [`Making::id_path`].
     pub gives: &'static [(Given, &'static str)],
-    /// The heading in the specification under which the RPC stands.
-    pub section: &'static str,
 }
 
 /// The effect of a call on the driver's volumes and snapshots.

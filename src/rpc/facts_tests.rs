@@ -148,7 +148,7 @@ fn every_field_that_is_called_an_id_names_something() {
 fn the_facts_agree_with_the_documentation() {
     for rpc in all() {
         let Method { name, doc, .. } = rpc.method;
-        let section = format!(", {}.", rpc.facts.section);
+        let section = format!(", {name}.");
         assert!(doc.ends_with(&section), "{name}: {doc}");
         let said = doc.split_once(" capability ").map(|(_, rest)| rest);
         let said = said.map(|rest| rest.split(". ").next().unwrap_or_default());

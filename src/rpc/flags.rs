@@ -1,166 +1,152 @@
-//! Flags that several RPCs share; each sets its part of a request. An RPC's own flags stand in its block.
+//! The flags of RPCs: how each is typed, and what it puts into the request.
+//!
+//! Most flags are a field of the request: one of a flag's names is the field's, the field's type says what the flag
+//! takes, and the field's comment is the help.
 
+use super::context::{RequestContext, RequestError};
+use super::draft::Draft;
 use crate::arguments::map::{self, Map};
-use crate::arguments::request::{self, RequestSource};
-use crate::arguments::secrets::{Secrets, parse_key};
-use crate::arguments::{capability, size, topology};
-use clap::Args;
-use csi_proto::json::{self, JsonError};
-use csi_proto::schema::Message;
-use csi_proto::{help, v1};
-use serde_json::Value as Json;
-use std::collections::BTreeMap;
-use thiserror::Error;
+use crate::arguments::{capability, size, topology, volume_paths};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use csi_proto::schema::{Cardinality, Field, Kind, Message, summary};
+use csi_proto::{tables, v1};
+use prost::Message as _;
 
-/// Flags of every RPC beside its own.
-#[derive(Args, Debug)]
-pub struct RequestFlags {
-    /// The whole request as JSON: a file, - for stdin, or the document itself; other flags override it
-    #[arg(long, value_name = "FILE|-|JSON", value_parser = request::parse, help_heading = REQUEST)]
-    pub request: Option<RequestSource>,
-    /// Print the request as JSON instead of sending it; secrets are left out
-    #[arg(long, help_heading = REQUEST)]
-    pub dry_run: bool,
-    /// With several names or ids: go on after a failure, and exit with the first one's code
-    #[arg(long, help_heading = REQUEST)]
-    pub keep_going: bool,
-    /// Secrets from a file: a JSON object, or lines of K=V
-    #[arg(long, value_name = "FILE", help_heading = REQUEST)]
-    pub secrets_file: Option<String>,
-    /// Secrets to ask for on the terminal, without echo
-    #[arg(long, value_name = "KEY,…", value_delimiter = ',', value_parser = parse_key, help_heading = REQUEST)]
-    pub secrets_prompt: Vec<String>,
+/// A flag of an RPC, or several that belong together.
+#[derive(Clone, Copy)]
+pub struct Flag {
+    form: Form,
+    /// The name behind `--`, then its aliases.
+    names: &'static [&'static str],
+    /// The name of its value in the help.
+    value: &'static str,
+    /// The message whose field has the help, where that is not the request.
+    described_in: Option<&'static Message>,
 }
 
-const REQUEST: &str = "Request";
-
-/// Everything beside its own flags that a request is built from.
-#[derive(Debug, Default)]
-pub struct RequestContext {
-    /// The required capability that is sent when no flag names one; none is sent without it, as csc does.
-    pub default_capability: Option<v1::VolumeCapability>,
-    /// The secrets, for every request that has such a field.
-    pub secrets: Secrets,
-    /// The document of `--request`.
-    pub base: Option<Json>,
+#[derive(Clone, Copy)]
+enum Form {
+    /// A flag for a field.
+    Field,
+    /// Arguments, with this help, of which each makes a call. A flag says the same.
+    Subjects(&'static str),
+    /// An argument; whether it makes the call. A flag, with this help, says the same.
+    Argument(&'static str, bool),
+    /// `ID:PATH[:STAGING]…`, of which each makes a call, and the flag for the id.
+    VolumePaths,
+    /// The capability of a volume, and `--no-cap` where the request must have one.
+    Capability,
+    /// `--req-bytes` and `--lim-bytes`.
+    Capacity,
+    /// `--source-snapshot` and `--source-volume`.
+    ContentSource,
+    /// `--requisite` and `--preferred`.
+    TopologyRequirement,
+    /// `--all`, and csc's `--format`.
+    AllPages,
 }
 
-/// Flags that do not make a request.
-#[derive(Debug, Error)]
-pub enum RequestError {
-    /// A needed argument is missing.
-    #[error("missing {0}: name at least one, or give the whole request with --request")]
-    NoSubject(&'static str),
-    /// Two ways to say one thing.
-    #[error("{0}")]
-    Conflict(String),
-    /// clap's own words.
-    #[error("{0}")]
-    Flags(clap::Error),
-    /// The document of `--request` does not fit.
-    #[error("--request does not fit {message}: {source}")]
-    Json {
-        /// The request's message.
-        message: &'static str,
-        /// The place that does not fit.
-        source: JsonError,
-    },
-    /// The document of `--request` made bytes that are not the message: a defect of this program.
-    #[error("--request cannot be read back: {0}")]
-    Base(prost::DecodeError),
-}
-
-impl RequestContext {
-    /// Whether `--request` was given.
-    pub fn has_base(&self) -> bool {
-        self.base.is_some()
-    }
-
-    /// The bytes of `--request` as a request of the type `message`.
-    pub(super) fn base(&self, message: &'static Message) -> Result<Vec<u8>, RequestError> {
-        let Some(document) = &self.base else {
-            return Ok(Vec::new());
-        };
-        json::encode(message, document).map_err(|source| RequestError::Json {
-            message: message.short_name(),
-            source,
-        })
-    }
-
-    /// Adds the secrets to a request's own, whose keys they replace.
-    pub fn add_secrets(&self, secrets: &mut BTreeMap<String, String>) {
-        secrets.extend(self.secrets.reveal().clone());
+/// A flag for a field: its name, then its aliases, and the name of its value.
+pub const fn flag(names: &'static [&'static str], value: &'static str) -> Flag {
+    Flag {
+        form: Form::Field,
+        names,
+        value,
+        described_in: None,
     }
 }
 
-/// The arguments of a command of which each makes a call.
-pub struct Subjects<'a> {
-    /// The name of one of them in the help, such as `ID`.
-    pub value_name: &'static str,
-    /// All arguments, in the order of the command line.
-    pub all: Vec<&'a str>,
+/// Arguments of which each makes a call, also as the flag of that name.
+const fn subjects(names: &'static [&'static str], value: &'static str, help: &'static str) -> Flag {
+    flag(names, value).form(Form::Subjects(help))
 }
 
-macro_rules! subjects {
-    ($(#[$doc:meta])* $name:ident, $value:literal, $long:literal, $help:expr) => {
-        $(#[$doc])*
-        #[derive(Args, Debug)]
-        pub struct $name {
-            #[arg(value_name = $value, help = $help)]
-            positional: Vec<String>,
-            #[arg(long = $long, value_name = $value, help = "The same as the argument", hide_short_help = true)]
-            flag: Vec<String>,
-        }
-
-        impl $name {
-            /// Arguments, then flags.
-            pub fn subjects(&self) -> Subjects<'_> {
-                let all = self.positional.iter().chain(&self.flag).map(String::as_str);
-                Subjects { value_name: $value, all: all.collect() }
-            }
-        }
-    };
+/// The first argument, which makes the call; also as the flag of that name.
+pub const fn subject(names: &'static [&'static str], value: &'static str) -> Flag {
+    flag(names, value).form(Form::Argument("The same as the first argument", true))
 }
 
-subjects!(
-    /// `ID…` of volumes, also as `--volume-id`.
-    VolumeIds, "ID", "volume-id", "Volume ids as CreateVolume returned them; one call each"
-);
-subjects!(
-    /// `ID…` of snapshots, also as `--snapshot-id`.
-    SnapshotIds, "ID", "snapshot-id", "Snapshot ids as CreateSnapshot returned them; one call each"
-);
-subjects!(
-    /// `ID…` of group snapshots, also as `--group-snapshot-id`.
-    GroupSnapshotIds, "ID", "group-snapshot-id", "Group snapshot ids; one call each"
-);
-subjects!(
-    /// `NAME…` of what is to be created, also as `--name`.
-    Names, "NAME", "name", "Names of what is to be created; one call each"
-);
+/// The first argument, also as the flag of that name.
+pub const fn first(names: &'static [&'static str], value: &'static str) -> Flag {
+    flag(names, value).form(Form::Argument("The same as the first argument", false))
+}
 
+/// The second argument, also as the flag of that name.
+pub const fn second(names: &'static [&'static str], value: &'static str) -> Flag {
+    flag(names, value).form(Form::Argument("The same as the second argument", false))
+}
+
+/// A map, whose help is in that message.
+const fn entries(names: &'static [&'static str], described_in: &'static Message) -> Flag {
+    flag(names, "K=V,…").described_in(described_in)
+}
+
+/// `ID…` of volumes.
+pub const VOLUME_IDS: Flag = subjects(
+    &["volume-id"],
+    "ID",
+    "Volume ids as CreateVolume returned them; one call each",
+);
+/// `ID…` of snapshots.
+pub const SNAPSHOT_IDS: Flag = subjects(
+    &["snapshot-id"],
+    "ID",
+    "Snapshot ids as CreateSnapshot returned them; one call each",
+);
+/// `ID…` of group snapshots.
+pub const GROUP_SNAPSHOT_IDS: Flag = subjects(
+    &["group-snapshot-id"],
+    "ID",
+    "Group snapshot ids; one call each",
+);
+/// `NAME…` of what is to be created.
+pub const NAMES: Flag = subjects(
+    &["name"],
+    "NAME",
+    "Names of what is to be created; one call each",
+);
+/// `ID:PATH[:STAGING]…` of volumes on a node.
+pub const VOLUME_PATHS: Flag = flag(&["volume-id"], "ID").form(Form::VolumePaths);
+/// `--cap`, where the request has one capability or several.
+pub const CAPABILITY: Flag = flag(
+    &["cap", "volume-capability", "volume-capabilities"],
+    "MODE,TYPE[,FS[,FLAG…]]",
+)
+.form(Form::Capability);
 /// `--req-bytes` and `--lim-bytes`.
-#[derive(Args, Debug)]
-pub struct CapacityFlags {
-    /// Smallest acceptable size: bytes, or with a unit such as 10Gi or 1.5G
-    #[arg(long, visible_alias = "required-bytes", value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
-    req_bytes: Option<i64>,
-    /// Largest acceptable size: bytes, or with a unit such as 10Gi or 1.5G
-    #[arg(long, visible_alias = "limit-bytes", value_name = "SIZE", value_parser = size::parse, allow_hyphen_values = true)]
-    lim_bytes: Option<i64>,
-}
-
-impl CapacityFlags {
-    /// Puts the sizes into `range`, which stays unset when neither was given.
-    pub fn fill(&self, range: &mut Option<v1::CapacityRange>) {
-        if let Some(bytes) = self.req_bytes {
-            range.get_or_insert_default().required_bytes = bytes;
-        }
-        if let Some(bytes) = self.lim_bytes {
-            range.get_or_insert_default().limit_bytes = bytes;
-        }
-    }
-}
+pub const CAPACITY: Flag = flag(&[], "SIZE").form(Form::Capacity);
+/// `--source-snapshot` and `--source-volume`.
+pub const CONTENT_SOURCE: Flag = flag(&[], "ID").form(Form::ContentSource);
+/// `--requisite` and `--preferred`.
+pub const TOPOLOGY_REQUIREMENT: Flag = flag(&[], "K=V,…").form(Form::TopologyRequirement);
+/// `--params`.
+pub const PARAMETERS: Flag = entries(&["params", "parameters"], &tables::CREATE_VOLUME_REQUEST);
+/// `--mutable-params`.
+pub const MUTABLE_PARAMETERS: Flag = entries(
+    &["mutable-params", "mutable-parameters"],
+    &tables::CREATE_VOLUME_REQUEST,
+);
+/// `--vol-context`.
+pub const VOLUME_CONTEXT: Flag = entries(
+    &["vol-context", "volume-context"],
+    &tables::NODE_PUBLISH_VOLUME_REQUEST,
+);
+/// `--pub-context`.
+pub const PUBLISH_CONTEXT: Flag = entries(
+    &["pub-context", "publish-context"],
+    &tables::NODE_PUBLISH_VOLUME_REQUEST,
+);
+/// `--staging-target-path`.
+pub const STAGING_TARGET_PATH: Flag =
+    flag(&["staging-target-path"], "PATH").described_in(&tables::NODE_PUBLISH_VOLUME_REQUEST);
+/// `--max-entries`.
+pub const MAX_ENTRIES: Flag =
+    flag(&["max-entries"], "N").described_in(&tables::LIST_VOLUMES_REQUEST);
+/// `--starting-token`.
+pub const STARTING_TOKEN: Flag =
+    flag(&["starting-token"], "TOKEN").described_in(&tables::LIST_VOLUMES_REQUEST);
+/// `--all`.
+pub const ALL_PAGES: Flag = flag(&["all"], "").form(Form::AllPages);
 
 const CAPABILITY_HELP: &str = "\
 Capability of the volume: MODE,TYPE[,FS[,FLAG…]] or key=value
@@ -169,224 +155,318 @@ MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 M
 4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER.
 TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
-/// `--cap` where the request must have one.
-#[derive(Args, Debug)]
-pub struct RequiredCapability {
-    #[command(flatten)]
-    given: OptionalCapability,
-    /// Send no capability; without --cap it is SINGLE_NODE_WRITER,mount
-    #[arg(long, conflicts_with = "cap")]
-    no_cap: bool,
-}
+/// The two bounds of a capacity range: flag, alias, help, field.
+const BOUNDS: [[&str; 4]; 2] = [
+    [
+        "req-bytes",
+        "required-bytes",
+        "Smallest acceptable size: bytes, or with a unit such as 10Gi or 1.5G",
+        "required_bytes",
+    ],
+    [
+        "lim-bytes",
+        "limit-bytes",
+        "Largest acceptable size: bytes, or with a unit such as 10Gi or 1.5G",
+        "limit_bytes",
+    ],
+];
 
-/// `--cap` where the request may go without.
-#[derive(Args, Debug)]
-pub struct OptionalCapability {
-    #[arg(
-        long, visible_aliases = ["volume-capability", "volume-capabilities"], value_name = "MODE,TYPE[,FS[,FLAG…]]",
-        value_parser = capability::parse, help = "Capability of the volume, such as 5,mount or SINGLE_NODE_WRITER,block",
-        long_help = CAPABILITY_HELP
-    )]
-    cap: Vec<v1::VolumeCapability>,
-}
+/// The two sources of a volume: flag, field of the source, its message, field of the id.
+const SOURCES: [(&str, &str, &Message, &str); 2] = [
+    (
+        "source-snapshot",
+        "snapshot",
+        &tables::VOLUME_CONTENT_SOURCE_SNAPSHOT_SOURCE,
+        "snapshot_id",
+    ),
+    (
+        "source-volume",
+        "volume",
+        &tables::VOLUME_CONTENT_SOURCE_VOLUME_SOURCE,
+        "volume_id",
+    ),
+];
 
-impl OptionalCapability {
-    /// Puts all into `list`.
-    pub fn fill_all(&self, list: &mut Vec<v1::VolumeCapability>) {
-        if !self.cap.is_empty() {
-            list.clone_from(&self.cap);
+/// The two lists of a topology requirement.
+const PLACES: [&str; 2] = ["requisite", "preferred"];
+
+impl Flag {
+    const fn form(mut self, form: Form) -> Self {
+        self.form = form;
+        self
+    }
+
+    const fn described_in(mut self, message: &'static Message) -> Self {
+        self.described_in = Some(message);
+        self
+    }
+
+    /// The name behind `--`.
+    fn long(&self) -> &'static str {
+        self.names.first().copied().unwrap_or_default()
+    }
+
+    /// The field of `message` that the flag is for.
+    fn field(&self, message: &'static Message) -> Option<&'static Field> {
+        let mut names = self.names.iter().map(|name| name.replace('-', "_"));
+        names.find_map(|name| message.field(&name))
+    }
+
+    /// The flag as arguments of a command, for a request with these `required` fields.
+    pub fn args(&self, request: &'static Message, required: &[&str]) -> Vec<Arg> {
+        let field = self.field(self.described_in.unwrap_or(request));
+        let about = field.map_or("", |field| summary(field.doc));
+        let argument = || Arg::new(self.value).value_name(self.value).help(about);
+        let option = |long| Arg::new(long).long(long).value_name(self.value);
+        let again = || option(self.long()).hide_short_help(true);
+        match self.form {
+            Form::Field => {
+                let aliases = self.names.get(1..).unwrap_or_default();
+                let arg = option(self.long()).visible_aliases(aliases).help(about);
+                vec![field.map_or(arg.clone(), |field| typed(arg, field))]
+            }
+            Form::Subjects(help) => vec![
+                many(argument()).num_args(1..).help(help),
+                many(again()).help("The same as the argument"),
+            ],
+            Form::Argument(help, _) => {
+                // `BASE-ID` is an `ID`.
+                let value = self.value.rsplit('-').next().unwrap_or(self.value);
+                let again = again().value_name(value).conflicts_with(self.value);
+                vec![argument(), again.help(help)]
+            }
+            Form::VolumePaths => {
+                let paths = Arg::new("paths")
+                    .value_name("ID:PATH[:STAGING]")
+                    .num_args(1..);
+                let help = "Volume ids with their paths, ID:PATH[:STAGING-PATH]; bare ids with --volume-path";
+                vec![
+                    many(paths).help(help),
+                    many(again()).help("Volume id, with --volume-path"),
+                ]
+            }
+            Form::Capability => {
+                let cap =
+                    many(option("cap")).visible_aliases(self.names.get(1..).unwrap_or_default());
+                let none = Arg::new("no-cap").long("no-cap").action(ArgAction::SetTrue);
+                let none = none.conflicts_with("cap");
+                let is_required = field.is_some_and(|field| required.contains(&field.name));
+                let cap = cap
+                    .value_parser(capability::parse)
+                    .help("Capability of the volume, such as 5,mount or SINGLE_NODE_WRITER,block")
+                    .long_help(CAPABILITY_HELP);
+                let none =
+                    none.help("Send no capability; without --cap it is SINGLE_NODE_WRITER,mount");
+                [cap]
+                    .into_iter()
+                    .chain(is_required.then_some(none))
+                    .collect()
+            }
+            Form::Capacity => BOUNDS
+                .map(|[long, alias, help, _]| {
+                    let bound = option(long).visible_alias(alias).value_parser(size::parse);
+                    bound.allow_hyphen_values(true).help(help)
+                })
+                .into(),
+            Form::ContentSource => {
+                let [snapshot, volume] = SOURCES.map(|(long, _, source, id)| {
+                    let id = source.field(id).map_or("", |field| summary(field.doc));
+                    option(long).help(id)
+                });
+                vec![snapshot.conflicts_with("source-volume"), volume]
+            }
+            Form::TopologyRequirement => PLACES
+                .map(|list| {
+                    let field = tables::TOPOLOGY_REQUIREMENT.field(list);
+                    let place = many(option(list)).value_parser(topology::parse);
+                    place.help(field.map_or("", |field| summary(field.doc)))
+                })
+                .into(),
+            Form::AllPages => {
+                let all = Arg::new("all").long("all").visible_alias("paging");
+                let help =
+                    "Follow next_token until the last page, printing each page as it arrives";
+                let format = Arg::new("format").long("format").value_name("TEMPLATE");
+                let unsupported = format
+                    .help("csc's Go templates are not supported")
+                    .hide(true);
+                vec![all.action(ArgAction::SetTrue).help(help), unsupported]
+            }
         }
     }
 
-    /// Puts the first into `one`, as csc does.
-    pub fn fill_one(&self, one: &mut Option<v1::VolumeCapability>) {
-        if let Some(first) = self.cap.first() {
-            *one = Some(first.clone());
-        }
-    }
-}
-
-impl RequiredCapability {
-    /// Puts all into `list`, or the default where there is none.
-    pub fn fill_all(&self, context: &RequestContext, list: &mut Vec<v1::VolumeCapability>) {
-        self.given.fill_all(list);
-        if self.no_cap {
-            list.clear();
-        } else if let Some(default) = self.default(context) {
-            *list = vec![default.clone()];
-        }
+    /// The arguments of which each makes a call, and the name of one; `None` for a flag that makes none.
+    pub fn subjects<'a>(&self, matches: &'a ArgMatches) -> Option<(&'static str, Vec<&'a str>)> {
+        let (name, id) = match self.form {
+            Form::Subjects(_) | Form::Argument(_, true) => (self.value, self.value),
+            Form::VolumePaths => ("ID:PATH", "paths"),
+            _ => return None,
+        };
+        let all = given::<String>(matches, id).chain(given(matches, self.long()));
+        Some((name, all.map(String::as_str).collect()))
     }
 
-    /// Puts the first into `one`, or the default where there is none.
-    pub fn fill_one(&self, context: &RequestContext, one: &mut Option<v1::VolumeCapability>) {
-        self.given.fill_one(one);
-        if self.no_cap {
-            *one = None;
-        } else if let Some(default) = self.default(context) {
-            *one = Some(default.clone());
-        }
+    /// Whether the flag asks for all pages of a list.
+    pub fn follows_pages(&self, matches: &ArgMatches) -> bool {
+        matches!(self.form, Form::AllPages) && matches.get_flag("all")
     }
 
-    /// A request that was given whole is sent as it is.
-    fn default<'a>(&self, context: &'a RequestContext) -> Option<&'a v1::VolumeCapability> {
-        let default = context.default_capability.as_ref();
-        default.filter(|_| self.given.cap.is_empty() && !context.has_base())
-    }
-}
-
-/// Puts the entries of a map flag, as often as it was given, into `map`; the last of a key counts.
-pub fn fill_map(maps: &[Map], map: &mut BTreeMap<String, String>) {
-    let all = maps.iter().flat_map(Map::iter);
-    map.extend(all.map(|(key, value)| (key.to_owned(), value.to_owned())));
-}
-
-/// `--params`.
-#[derive(Args, Debug)]
-pub struct Parameters {
-    #[arg(long, visible_alias = "parameters", value_name = "K=V,…", value_parser = map::parse, help = help::create_volume_request::PARAMETERS)]
-    params: Vec<Map>,
-}
-
-impl Parameters {
-    /// Adds the entries to `map`.
-    pub fn fill(&self, map: &mut BTreeMap<String, String>) {
-        fill_map(&self.params, map);
-    }
-}
-
-/// `--mutable-params`.
-#[derive(Args, Debug)]
-pub struct MutableParameters {
-    #[arg(long, visible_alias = "mutable-parameters", value_name = "K=V,…", value_parser = map::parse, help = help::create_volume_request::MUTABLE_PARAMETERS)]
-    mutable_params: Vec<Map>,
-}
-
-impl MutableParameters {
-    /// Adds the entries to `map`.
-    pub fn fill(&self, map: &mut BTreeMap<String, String>) {
-        fill_map(&self.mutable_params, map);
-    }
-}
-
-/// `--vol-context`.
-#[derive(Args, Debug)]
-pub struct VolumeContext {
-    #[arg(long, visible_alias = "volume-context", value_name = "K=V,…", value_parser = map::parse, help = help::node_publish_volume_request::VOLUME_CONTEXT)]
-    vol_context: Vec<Map>,
-}
-
-impl VolumeContext {
-    /// Adds the entries to `map`.
-    pub fn fill(&self, map: &mut BTreeMap<String, String>) {
-        fill_map(&self.vol_context, map);
-    }
-}
-
-/// `--pub-context`.
-#[derive(Args, Debug)]
-pub struct PublishContext {
-    #[arg(long, visible_alias = "publish-context", value_name = "K=V,…", value_parser = map::parse, help = help::node_publish_volume_request::PUBLISH_CONTEXT)]
-    pub_context: Vec<Map>,
-}
-
-impl PublishContext {
-    /// Adds the entries to `map`.
-    pub fn fill(&self, map: &mut BTreeMap<String, String>) {
-        fill_map(&self.pub_context, map);
-    }
-}
-
-/// `--staging-target-path`.
-#[derive(Args, Debug)]
-pub struct StagingTargetPath {
-    #[arg(long, value_name = "PATH", help = help::node_publish_volume_request::STAGING_TARGET_PATH)]
-    staging_target_path: Option<String>,
-}
-
-impl StagingTargetPath {
-    /// Puts the path into `field` when it was given.
-    pub fn fill(&self, field: &mut String) {
-        fill_text(self.staging_target_path.as_ref(), field);
-    }
-}
-
-/// Puts what the command line named into `field`.
-pub fn put(subject: Option<&str>, field: &mut String) {
-    if let Some(subject) = subject {
-        subject.clone_into(field);
-    }
-}
-
-/// Puts a flag's text into `field` when it was given.
-pub fn fill_text(flag: Option<&String>, field: &mut String) {
-    if let Some(text) = flag {
-        field.clone_from(text);
-    }
-}
-
-/// `--requisite` and `--preferred`.
-#[derive(Args, Debug)]
-pub struct TopologyRequirement {
-    #[arg(long, value_name = "K=V,…", value_parser = topology::parse, help = help::topology_requirement::REQUISITE)]
-    requisite: Vec<v1::Topology>,
-    #[arg(long, value_name = "K=V,…", value_parser = topology::parse, help = help::topology_requirement::PREFERRED)]
-    preferred: Vec<v1::Topology>,
-}
-
-impl TopologyRequirement {
-    /// Puts the places into `requirement`, which stays unset when none was given.
-    pub fn fill(&self, requirement: &mut Option<v1::TopologyRequirement>) {
-        if !self.requisite.is_empty() {
-            requirement
-                .get_or_insert_default()
-                .requisite
-                .clone_from(&self.requisite);
-        }
-        if !self.preferred.is_empty() {
-            requirement
-                .get_or_insert_default()
-                .preferred
-                .clone_from(&self.preferred);
-        }
-    }
-}
-
-/// `--max-entries`, `--starting-token` and `--all`.
-#[derive(Args, Debug)]
-pub struct PageFlags {
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help = help::list_volumes_request::MAX_ENTRIES)]
-    max_entries: Option<i32>,
-    #[arg(long, value_name = "TOKEN", help = help::list_volumes_request::STARTING_TOKEN)]
-    starting_token: Option<String>,
-    /// Follow next_token until the last page, printing each page as it arrives
-    #[arg(long, visible_alias = "paging")]
-    all: bool,
-    /// csc's Go templates are not supported
-    #[arg(long, value_name = "TEMPLATE", hide = true)]
-    format: Option<String>,
-}
-
-impl PageFlags {
-    /// Puts the page's limits into a request.
+    /// Puts what was given into the request of the call that `subject` makes.
     ///
     /// # Errors
-    /// For csc's `--format`.
+    /// When flags contradict each other or need something that is not there.
     pub fn fill(
         &self,
-        max_entries: &mut i32,
-        starting_token: &mut String,
+        matches: &ArgMatches,
+        subject: Option<&str>,
+        context: &RequestContext,
+        draft: &mut Draft,
     ) -> Result<(), RequestError> {
-        if self.format.is_some() {
-            let text = "--format (Go templates) is not supported: use -o json, for example with jq, or --columns";
-            return Err(RequestError::Conflict(text.to_owned()));
+        let field = self.field(draft.message);
+        match self.form {
+            Form::Field => {
+                if let Some(field) = field {
+                    put_typed(draft, field, matches, self.long());
+                }
+            }
+            Form::Subjects(_) | Form::Argument(_, true) => {
+                draft.put_all(&self.long().replace('-', "_"), subject);
+            }
+            Form::Argument(_, false) => {
+                let texts = given::<String>(matches, self.value).chain(given(matches, self.long()));
+                draft.put_all(&self.long().replace('-', "_"), texts);
+            }
+            Form::VolumePaths => {
+                let is_bare = matches.contains_id("volume-path");
+                let parts = match subject {
+                    Some(id) if is_bare => Some((id, "", "")),
+                    Some(all) => Some(volume_paths::parse(all)?),
+                    None => None,
+                };
+                if let Some((id, path, staging)) = parts {
+                    draft.put("volume_id", id);
+                    draft.put("volume_path", path);
+                    draft.put("staging_target_path", staging);
+                }
+            }
+            Form::Capability => {
+                if let Some(field) = field {
+                    put_capabilities(draft, field, matches, context);
+                }
+            }
+            Form::Capacity => draft.inside("capacity_range", |range| {
+                for [long, _, _, bound] in BOUNDS {
+                    for bytes in given::<i64>(matches, long) {
+                        range.put_number(bound, *bytes);
+                    }
+                }
+            }),
+            Form::ContentSource => {
+                for (long, name, source, id) in SOURCES {
+                    for text in given::<String>(matches, long) {
+                        let mut source = Draft::new(source, Vec::new());
+                        source.put(id, text);
+                        draft.clear("volume_content_source");
+                        draft.inside("volume_content_source", |of| of.put(name, source.bytes));
+                    }
+                }
+            }
+            Form::TopologyRequirement => draft.inside("accessibility_requirements", |of| {
+                for list in PLACES {
+                    let places = given::<v1::Topology>(matches, list);
+                    of.replace(list, places.map(v1::Topology::encode_to_vec));
+                }
+            }),
+            Form::AllPages if matches.contains_id("format") => {
+                let text = "--format (Go templates) is not supported: use -o json, for example with jq, or --columns";
+                return Err(RequestError::Conflict(text.to_owned()));
+            }
+            Form::AllPages => {}
         }
-        *max_entries = self.max_entries.unwrap_or(*max_entries);
-        fill_text(self.starting_token.as_ref(), starting_token);
         Ok(())
     }
+}
 
-    /// Whether to follow `next_token`.
-    pub fn all(&self) -> bool {
-        self.all
+/// An argument that may be given several times.
+fn many(arg: Arg) -> Arg {
+    arg.action(ArgAction::Append)
+}
+
+/// The values that were given for an argument; none for one that the command has not.
+fn given<'a, T: Clone + Send + Sync + 'static>(
+    matches: &'a ArgMatches,
+    id: &str,
+) -> impl Iterator<Item = &'a T> {
+    let values = matches.try_get_many::<T>(id).ok().flatten();
+    values.into_iter().flatten()
+}
+
+/// An argument that takes what a field of that type holds.
+fn typed(arg: Arg, field: &Field) -> Arg {
+    match (field.cardinality, field.kind) {
+        (Cardinality::Map, _) => many(arg).value_parser(map::parse),
+        (Cardinality::Repeated, _) => many(arg).value_delimiter(','),
+        (_, Kind::Bool) => arg.action(ArgAction::SetTrue),
+        (_, Kind::Int32) => arg
+            .value_parser(value_parser!(i32))
+            .allow_negative_numbers(true),
+        (_, Kind::Int64) => arg
+            .value_parser(value_parser!(i64))
+            .allow_negative_numbers(true),
+        (_, Kind::Message(_)) => arg.value_parser(topology::parse),
+        _ => arg,
     }
+}
+
+/// Puts the values of such an argument into the field.
+fn put_typed(draft: &mut Draft, field: &Field, matches: &ArgMatches, id: &str) {
+    let name = field.name;
+    match (field.cardinality, field.kind) {
+        (Cardinality::Map, _) => {
+            for (key, value) in given::<Map>(matches, id).flat_map(Map::iter) {
+                draft.put_entry(name, key, value);
+            }
+        }
+        (_, Kind::Bool) if matches.get_flag(id) => draft.put_number(name, 1),
+        (_, Kind::Bool) => {}
+        (_, Kind::Int32) => {
+            given::<i32>(matches, id).for_each(|number| draft.put_number(name, i64::from(*number)))
+        }
+        (_, Kind::Int64) => {
+            given::<i64>(matches, id).for_each(|number| draft.put_number(name, *number));
+        }
+        (_, Kind::Message(_)) => {
+            let places = given::<v1::Topology>(matches, id);
+            draft.replace(name, places.map(v1::Topology::encode_to_vec));
+        }
+        _ => draft.replace(name, given::<String>(matches, id)),
+    }
+}
+
+/// Puts capabilities into a list of them, or the first, as csc does, into a field for one. A request that was given whole
+/// gets no default.
+fn put_capabilities(
+    draft: &mut Draft,
+    field: &Field,
+    matches: &ArgMatches,
+    context: &RequestContext,
+) {
+    let most = match field.cardinality {
+        Cardinality::Singular => 1,
+        _ => usize::MAX,
+    };
+    let given = given::<v1::VolumeCapability>(matches, "cap");
+    let mut given: Vec<_> = given.take(most).collect();
+    // Where the request needs none there is no flag to have none.
+    match matches.try_get_one::<bool>("no-cap") {
+        Ok(Some(true)) => draft.clear(field.name),
+        Ok(Some(false)) if given.is_empty() && context.base.is_none() => {
+            given.extend(&context.default_capability);
+        }
+        _ => {}
+    }
+    draft.replace(
+        field.name,
+        given.into_iter().map(v1::VolumeCapability::encode_to_vec),
+    );
 }

@@ -1,12 +1,11 @@
 //! The Identity service: the driver's name and version, its capabilities, whether it is ready.
 
-use super::declare::{Declare, Group, Rpc};
-use super::facts::{Effect, Facts};
-use super::validation::rpc_rules::{PLUGIN_NAME, RpcRules};
+use super::declare::{Declare, Group, Needs, Rpc, Rules, Words};
+use super::facts::Effect::{self, Reads};
+use super::validation::rpc_rules::PLUGIN_NAME;
 use super::validation::rule::Rule::Required;
-use crate::output::csc;
+use crate::output::csc::{self, Csc};
 use crate::output::view::{CellFormat, View, text};
-use clap::Args;
 use csi_proto::tables::{
     PLUGIN_CAPABILITY_SERVICE_TYPE as SERVICE, PLUGIN_CAPABILITY_VOLUME_EXPANSION_TYPE as EXPANSION,
 };
@@ -23,38 +22,26 @@ pub const GROUP: Group = Group {
     at_node: true,
     about: "Who the driver is, what it offers, whether it is ready",
     rpcs: &[
-        Rpc::of::<GetPluginInfo>(),
-        Rpc::of::<GetPluginCapabilities>(),
-        Rpc::of::<Probe>(),
+        Rpc::of::<v1::GetPluginInfoRequest>(),
+        Rpc::of::<v1::GetPluginCapabilitiesRequest>(),
+        Rpc::of::<v1::ProbeRequest>(),
     ],
 };
 
-/// The flags of `identity plugin-info`.
-#[derive(Args)]
-pub struct GetPluginInfo {}
-
-impl Declare for GetPluginInfo {
-    type Request = v1::GetPluginInfoRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Reads,
-        needs: &[],
-        required: &[],
-        gives: &[],
-        section: "GetPluginInfo",
-    };
-    const RULES: RpcRules = RpcRules {
-        reply: &[Required("name"), PLUGIN_NAME, Required("vendor_version")],
-        ..RpcRules::NONE
-    };
-    const NAMES: &'static [&'static str] = &["plugin-info", "info"];
-    const EXAMPLES: &'static [&'static str] = &["plugin-info"];
+/// `identity plugin-info`.
+impl Declare for v1::GetPluginInfoRequest {
+    const EFFECT: Effect = Reads;
+    const NEEDS: Needs = &[];
+    const REQUIRED: Words = &[];
+    const REPLY_RULES: Rules = &[Required("name"), PLUGIN_NAME, Required("vendor_version")];
+    const NAMES: Words = &["plugin-info", "info"];
     const VIEW: View = View::new(&[
         text("NAME", "name"),
         text("VERSION", "vendor_version"),
         text("MANIFEST", "manifest"),
     ])
     .name("name");
-    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
+    const CSC: Csc = Some(|_, reply, out| {
         // `"name"⇥"version"`, then the manifest.
         let info = v1::GetPluginInfoResponse::decode(reply.bytes)?;
         out.push_str(&csc::quoted(&info.name));
@@ -64,30 +51,22 @@ impl Declare for GetPluginInfo {
         out.push('\n');
         Ok(())
     });
+    const EXAMPLES: Words = &["plugin-info"];
 }
 
-/// The flags of `identity plugin-capabilities`.
-#[derive(Args)]
-pub struct GetPluginCapabilities {}
-
-impl Declare for GetPluginCapabilities {
-    type Request = v1::GetPluginCapabilitiesRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Reads,
-        needs: &[],
-        required: &[],
-        gives: &[],
-        section: "GetPluginCapabilities",
-    };
-    const NAMES: &'static [&'static str] = &["plugin-capabilities", "caps"];
-    const EXAMPLES: &'static [&'static str] = &["plugin-capabilities"];
+/// `identity plugin-capabilities`.
+impl Declare for v1::GetPluginCapabilitiesRequest {
+    const EFFECT: Effect = Reads;
+    const NEEDS: Needs = &[];
+    const REQUIRED: Words = &[];
+    const NAMES: Words = &["plugin-capabilities", "caps"];
     const VIEW: View = View::new(&[
         text("SERVICE", "service.type"),
         text("VOLUME EXPANSION", "volume_expansion.type"),
     ])
     .rows("capabilities")
     .name("service.type|volume_expansion.type");
-    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
+    const CSC: Csc = Some(|_, reply, out| {
         // One name a line, services and expansion types alike.
         for capability in v1::GetPluginCapabilitiesResponse::decode(reply.bytes)?.capabilities {
             let name = match capability.r#type {
@@ -99,28 +78,21 @@ impl Declare for GetPluginCapabilities {
         }
         Ok(())
     });
+    const EXAMPLES: Words = &["plugin-capabilities"];
 }
 
-/// The flags of `identity probe`.
-#[derive(Args)]
-pub struct Probe {}
-
-impl Declare for Probe {
-    type Request = v1::ProbeRequest;
-    const FACTS: Facts = Facts {
-        effect: Effect::Reads,
-        needs: &[],
-        required: &[],
-        gives: &[],
-        section: "Probe",
-    };
-    const NAMES: &'static [&'static str] = &["probe"];
-    const EXAMPLES: &'static [&'static str] = &["probe"];
+/// `identity probe`.
+impl Declare for v1::ProbeRequest {
+    const EFFECT: Effect = Reads;
+    const NEEDS: Needs = &[];
+    const REQUIRED: Words = &[];
+    const NAMES: Words = &["probe"];
     const VIEW: View = View::new(&[text("READY", "ready").format(CellFormat::Ready)]).name("ready");
-    const CSC: Option<csc::CscWriter> = Some(|_, reply, out| {
+    const CSC: Csc = Some(|_, reply, out| {
         // A driver that leaves `ready` out is ready.
         let ready = v1::ProbeResponse::decode(reply.bytes)?.ready;
         let _ = writeln!(out, "{}", ready.unwrap_or(true));
         Ok(())
     });
+    const EXAMPLES: Words = &["probe"];
 }

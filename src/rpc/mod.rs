@@ -1,10 +1,12 @@
 //! The RPCs, each declared once: its names, flags, request and columns. Commands, dispatch, help, completion, tables and
 //! the coverage tests come from these declarations.
 //!
-//! One file a service, one block an RPC. Nothing here prints or connects.
+//! One file a service, one block an RPC: the request's type implements `Declare`. Nothing here prints or connects.
 
+pub mod context;
 pub mod controller;
 mod declare;
+pub mod draft;
 pub mod facts;
 pub mod flags;
 pub mod group_controller;
@@ -67,7 +69,7 @@ pub fn lister(kind: IdKind) -> Option<(&'static Method, &'static str)> {
 
 /// The facts of a method; `None` for one that is not in the specification.
 pub fn facts(method: &Method) -> Option<&'static Facts> {
-    find(method).map(|rpc| rpc.facts)
+    find(method).map(|rpc| &rpc.facts)
 }
 
 /// Whether an RPC is known to change nothing. One that is not in the specification may change something.
@@ -125,7 +127,7 @@ mod facts_tests;
 
 #[cfg(test)]
 mod tests {
-    use super::flags::RequestContext;
+    use super::context::RequestContext;
     use super::*;
     use crate::arguments::secrets::Secrets;
     use crate::cli;

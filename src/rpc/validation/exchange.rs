@@ -29,27 +29,12 @@ pub struct Stream {
 /// An agreement between request and reply.
 #[derive(Clone, Copy, Debug)]
 pub enum Agreement {
-    /// The reply's list has no more elements than the request's number allows; 0 allows any number.
-    AtMost {
-        /// The list in the reply.
-        list: &'static str,
-        /// The number in the request.
-        limit: &'static str,
-    },
-    /// The reply's text equals the request's, where the request has one.
-    Same {
-        /// The path in the request.
-        asked: &'static str,
-        /// The path in the reply.
-        got: &'static str,
-    },
-    /// The same agreement as [`Agreement::Same`], for every entry of the reply.
-    EveryEntry {
-        /// The path in the request.
-        asked: &'static str,
-        /// The path in an entry.
-        got: &'static str,
-    },
+    /// The reply's list has no more elements than the request's number, which comes second, allows; 0 allows any number.
+    AtMost(&'static str, &'static str),
+    /// The text at the path in the request, where it has one, equals that at the path in the reply.
+    Same(&'static str, &'static str),
+    /// The same agreement as [`Agreement::Same`], with a path in every entry of the reply.
+    EveryEntry(&'static str, &'static str),
     /// The size at the path in the reply lies in the request's `capacity_range`; 0 means that it is not known.
     InCapacityRange(&'static str),
     /// The token of the next page is not the one that this page was asked with: such a list has no end.
@@ -63,7 +48,7 @@ impl Agreement {
     pub fn check(self, exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
         let (request, reply) = (exchange.request, exchange.reply);
         match self {
-            Self::AtMost { list, limit } => {
+            Self::AtMost(list, limit) => {
                 let count = reply.elements(list).len();
                 let most = request.number(limit);
                 if usize::try_from(most).is_ok_and(|most| most > 0 && count > most) {
@@ -71,8 +56,8 @@ impl Agreement {
                     found.push(list, rule);
                 }
             }
-            Self::Same { asked, got } => same(&request.text(asked), &reply, got, asked, got, found),
-            Self::EveryEntry { asked, got } => {
+            Self::Same(asked, got) => same(&request.text(asked), &reply, got, asked, got, found),
+            Self::EveryEntry(asked, got) => {
                 let wanted = request.text(asked);
                 for (index, entry) in reply.elements("entries").iter().enumerate() {
                     let at = format!("entries[{index}].{got}");

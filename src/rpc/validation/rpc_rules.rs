@@ -39,16 +39,10 @@ pub const PLUGIN_NAME: Rule = Rule::Text(
 );
 
 /// A page has no more entries than were asked for.
-pub const PAGE: Agreement = Agreement::AtMost {
-    list: "entries",
-    limit: "max_entries",
-};
+pub const PAGE: Agreement = Agreement::AtMost("entries", "max_entries");
 
 /// The rules of the ranges of a stream of snapshot metadata.
 pub const RANGES: &[Agreement] = &[
-    Agreement::AtMost {
-        list: "block_metadata",
-        limit: "max_results",
-    },
+    Agreement::AtMost("block_metadata", "max_results"),
     Agreement::Check(exchange::block_metadata),
 ];

@@ -175,15 +175,15 @@ fn the_rules_of_rpcs_name_fields_that_exist() {
         }
         for agreement in rules(method).exchange {
             match agreement {
-                Agreement::AtMost { list, limit } => {
+                Agreement::AtMost(list, limit) => {
                     exists(reply, list);
                     exists(request, limit);
                 }
-                Agreement::Same { asked, got } => {
+                Agreement::Same(asked, got) => {
                     exists(request, asked);
                     exists(reply, got);
                 }
-                Agreement::EveryEntry { asked, .. } => {
+                Agreement::EveryEntry(asked, _) => {
                     exists(request, asked);
                     exists(reply, "entries");
                 }

@@ -3,7 +3,7 @@
 use super::pace::Limits;
 use crate::arguments::capability;
 use crate::arguments::request::{self, RequestSource};
-use crate::rpc::flags::{CapacityFlags, Parameters, VolumeContext};
+use crate::invocation::volume_flags::VolumeFlags;
 use clap::Args;
 use csi_proto::duration;
 use csi_proto::v1;
@@ -79,13 +79,9 @@ pub struct CycleFlags {
     #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
     pub(super) cap: v1::VolumeCapability,
     #[command(flatten)]
-    pub(super) capacity: CapacityFlags,
-    #[command(flatten)]
-    pub(super) parameters: Parameters,
-    #[command(flatten)]
-    pub(super) vol_context: VolumeContext,
+    pub(super) volume: VolumeFlags,
     /// Use this volume, which exists, instead of creating one for each worker; it is not deleted
-    #[arg(long, value_name = "ID", conflicts_with_all = ["params", "req_bytes", "lim_bytes"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["params", "req-bytes", "lim-bytes"])]
     pub(super) volume_id: Option<String>,
     /// Folder in which the staging and target paths are made; the driver must see it under the same path
     /// [default: the folder for temporary files]

@@ -31,7 +31,7 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::{connect, request};
 use crate::output::{self, Format};
 use crate::rpc::Called;
-use crate::rpc::flags::{RequestContext, RequestFlags};
+use crate::rpc::context::{RequestContext, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
 use client::{Client, Ends};
 use csi_proto::random;

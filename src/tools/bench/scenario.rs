@@ -9,13 +9,14 @@ use crate::call::advertised::Advertised;
 use crate::error::Error;
 use crate::invocation::rpc_command;
 use crate::rpc;
+use crate::rpc::context::RequestContext;
 use crate::rpc::facts::{ControllerCapability, Given, IdKind, Making, NodeCapability};
-use crate::rpc::flags::RequestContext;
 use bytes::Bytes;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::{Request, v1};
 use prost::Message;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The prefix of all names that a load gives.
@@ -371,6 +372,19 @@ impl CycleParts<'_> {
         self.advertised.node(NodeCapability::StageUnstageVolume)
     }
 
+    /// The staging path, where the driver stages.
+    fn staged(&self, staging: &str) -> String {
+        match self.stages() {
+            true => staging.to_owned(),
+            false => String::new(),
+        }
+    }
+
+    /// A request with everything that flags say of the volume.
+    fn request<Q: Request>(&self) -> Q {
+        self.flags.volume.request(&self.flags.cap, self.context)
+    }
+
     fn steps(&self, given: Option<&str>) -> Result<Scenario, TemplateError> {
         let (mut setup, mut cycle) = (Vec::new(), Vec::new());
         if self.attaches() && matches!(self.cycle, Cycle::PublishUnpublish | Cycle::Lifecycle) {
@@ -413,10 +427,7 @@ impl CycleParts<'_> {
                     let request = v1::NodeGetVolumeStatsRequest {
                         volume_id: volume,
                         volume_path: self.path("{i}"),
-                        staging_target_path: match self.stages() {
-                            true => staging,
-                            false => String::new(),
-                        },
+                        staging_target_path: self.staged(&staging),
                     };
                     cycle.push(CycleStep::typed(&request)?);
                 }
@@ -429,38 +440,31 @@ impl CycleParts<'_> {
     }
 
     fn create(&self, name: &str) -> Result<CycleStep, TemplateError> {
-        let mut request = v1::CreateVolumeRequest {
+        CycleStep::typed(&v1::CreateVolumeRequest {
             name: name.to_owned(),
-            volume_capabilities: vec![self.flags.cap.clone()],
-            ..Default::default()
-        };
-        self.flags.capacity.fill(&mut request.capacity_range);
-        self.flags.parameters.fill(&mut request.parameters);
-        self.context.add_secrets(&mut request.secrets);
-        CycleStep::typed(&request)
+            ..self.request()
+        })
     }
 
     fn delete(&self) -> Result<CycleStep, TemplateError> {
-        let mut request = v1::DeleteVolumeRequest {
+        CycleStep::typed(&v1::DeleteVolumeRequest {
             volume_id: "{volume_id}".to_owned(),
-            ..Default::default()
-        };
-        self.context.add_secrets(&mut request.secrets);
-        CycleStep::typed(&request)
+            ..self.request()
+        })
     }
 
     fn snapshot(&self, volume: &str) -> Result<[CycleStep; 2], TemplateError> {
-        let mut create = v1::CreateSnapshotRequest {
+        let create = v1::CreateSnapshotRequest {
             source_volume_id: volume.to_owned(),
             name: "{i}".to_owned(),
-            ..Default::default()
+            // Those of the flags are a volume's.
+            parameters: BTreeMap::new(),
+            ..self.request()
         };
-        self.context.add_secrets(&mut create.secrets);
-        let mut delete = v1::DeleteSnapshotRequest {
+        let delete = v1::DeleteSnapshotRequest {
             snapshot_id: "{snapshot_id}".to_owned(),
-            ..Default::default()
+            ..self.request()
         };
-        self.context.add_secrets(&mut delete.secrets);
         Ok([CycleStep::typed(&create)?, CycleStep::typed(&delete)?])
     }
 
@@ -472,32 +476,25 @@ impl CycleParts<'_> {
     ) -> Result<(Vec<CycleStep>, Vec<CycleStep>), TemplateError> {
         let (mut up, mut down) = (Vec::new(), Vec::new());
         if self.attaches() {
-            let mut attach = v1::ControllerPublishVolumeRequest {
+            let attach = v1::ControllerPublishVolumeRequest {
                 volume_id: volume.to_owned(),
                 node_id: "{node_id}".to_owned(),
-                volume_capability: Some(self.flags.cap.clone()),
-                ..Default::default()
+                ..self.request()
             };
-            self.flags.vol_context.fill(&mut attach.volume_context);
-            self.context.add_secrets(&mut attach.secrets);
-            let mut detach = v1::ControllerUnpublishVolumeRequest {
+            let detach = v1::ControllerUnpublishVolumeRequest {
                 volume_id: volume.to_owned(),
                 node_id: "{node_id}".to_owned(),
-                ..Default::default()
+                ..self.request()
             };
-            self.context.add_secrets(&mut detach.secrets);
             up.push(CycleStep::typed(&attach)?);
             down.push(CycleStep::typed(&detach)?);
         }
         if self.stages() {
-            let mut stage = v1::NodeStageVolumeRequest {
+            let stage = v1::NodeStageVolumeRequest {
                 volume_id: volume.to_owned(),
                 staging_target_path: staging.to_owned(),
-                volume_capability: Some(self.flags.cap.clone()),
-                ..Default::default()
+                ..self.request()
             };
-            self.flags.vol_context.fill(&mut stage.volume_context);
-            self.context.add_secrets(&mut stage.secrets);
             let unstage = v1::NodeUnstageVolumeRequest {
                 volume_id: volume.to_owned(),
                 staging_target_path: staging.to_owned(),
@@ -514,17 +511,12 @@ impl CycleParts<'_> {
         staging: &str,
     ) -> Result<(CycleStep, CycleStep), TemplateError> {
         let target = self.path("{i}");
-        let mut publish = v1::NodePublishVolumeRequest {
+        let publish = v1::NodePublishVolumeRequest {
             volume_id: volume.to_owned(),
             target_path: target.clone(),
-            volume_capability: Some(self.flags.cap.clone()),
-            ..Default::default()
+            staging_target_path: self.staged(staging),
+            ..self.request()
         };
-        if self.stages() {
-            staging.clone_into(&mut publish.staging_target_path);
-        }
-        self.flags.vol_context.fill(&mut publish.volume_context);
-        self.context.add_secrets(&mut publish.secrets);
         let unpublish = v1::NodeUnpublishVolumeRequest {
             volume_id: volume.to_owned(),
             target_path: target,

@@ -5,7 +5,6 @@ use super::flags::{BenchFlags, CycleFlags};
 use super::scenario::{CYCLES, Cycle};
 use crate::rpc::{self, GROUPS, Group, Rpc};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use csi_proto::schema;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -73,28 +72,13 @@ pub fn command() -> Command {
                 command.subcommand(cycle)
             });
             GROUPS.iter().fold(command, |command, group| {
-                let inner = Command::new(group.name)
-                    .about(group.about)
-                    .visible_aliases(group.aliases)
-                    .subcommand_required(true)
-                    .arg_required_else_help(true);
-                let inner = group.rpcs.iter().fold(inner, |inner, rpc| {
-                    let (verb, aliases) = (rpc.verb(), rpc.names.get(1..).unwrap_or_default());
-                    let one = of_rpc(Command::new(verb).visible_aliases(aliases), rpc);
-                    inner.subcommand(
-                        match verb == rpc.method.kebab_name
-                            || aliases.contains(&rpc.method.kebab_name)
-                        {
-                            true => one,
-                            false => one.alias(rpc.method.kebab_name),
-                        },
-                    )
-                });
-                let command = command.subcommand(inner);
-                group.rpcs.iter().fold(command, |command, rpc| {
-                    let long = of_rpc(Command::new(rpc.method.kebab_name).hide(true), rpc);
-                    command.subcommand(long.aliases(joined_names(rpc)))
-                })
+                let joined = |rpc: &Rpc| {
+                    let long = rpc.command_named(rpc.method.kebab_name).hide(true);
+                    long.aliases(joined_names(rpc))
+                };
+                command
+                    .subcommand(group.command())
+                    .subcommands(group.rpcs.iter().map(joined))
             })
         })
 }
@@ -119,12 +103,6 @@ static JOINED_NAMES: LazyLock<HashMap<&str, Vec<String>>> = LazyLock::new(|| {
 fn joined_names(rpc: &Rpc) -> impl Iterator<Item = &'static str> {
     let names = JOINED_NAMES.get(rpc.method.path);
     names.into_iter().flatten().map(String::as_str)
-}
-
-fn of_rpc(command: Command, rpc: &'static Rpc) -> Command {
-    command
-        .about(schema::summary(rpc.method.doc))
-        .defer(rpc.add_flags)
 }
 
 /// Reads the parsed command line of `csi bench`.

@@ -11,7 +11,7 @@ use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, Style, code_name};
 use crate::output::steps::{StepOutcome, StepPrinter};
-use crate::rpc::flags::RequestContext;
+use crate::rpc::context::RequestContext;
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::undo::made::{Made, lock};
 use bytes::Bytes;

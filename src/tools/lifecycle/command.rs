@@ -11,7 +11,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output;
 use crate::output::steps::StepPrinter;
-use crate::rpc::flags::RequestContext;
+use crate::rpc::context::RequestContext;
 use clap::{ArgMatches, Command};
 
 /// The command.

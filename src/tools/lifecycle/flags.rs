@@ -1,7 +1,7 @@
 //! The flags of `csi lifecycle`, and whether the volume is the lifecycle's own.
 
 use crate::arguments::capability;
-use crate::rpc::flags::{CapacityFlags, Parameters, VolumeContext};
+use crate::invocation::volume_flags::VolumeFlags;
 use clap::Args;
 use csi_proto::v1;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct LifecycleFlags {
     pub(super) name: Option<String>,
     /// Use this volume, which exists, instead of creating one; it is not deleted. Of a block device only the first MiB
     /// is read; in a mounted volume a file is written, read back and removed
-    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req_bytes", "lim_bytes"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req-bytes", "lim-bytes"])]
     pub(super) volume_id: Option<String>,
     /// With --volume-id: overwrite the first MiB of a block device, whatever it holds
     #[arg(long, requires = "volume_id")]
@@ -24,11 +24,7 @@ pub struct LifecycleFlags {
     #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
     pub(super) cap: v1::VolumeCapability,
     #[command(flatten)]
-    pub(super) capacity: CapacityFlags,
-    #[command(flatten)]
-    pub(super) parameters: Parameters,
-    #[command(flatten)]
-    pub(super) vol_context: VolumeContext,
+    pub(super) volume: VolumeFlags,
     /// Folder in which the staging and target paths are made; the driver must see it under the same path
     /// [default: the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]

@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::rpc::facts::Thing;
 use crate::undo::made::{Item, lock};
 use csi_proto::text::escaped;
-use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::{Request, v1};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -45,10 +45,15 @@ impl<W: Write> Lifecycle<'_, W> {
         Ok((staging, folder.join("target")))
     }
 
+    /// A request with everything that flags say of the volume.
+    fn request<Q: Request>(&self) -> Q {
+        self.flags.volume.request(&self.flags.cap, &self.context)
+    }
+
     /// The volume: a new one, or the one that was named.
     pub(super) async fn volume(&mut self, advertised: &Advertised) -> Result<Volume, Error> {
-        let mut context = BTreeMap::new();
-        self.flags.vol_context.fill(&mut context);
+        let given: v1::NodePublishVolumeRequest = self.request();
+        let context = given.volume_context;
         match self.flags.volume_id.clone() {
             Some(id) => self.existing(advertised, id, context).await,
             None => self.create(advertised, context).await,
@@ -98,14 +103,10 @@ impl<W: Write> Lifecycle<'_, W> {
                 .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
         }
         let name = self.flags.name.as_ref().unwrap_or(&self.name);
-        let mut request = v1::CreateVolumeRequest {
+        let request = v1::CreateVolumeRequest {
             name: name.clone(),
-            volume_capabilities: vec![self.flags.cap.clone()],
-            ..Default::default()
+            ..self.request()
         };
-        self.flags.capacity.fill(&mut request.capacity_range);
-        self.flags.parameters.fill(&mut request.parameters);
-        self.context.add_secrets(&mut request.secrets);
         let result = self
             .controller(&request, |reply| {
                 let volume = reply.volume.as_ref();
@@ -153,14 +154,12 @@ impl<W: Write> Lifecycle<'_, W> {
         let info = self
             .node(&v1::NodeGetInfoRequest {}, |reply| reply.node_id.clone())
             .await?;
-        let mut request = v1::ControllerPublishVolumeRequest {
+        let request = v1::ControllerPublishVolumeRequest {
             volume_id: volume.id.clone(),
             node_id: info.node_id.clone(),
-            volume_capability: Some(self.flags.cap.clone()),
             volume_context: volume.context.clone(),
-            ..Default::default()
+            ..self.request()
         };
-        self.context.add_secrets(&mut request.secrets);
         let result = self.controller(&request, |_| String::new()).await;
         volume.publish_context = result?.publish_context;
         Ok(())
@@ -176,15 +175,13 @@ impl<W: Write> Lifecycle<'_, W> {
             self.skipped("node stage", "not advertised: STAGE_UNSTAGE_VOLUME")?;
             return Ok(false);
         }
-        let mut request = v1::NodeStageVolumeRequest {
+        let request = v1::NodeStageVolumeRequest {
             volume_id: volume.id.clone(),
             publish_context: volume.publish_context.clone(),
             staging_target_path: text(staging),
-            volume_capability: Some(self.flags.cap.clone()),
             volume_context: volume.context.clone(),
-            ..Default::default()
+            ..self.request()
         };
-        self.context.add_secrets(&mut request.secrets);
         let result = self.node(&request, |_| text(staging)).await;
         result?;
         Ok(true)
@@ -196,16 +193,14 @@ impl<W: Write> Lifecycle<'_, W> {
         staging: Option<&PathBuf>,
         target: &Path,
     ) -> Result<(), Error> {
-        let mut request = v1::NodePublishVolumeRequest {
+        let request = v1::NodePublishVolumeRequest {
             volume_id: volume.id.clone(),
             publish_context: volume.publish_context.clone(),
             staging_target_path: staging.map(|path| text(path)).unwrap_or_default(),
             target_path: text(target),
-            volume_capability: Some(self.flags.cap.clone()),
             volume_context: volume.context.clone(),
-            ..Default::default()
+            ..self.request()
         };
-        self.context.add_secrets(&mut request.secrets);
         let result = self.node(&request, |_| text(target)).await;
         result?;
         Ok(())

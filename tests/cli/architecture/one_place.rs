@@ -214,11 +214,11 @@ fn seeded(text: &str, subjects: &[Subject]) -> Vec<String> {
     let sources = [
         (
             "src/rpc/controller.rs",
-            "pub struct CreateVolume; impl Declare for CreateVolume {}",
+            "impl Declare for v1::CreateVolumeRequest {}",
         ),
         (
             "src/rpc/identity.rs",
-            "pub struct Probe; const M: M = tables::IDENTITY_PROBE;",
+            "impl Declare for v1::ProbeRequest {} const M: M = tables::IDENTITY_PROBE;",
         ),
         ("src/tools/other.rs", text),
     ];

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 /// The words of one file's code, each with the line of its first occurrence.
 pub struct Words {
     words: BTreeMap<String, usize>,
-    /// The structs that it declares.
-    structs: Vec<String>,
+    /// The requests that it declares to be an RPC's.
+    blocks: Vec<String>,
 }
 
 /// Files that may name RPCs for one reason.
@@ -36,7 +36,7 @@ pub fn words(sources: &Sources) -> BTreeMap<String, Words> {
     let read = |(path, text): (&String, &String)| {
         let mut words = Words {
             words: BTreeMap::new(),
-            structs: Vec::new(),
+            blocks: Vec::new(),
         };
         words.add(tokens::code(path, text));
         (path.clone(), words)
@@ -46,6 +46,7 @@ pub fn words(sources: &Sources) -> BTreeMap<String, Words> {
 
 impl Words {
     fn add(&mut self, tokens: TokenStream) {
+        // `impl Declare for v1::…Request`
         let mut declares = false;
         for token in tokens {
             let line = token.span().start().line;
@@ -53,8 +54,11 @@ impl Words {
                 TokenTree::Group(group) => self.add(group.stream()),
                 TokenTree::Ident(word) => {
                     let word = word.to_string();
-                    if std::mem::replace(&mut declares, word == "struct") {
-                        self.structs.push(word.clone());
+                    match word.as_str() {
+                        "Declare" => declares = true,
+                        "for" | "v1" => {}
+                        _ if std::mem::take(&mut declares) => self.blocks.push(word.clone()),
+                        _ => {}
                     }
                     self.words.entry(word).or_insert(line);
                 }
@@ -126,7 +130,7 @@ pub fn places<'a>(
 
 /// Whether a file has the RPC's own block.
 fn declares(path: &str, words: &Words, method: &Method, own: &str) -> bool {
-    is_in(path, own) && words.structs.iter().any(|name| name == method.name)
+    is_in(path, own) && words.blocks.contains(&format!("{}Request", method.name))
 }
 
 /// What is wrong: files that name an RPC without a reason, RPCs without one block below the folder `own`, and entries of

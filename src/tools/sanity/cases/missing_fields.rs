@@ -292,7 +292,7 @@ pub fn cases(list: &mut Cases) {
         let Some(facts) = rpc::facts(subject.method) else {
             continue;
         };
-        list.about(subject.name, facts.section);
+        list.about(subject.name, subject.method.name);
         // Fields that one word stands for are left out one after the other.
         let mut words: Vec<(String, Vec<&'static str>)> = Vec::new();
         for field in facts.required {
