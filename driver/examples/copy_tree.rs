@@ -2,7 +2,7 @@
 //!
 //! Usage: copy_tree SOURCE TARGET, where TARGET's parent exists and TARGET does not.
 
-use csi_nfs::share::copying::{LinksFolder, Progress, copy};
+use csi_nfs::share::copying::{LinksFolder, Progress, View, copy};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let links = format!(".copy_tree-links-{}", std::process::id());
     let progress = Progress::default();
     let began = Instant::now();
-    let report = copy(
-        &open(&source)?,
-        &open(&target)?,
-        &LinksFolder::new(&parent, &links),
-        &progress,
-    )?;
+    let links = LinksFolder::new(parent, links);
+    let view = View::new(open(&source)?, open(&target)?, links);
+    let report = copy(view, &|| None, &progress)?;
     let took = began.elapsed();
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));

@@ -15,7 +15,7 @@ use crate::parameters::Parameters;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::lifecycle;
-use crate::share::roots::{Root, RootError};
+use crate::share::roots::{MoreMounts, Root, RootError};
 use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
@@ -23,6 +23,7 @@ use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// What a walk through all shares gives to those who wait for it.
@@ -500,6 +501,15 @@ impl Shares {
                     return Ok(Attempt::Stale(work, stale));
                 }
                 share => share?,
+            };
+            let share = match kind {
+                Work::Copy => share.with_more_mounts(MoreMounts {
+                    roots: Arc::clone(&shares.config.roots),
+                    export: address.clone(),
+                    mount_options: options.clone(),
+                    runtime: Handle::current(),
+                }),
+                _ => share,
             };
             let first_use = shares.learn(&address, options, share.uuid());
             let result = work(&share);

@@ -265,6 +265,24 @@ impl ShareRoots for ControlMounts {
             self.close(export, root);
         }
     }
+
+    fn open_another<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Option<Root>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.inner.config.local_share(export).is_some() {
+                return None;
+            }
+            let options = self.options(mount_options).ok()?;
+            self.mount(export, options).await.ok()
+        })
+    }
+
+    fn let_go(&self, export: &Export, root: Root) {
+        self.close(export, root);
+    }
 }
 
 async fn open_local(

@@ -4,7 +4,7 @@
 use super::beneath;
 use super::crash_points::step;
 use super::error::{Doing, ShareError};
-use super::roots::Root;
+use super::roots::{MoreMounts, Mounted, Root};
 use super::sub_path::RECORDS_FOLDER;
 use super::token::{Nonce, ShareUuid};
 use rustix::fs::{self, AtFlags, Mode};
@@ -39,6 +39,7 @@ pub enum Expect {
 pub struct Share {
     pub(super) root: Root,
     uuid: ShareUuid,
+    more: Option<MoreMounts>,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
     /// `snapshots/`: one folder a name key, with the record and the data in it.
@@ -113,8 +114,23 @@ impl Share {
             trash: part(TRASH)?,
             drafts: part(DRAFTS)?,
             uuid: label.uuid,
+            more: None,
             root,
         })
+    }
+
+    /// The same, which can be mounted more often.
+    pub fn with_more_mounts(self, more: MoreMounts) -> Self {
+        let more = Some(more);
+        Self { more, ..self }
+    }
+
+    /// One more mount of this very share, if it can be had.
+    pub(super) fn mount_again(&self) -> Option<Mounted> {
+        let mounted = self.more.as_ref()?.another()?;
+        let (_, label) = read_label(mounted.root()).ok()??;
+        let roots = [&self.root, mounted.root()].map(|root| beneath::own_inode(&**root).ok());
+        (label.uuid == self.uuid && roots[0].is_some() && roots[0] == roots[1]).then_some(mounted)
     }
 
     /// The share's root folder.

@@ -9,13 +9,13 @@
 //! the others have begun to the trash, so that they notice soon.
 
 use super::beneath;
-use super::copying::{self, CopyError, LinksFolder, Progress};
+use super::copying::{self, CopyError, Progress};
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::process;
 use super::removal;
-use super::source::{Opened, Source};
+use super::source::{Opened, Source, Target};
 use super::store::{self, COPYING, Claimed, Found, Keep};
 use super::token::Nonce;
 use super::trash;
@@ -245,7 +245,12 @@ fn copy_beating<R: Fill>(
         Err(error) if beneath::is_gone(&error) => return Ok(None),
         Err(error) => return Err(error).doing(|| "making the folder of the copy".to_owned()),
     };
-    let links = LinksFolder::new(&claimed.folder, links);
+    let to = Target {
+        folder: target.try_clone().doing(|| "copying".to_owned())?,
+        beside: (claimed.folder.try_clone()).doing(|| "copying".to_owned())?,
+        path: store::path_of::<R>(claimed.record.key()),
+        names: [data, links],
+    };
     step("the folder of the copy is made")?;
     let heart = Heart {
         over: Mutex::new(false),
@@ -259,7 +264,7 @@ fn copy_beating<R: Fill>(
             .doing(|| "starting a thread to copy".to_owned())?;
         let copied = {
             let _stopping = Stopping(&heart);
-            from.copy(&target, &links, progress)
+            from.copy(share, to, progress)
         };
         let beaten = beating
             .join()

@@ -89,6 +89,22 @@ impl<R: ShareRoots> ShareRoots for LocalOr<R> {
             self.other.forget(export, mount_options);
         }
     }
+
+    fn open_another<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Option<Root>> + Send + 'a>> {
+        if self.local.has(export) {
+            self.local.open_another(export, mount_options)
+        } else {
+            self.other.open_another(export, mount_options)
+        }
+    }
+
+    fn let_go(&self, export: &Export, root: Root) {
+        self.other.let_go(export, root);
+    }
 }
 
 #[cfg(test)]

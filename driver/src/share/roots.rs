@@ -1,6 +1,7 @@
 //! How the controller gets hold of a share's root folder, whether it is mounted over NFS or a local folder.
 
 use crate::export::Export;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::runtime::Handle;
 
 /// A share's root folder, open for as long as somebody holds it.
 pub type Root = Arc<OwnedFd>;
@@ -26,6 +28,72 @@ pub trait ShareRoots: Send + Sync + 'static {
     /// Lets go of a root folder that is kept for `export` and these options: the server does not know it any more, so the
     /// next [`ShareRoots::open`] must get it anew. Nothing to do where none are kept.
     fn forget(&self, _export: &Export, _mount_options: &[String]) {}
+
+    /// One more mount of `export` for one user alone, with a superblock of its own; it is given back with
+    /// [`ShareRoots::let_go`]. Nothing where the export is a local folder, or cannot be mounted once more.
+    fn open_another<'a>(
+        &'a self,
+        _export: &'a Export,
+        _mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Option<Root>> + Send + 'a>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// Takes back what [`ShareRoots::open_another`] gave.
+    fn let_go(&self, _export: &Export, _root: Root) {}
+}
+
+/// Where more mounts of one share are had.
+#[derive(Clone)]
+pub struct MoreMounts {
+    /// All shares.
+    pub roots: Arc<dyn ShareRoots>,
+    /// This one.
+    pub export: Export,
+    /// The options that it is mounted with.
+    pub mount_options: Vec<String>,
+    /// Where a mount is waited for.
+    pub runtime: Handle,
+}
+
+impl fmt::Debug for MoreMounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more mounts of {}", self.export)
+    }
+}
+
+impl MoreMounts {
+    /// One more, if it can be had. Blocks until it is there.
+    pub fn another(&self) -> Option<Mounted> {
+        let opening = self.roots.open_another(&self.export, &self.mount_options);
+        let root = self.runtime.block_on(opening)?;
+        Some(Mounted {
+            root,
+            from: self.clone(),
+        })
+    }
+}
+
+/// A mount of a share for one user alone, until this is dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    root: Root,
+    from: MoreMounts,
+}
+
+impl Mounted {
+    /// The share's root folder.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // The last close unmounts, which may wait for the server.
+        let _entered = self.from.runtime.enter();
+        (self.from.roots).let_go(&self.from.export, Arc::clone(&self.root));
+    }
 }
 
 /// Why a share's root folder cannot be had.

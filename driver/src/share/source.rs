@@ -3,7 +3,7 @@
 
 use super::beneath;
 use super::claims::{self, Owner};
-use super::copying::{self, CopyError, LinksFolder, Progress, Report};
+use super::copying::{self, CopyError, LinksFolder, Progress, Report, View};
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{Record, State};
@@ -15,6 +15,7 @@ use super::upstream;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// One volume or snapshot, never a later one of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,25 +67,49 @@ pub enum Source {
 
 /// A source that is open for reading.
 pub(super) enum Opened {
-    Tree(OwnedFd),
+    /// A folder, and its path on the share.
+    Tree(OwnedFd, PathBuf),
     Archive(OwnedFd),
 }
 
+/// Where a copy goes.
+pub(super) struct Target<'a> {
+    /// The empty folder.
+    pub folder: OwnedFd,
+    /// The folder that it lies in.
+    pub beside: OwnedFd,
+    /// The path of that one on the share.
+    pub path: PathBuf,
+    /// The names in it of the folder, and of what files with several names need meanwhile.
+    pub names: [&'a str; 2],
+}
+
 impl Opened {
-    /// Copies it to the empty folder `target`; for `links` see [`copying::copy`].
+    /// Copies it to an empty folder.
     ///
     /// # Errors
     /// Those of copying.
     pub(super) fn copy(
         self,
-        target: &OwnedFd,
-        links: &LinksFolder<'_>,
+        share: &Share,
+        to: Target<'_>,
         progress: &Progress,
     ) -> Result<Report, CopyError> {
         match self {
-            Self::Tree(from) => copying::copy(&from, target, links, progress),
+            Self::Tree(from, path) => {
+                let more = || {
+                    let mount = share.mount_again()?;
+                    let beside = beneath::folder(&**mount.root(), &to.path).ok()?;
+                    let folder = beneath::folder(&beside, to.names[0]).ok()?;
+                    let from = beneath::folder(&**mount.root(), &path).ok()?;
+                    let links = LinksFolder::new(beside, to.names[1]);
+                    Some(View::new(from, folder, links).keeping(mount))
+                };
+                let links = LinksFolder::new(to.beside, to.names[1]);
+                copying::copy(View::new(from, to.folder, links), &more, progress)
+            }
             #[cfg(feature = "upstream")]
-            Self::Archive(from) => copying::unpack(from, target, progress),
+            Self::Archive(from) => copying::unpack(from, &to.folder, progress),
             #[cfg(not(feature = "upstream"))]
             Self::Archive(from) => {
                 drop(from);
@@ -114,11 +139,15 @@ impl Source {
     /// # Errors
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
     pub(super) fn open(&self, share: &Share) -> Result<(Opened, i64), ShareError> {
-        let (folder, size_bytes) = match self {
+        let (folder, path, size_bytes) = match self {
             // Whoever made it has recorded no size.
             Self::Volume(Origin {
                 path: Some(path), ..
-            }) => (beneath::folder(&share.root, path.to_path()), 0),
+            }) => (
+                beneath::folder(&share.root, path.to_path()),
+                path.to_path(),
+                0,
+            ),
             Self::Archive(origin) => {
                 let archive = origin
                     .path
@@ -140,19 +169,20 @@ impl Source {
                     return Err(self.gone());
                 }
                 let folder = beneath::folder(&share.root, path.to_path());
-                (folder, record.capacity_bytes)
+                (folder, path.to_path(), record.capacity_bytes)
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
                 let data = store::data_name(found.record.copy);
-                let folder = beneath::folder(&found.folder, data);
-                (folder, found.record.size_bytes)
+                let folder = beneath::folder(&found.folder, &data);
+                let path = store::path_of::<Snapshot>(origin.key).join(data);
+                (folder, path, found.record.size_bytes)
             }
         };
         match folder {
             Err(error) if beneath::is_gone(&error) => Err(self.gone()),
             other => other
-                .map(|folder| (Opened::Tree(folder), size_bytes))
+                .map(|folder| (Opened::Tree(folder, path), size_bytes))
                 .doing(|| format!("opening the {self}")),
         }
     }

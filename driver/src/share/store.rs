@@ -18,11 +18,13 @@ use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::record::{MAX_RECORD, Record};
 use super::removal;
+use super::sub_path::RECORDS_FOLDER;
 use super::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
@@ -147,6 +149,13 @@ pub(super) enum Claimed {
     Won,
     /// Somebody else was first: look again.
     Lost,
+}
+
+/// The path on a share of the folder that has the record under `key`.
+pub(super) fn path_of<R: Keep>(key: NameKey) -> PathBuf {
+    [RECORDS_FOLDER, R::SHELF, &key.to_string()]
+        .iter()
+        .collect()
 }
 
 /// The record under `key`, or nothing.

@@ -10,12 +10,13 @@ use super::error::CopyError;
 use super::links::{First, Key, Links, Turn};
 use super::means::Means;
 use super::named::Named;
+use super::node::Pair;
 use super::progress::Course;
 use super::report::{LeftOut, Omissions};
 use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 /// What all entries of a copy share, and one thread's buffers.
 pub(super) struct Desk<'a> {
     pub means: &'a Means,
-    pub links: &'a Links<'a>,
+    pub links: &'a Links,
     pub course: &'a Course<'a>,
     pub omissions: &'a Omissions,
     pub bytes: Vec<u8>,
@@ -42,19 +43,19 @@ pub(super) enum Done {
 const TURNS: usize = 16;
 
 impl Desk<'_> {
-    /// Copies the entry `from`, of which the listing said `kind`, to `to`.
+    /// Copies the entry `name` of a folder, of which the listing said `kind`.
     pub(super) fn copy(
         &mut self,
-        from: Named<'_>,
-        to: Named<'_>,
+        pair: &Pair,
+        name: &CStr,
         mut kind: FileType,
         path: impl Fn() -> String,
     ) -> Result<Done, CopyError> {
         for _ in 0..TURNS {
             let step = match kind {
                 FileType::Directory => return Ok(Done::Folder),
-                FileType::RegularFile => self.file(from, to, &path),
-                _ => self.other(from, to, &path),
+                FileType::RegularFile => self.file(pair, name, &path),
+                _ => self.other(pair, name, &path),
             };
             match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
                 Step::Done(bytes) => {
@@ -72,7 +73,8 @@ impl Desk<'_> {
         Err(CopyError::Changing { path: path() })
     }
 
-    fn file(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
+    fn file(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {
+        let [from, to] = pair.named(name);
         let source = match self.open(from) {
             Ok(Opened::File(source)) => source,
             Ok(Opened::Other(kind)) => return Ok(Step::Is(kind)),
@@ -90,7 +92,8 @@ impl Desk<'_> {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let first = if stat.st_nlink > 1 {
             let key = Key::of(&source, c"", &stat);
-            match self.links.turn(key, to).map_err(because("linking"))? {
+            let turn = self.links.turn(&pair.view.links, key, to);
+            match turn.map_err(because("linking"))? {
                 Turn::Linked => return Ok(Step::Done(0)),
                 Turn::First(first) => Some(first),
             }
@@ -178,7 +181,8 @@ impl Desk<'_> {
         }
     }
 
-    fn other(&mut self, from: Named<'_>, to: Named<'_>, path: &impl Fn() -> String) -> Result_ {
+    fn other(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {
+        let [from, to] = pair.named(name);
         let look = || fs::statat(from.folder, from.name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = match crash_points::ask().and_then(|()| look()) {
             Ok(stat) => stat,
@@ -190,7 +194,8 @@ impl Desk<'_> {
         }
         let first = if stat.st_nlink > 1 {
             let key = Key::of(from.folder, from.name, &stat);
-            match self.links.turn(key, to).map_err(because("linking"))? {
+            let turn = self.links.turn(&pair.view.links, key, to);
+            match turn.map_err(because("linking"))? {
                 Turn::Linked => return Ok(Step::Done(0)),
                 Turn::First(first) => Some(first),
             }

@@ -1,13 +1,15 @@
-//! The folders of a copy, each in the source and in the target: entered, kept open or opened again, looked for when a server
+//! The folders of a copy, each in the source and in the target, through one view or several: entered, kept open or opened again, looked for when a server
 //! does not know them, and given their attributes in the end. The order in which that is done is the business of `tree`.
 
 use super::attributes::{self, Attribute, Basics};
+use super::descriptors::Held;
 use super::entry::Desk;
 use super::error::CopyError;
 use super::listing::Listing;
-use super::node::{Node, Pair};
+use super::node::{Node, Pair, State};
 use super::report::LeftOut;
 use super::tree::Tree;
+use super::view::{View, is_same};
 use crate::share::{beneath, crash_points};
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -47,7 +49,7 @@ impl Tree<'_> {
             },
         };
         let source = match &above {
-            None => beneath::folder(self.source, ".").map_err(failed("opening"))?,
+            None => beneath::folder(&self.first.source, ".").map_err(failed("opening"))?,
             Some((parent, above)) => {
                 let opened = crash_points::ask().map_err(io::Error::from);
                 match opened.and_then(|()| beneath::folder(&above.source, name)) {
@@ -55,7 +57,7 @@ impl Tree<'_> {
                     Err(error) => match beneath::errno(&error) {
                         Some(Errno::XDEV) => {
                             self.omissions.add(LeftOut::Mount, || node.path(None));
-                            self.make(node, above)?;
+                            self.make(node, parent, above)?;
                             return Ok(None);
                         }
                         Some(Errno::NOENT) => {
@@ -86,19 +88,21 @@ impl Tree<'_> {
             other => other?,
         };
         let target = match &above {
-            None => beneath::folder(self.target, "."),
-            Some((_, above)) => {
-                self.make(node, above)?;
+            None => beneath::folder(&self.first.target, "."),
+            Some((parent, above)) => {
+                self.make(node, parent, above)?;
                 beneath::folder(&above.target, name)
             }
         };
         let target = target.map_err(failed("opening the copy of"))?;
-        let pair = Arc::new(Pair { source, target });
-        self.open.fetch_add(1, Ordering::Relaxed);
-        let mut state = node.lock();
-        state.pair = Some(Arc::clone(&pair));
-        state.rest = Some(rest);
-        Ok(Some((pair, listing)))
+        node.lock().rest = Some(rest);
+        let view = Arc::clone(&self.first);
+        let pair = Pair {
+            view,
+            source,
+            target,
+        };
+        Ok(Some((self.keep(node, pair), listing)))
     }
 
     /// What the node's open folder is to get in the end, and the beginning of its list.
@@ -120,79 +124,84 @@ impl Tree<'_> {
         Ok(((Basics::of(&stat), attributes), listing))
     }
 
-    /// Makes the node's folder in the target.
-    fn make(&self, node: &Arc<Node>, above: &Pair) -> Result<(), CopyError> {
+    /// Makes the node's folder in the target, in that of `parent`.
+    fn make(
+        &self,
+        node: &Arc<Node>,
+        parent: &Arc<Node>,
+        above: &Arc<Pair>,
+    ) -> Result<(), CopyError> {
+        let above = self.in_its_turn(parent, above);
         fs::mkdirat(&above.target, &*node.name, Mode::RWXU)
             .map_err(|error| CopyError::io("making", node.path(None), error))?;
         self.course.progress.count(0);
         Ok(())
     }
 
+    /// Keeps the folders open for those who need them next, if there may be so many.
+    fn keep(&self, node: &Arc<Node>, pair: Pair) -> Arc<Pair> {
+        let mut state = node.lock();
+        if let Some(known) = state.pair(&pair.view) {
+            return known;
+        }
+        let pair = Arc::new(pair);
+        if self.open.load(Ordering::Relaxed) < OPEN
+            && let Some(held) = Held::take(2)
+        {
+            self.open.fetch_add(1, Ordering::Relaxed);
+            state.held.push(held);
+            state.pairs.push(Arc::clone(&pair));
+        }
+        pair
+    }
+
     /// The node's two folders, opened again where they were closed; nothing when the source is gone.
     pub(super) fn pair(&self, node: &Arc<Node>) -> Result<Option<Arc<Pair>>, CopyError> {
-        if let Some(pair) = &node.lock().pair {
-            return Ok(Some(Arc::clone(pair)));
+        let view = &self.first;
+        if let Some(pair) = node.lock().pair(view) {
+            return Ok(Some(pair));
         }
         let failed = |error| CopyError::io("opening", node.path(None), error);
-        let source = match self.walk(self.source, node, true) {
+        let source = match walk(view, node, Side::Source) {
             Ok(source) => source,
             Err(_) => match self.find(node).map_err(failed)? {
                 Some(source) => source,
                 None => return Ok(None),
             },
         };
-        let pair = Arc::new(Pair {
+        let target = walk(view, node, Side::Target).map_err(failed)?;
+        let view = Arc::clone(view);
+        let pair = Pair {
+            view,
             source,
-            target: self.walk(self.target, node, false).map_err(failed)?,
-        });
-        let mut state = node.lock();
-        if state.pair.is_none() && self.open.load(Ordering::Relaxed) < OPEN {
-            self.open.fetch_add(1, Ordering::Relaxed);
-            state.pair = Some(Arc::clone(&pair));
-        }
-        drop(state);
-        Ok(Some(pair))
+            target,
+        };
+        Ok(Some(self.keep(node, pair)))
     }
 
-    /// Opens the node's folder from the nearest one above that is open, in pieces where the path is too long for one call.
-    fn walk(&self, root: &OwnedFd, node: &Arc<Node>, source: bool) -> io::Result<OwnedFd> {
-        let mut names = Vec::new();
-        let mut at = Arc::clone(node);
-        let mut start = None;
-        while let Some(parent) = at.parent.clone() {
-            names.push(at.name.clone());
-            if let Some(pair) = &parent.lock().pair {
-                start = Some(Arc::clone(pair));
-            }
-            if start.is_some() {
-                break;
-            }
-            at = parent;
-        }
-        let from = match &start {
-            Some(pair) if source => &pair.source,
-            Some(pair) => &pair.target,
-            None => root,
+    /// The node's two folders, which `first` has open, as the view shows them whose turn it is. As the first view does where the
+    /// folder has few names, or where the other does not show the same.
+    pub(super) fn in_its_turn(&self, node: &Arc<Node>, first: &Arc<Pair>) -> Arc<Pair> {
+        let view = match node.lock().is_wide {
+            true => self.views.next(),
+            false => return Arc::clone(first),
         };
-        let mut current: Option<OwnedFd> = None;
-        let mut path = Vec::new();
-        while let Some(name) = names.pop() {
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend(name.to_bytes());
-            if names.is_empty() || path.len() > LONGEST {
-                let next = Path::new(OsStr::from_bytes(&path));
-                current = Some(match &current {
-                    Some(current) => beneath::folder(current, next)?,
-                    None => beneath::folder(from, next)?,
-                });
-                path.clear();
-            }
+        if let Some(pair) = node.lock().pair(&view) {
+            return pair;
         }
-        match current {
-            Some(current) => Ok(current),
-            None => beneath::folder(root, "."),
+        let [source, target] = [Side::Source, Side::Target].map(|side| walk(&view, node, side));
+        match (source, target) {
+            (Ok(source), Ok(target))
+                if is_same(&source, &first.source) && is_same(&target, &first.target) =>
+            {
+                let pair = Pair {
+                    view,
+                    source,
+                    target,
+                };
+                self.keep(node, pair)
+            }
+            _ => Arc::clone(first),
         }
     }
 
@@ -229,7 +238,7 @@ impl Tree<'_> {
 
     /// Opens the node's folder in the source, asking the server for each of those above it; nothing when one is not there.
     fn find(&self, node: &Arc<Node>) -> io::Result<Option<OwnedFd>> {
-        let mut at = beneath::folder(self.source, ".")?;
+        let mut at = beneath::folder(&self.first.source, ".")?;
         for next in node.chain().iter().rev() {
             beneath::refresh(&at)?;
             let name = OsStr::from_bytes(next.name.to_bytes());
@@ -248,16 +257,25 @@ impl Tree<'_> {
     }
 
     pub(super) fn close_if_many(&self, node: &Arc<Node>) {
-        if self.open.load(Ordering::Relaxed) > OPEN && node.lock().pair.take().is_some() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
+        if self.open.load(Ordering::Relaxed) >= OPEN {
+            self.close(&mut node.lock());
         }
+    }
+
+    /// Closes what is kept open of a folder, and returns it as the first view shows it.
+    fn close(&self, state: &mut State) -> Option<Arc<Pair>> {
+        let first = state.pair(&self.first);
+        self.open.fetch_sub(state.pairs.len(), Ordering::Relaxed);
+        state.pairs.clear();
+        state.held.clear();
+        first
     }
 
     /// Gives a folder its attributes, after all that is in it, which would change its times.
     pub(super) fn seal(&self, node: &Arc<Node>) -> Result<(), CopyError> {
         let (pair, rest) = {
             let mut state = node.lock();
-            (state.pair.take(), state.rest.take())
+            (self.close(&mut state), state.rest.take())
         };
         let Some((basics, attributes)) = rest else {
             return Ok(());
@@ -265,12 +283,9 @@ impl Tree<'_> {
         let failed = |error| CopyError::io("giving its attributes to", node.path(None), error);
         let walked;
         let target = match &pair {
-            Some(pair) => {
-                self.open.fetch_sub(1, Ordering::Relaxed);
-                &pair.target
-            }
+            Some(pair) => &pair.target,
             None => {
-                walked = self.walk(self.target, node, false).map_err(failed)?;
+                walked = walk(&self.first, node, Side::Target).map_err(failed)?;
                 &walked
             }
         };
@@ -283,12 +298,58 @@ impl Tree<'_> {
     }
 }
 
+#[derive(Clone, Copy)]
+enum Side {
+    Source,
+    Target,
+}
+
+/// Opens the node's folder through a view, from the nearest one above that is open there, in pieces where the path is too long
+/// for one call.
+fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
+    let mut names = Vec::new();
+    let mut at = Arc::clone(node);
+    let mut start = None;
+    while let Some(parent) = at.parent.clone() {
+        names.push(at.name.clone());
+        start = parent.lock().pair(view);
+        if start.is_some() {
+            break;
+        }
+        at = parent;
+    }
+    let from = match (side, &start) {
+        (Side::Source, Some(pair)) => &pair.source,
+        (Side::Source, None) => &view.source,
+        (Side::Target, Some(pair)) => &pair.target,
+        (Side::Target, None) => &view.target,
+    };
+    let mut current: Option<OwnedFd> = None;
+    let mut path = Vec::new();
+    while let Some(name) = names.pop() {
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend(name.to_bytes());
+        if names.is_empty() || path.len() > LONGEST {
+            let next = Path::new(OsStr::from_bytes(&path));
+            current = Some(beneath::folder(current.as_ref().unwrap_or(from), next)?);
+            path.clear();
+        }
+    }
+    match current {
+        Some(current) => Ok(current),
+        None => beneath::folder(from, "."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::links::LinksFolder;
     use super::super::means::Means;
     use super::super::progress::{Course, Progress};
     use super::super::report::Omissions;
+    use super::super::view::Views;
     use super::*;
     use std::ffi::CString;
     use std::sync::Mutex;
@@ -311,11 +372,12 @@ mod tests {
         }
         let open =
             |path: &str| OwnedFd::from(std::fs::File::open(trial.path().join(path)).unwrap());
-        let (source, target, beside) = (open("source"), open("target"), open("."));
-        let links = LinksFolder::new(&beside, "links");
+        let links = LinksFolder::new(open("."), "links");
+        let first = View::new(open("source"), open("target"), links);
         let (progress, omissions) = (Progress::default(), Omissions::default());
-        let (course, means) = (Course::of(&progress), Means::of(&source, &target).unwrap());
-        let tree = Tree::new([&source, &target], &links, &course, &means, &omissions);
+        let (course, means) = (Course::of(&progress), Means::of(&first).unwrap());
+        let views = Views::new(first, &|| None);
+        let tree = Tree::new(&views, &course, &means, &omissions);
         let root = node("", None);
         let folder = node("folder", Some(&root));
         let inner = node("inner", Some(&folder));
@@ -324,7 +386,7 @@ mod tests {
         assert!(!tree.is_gone(&folder, &held, Some(c"inner")).unwrap());
         assert!(tree.is_gone(&folder, &held, Some(c"other")).unwrap());
         assert!(tree.pair(&inner).unwrap().is_some());
-        inner.lock().pair = None;
+        inner.lock().pairs.clear();
         // Both are met again after they have gone.
         std::fs::rename(
             trial.path().join("source/folder"),

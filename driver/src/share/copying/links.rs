@@ -11,7 +11,9 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Which file it is. With the time of its birth, where there is one: an inode's number is soon used again.
+/// Which file it is: the number of its inode with the time of its birth, since such a number is soon used again. Where the
+/// kernel does not say when it was born, as over NFS before Linux 6.16, the time of its last modification takes that place: a
+/// file that is written between two of its names comes as two files, and no name ever gets another file's content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key(String);
 
@@ -24,31 +26,34 @@ impl Key {
             .filter(|statx| {
                 statx.stx_mask & StatxFlags::BTIME.bits() != 0 && statx.stx_ino == stat.st_ino
             })
-            .map_or((0, 0), |statx| {
-                (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec)
-            });
-        Self(format!(
-            "{:x}-{:x}-{:x}.{:x}",
-            stat.st_dev, stat.st_ino, born.0, born.1
-        ))
+            .map(|statx| (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec));
+        Self::from(stat, born)
+    }
+
+    fn from(stat: &Stat, born: Option<(i64, u32)>) -> Self {
+        let inode = stat.st_ino;
+        Self(match born {
+            Some((seconds, rest)) => format!("{inode:x}-b{seconds:x}.{rest:x}"),
+            None => format!("{inode:x}-m{:x}.{:x}", stat.st_mtime, stat.st_mtime_nsec),
+        })
     }
 }
 
 /// Where a copy keeps the files with several names while it runs: a folder that comes and goes with the first of them.
 #[derive(Debug)]
-pub struct LinksFolder<'a> {
-    at: &'a OwnedFd,
-    name: &'a str,
+pub struct LinksFolder {
+    at: OwnedFd,
+    name: String,
     making: Mutex<()>,
     made: OnceLock<OwnedFd>,
 }
 
-impl<'a> LinksFolder<'a> {
+impl LinksFolder {
     /// The folder `name` in `at`, which is on the copy's file system and has nothing of that name.
-    pub fn new(at: &'a OwnedFd, name: &'a str) -> Self {
+    pub fn new(at: OwnedFd, name: impl Into<String>) -> Self {
         Self {
             at,
-            name,
+            name: name.into(),
             making: Mutex::new(()),
             made: OnceLock::new(),
         }
@@ -59,25 +64,30 @@ impl<'a> LinksFolder<'a> {
         if let Some(folder) = self.made.get() {
             return Ok(folder);
         }
-        beneath::make_folder(self.at, self.name, 0o700)?;
-        let folder = beneath::folder(self.at, self.name)?;
+        // Another view of it may have made it.
+        beneath::make_folder(&self.at, &self.name, 0o700)?;
+        let folder = beneath::folder(&self.at, &self.name)?;
         Ok(self.made.get_or_init(|| folder))
+    }
+
+    /// Whether it was needed through this view.
+    pub(super) fn is_made(&self) -> bool {
+        self.made.get().is_some()
     }
 
     /// Removes the folder with all that is in it, by as many threads as `extra` gives, `most` at the most.
     pub(super) fn remove(&self, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
-        if let Some(folder) = self.made.get() {
-            clear(folder, most, extra)?;
-            fs::unlinkat(self.at, self.name, AtFlags::REMOVEDIR)?;
-        }
-        Ok(())
+        let folder = self.folder()?;
+        // Others may have made names in it through other views.
+        beneath::refresh(folder)?;
+        clear(folder, most, extra)?;
+        Ok(fs::unlinkat(&self.at, &self.name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// The files with several names that were met.
-#[derive(Debug)]
-pub(super) struct Links<'a> {
-    folder: &'a LinksFolder<'a>,
+/// The files with several names that are being copied.
+#[derive(Debug, Default)]
+pub(super) struct Links {
     copying: Mutex<HashSet<Key>>,
     changed: Condvar,
 }
@@ -92,25 +102,24 @@ pub(super) enum Turn<'a> {
 
 /// The duty to copy a file, while others with the same inode wait.
 pub(super) struct First<'a> {
-    links: &'a Links<'a>,
+    links: &'a Links,
+    folder: &'a LinksFolder,
     key: Key,
 }
 
-impl<'a> Links<'a> {
-    pub(super) fn new(folder: &'a LinksFolder<'a>) -> Self {
-        Self {
-            folder,
-            copying: Mutex::default(),
-            changed: Condvar::new(),
-        }
-    }
-
+impl Links {
     fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
         self.copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `to` a link to the copy of the file `key`, or says that it is to be copied. Waits while another thread copies it.
-    pub(super) fn turn(&'a self, key: Key, to: Named<'_>) -> std::io::Result<Turn<'a>> {
+    /// Makes `to` a link to the copy of the file `key` that `folder` has, or says that it is to be copied. Waits while another
+    /// thread copies it. `folder` is of the same view as `to`.
+    pub(super) fn turn<'a>(
+        &'a self,
+        folder: &'a LinksFolder,
+        key: Key,
+        to: Named<'_>,
+    ) -> std::io::Result<Turn<'a>> {
         let mut copying = self.lock();
         while copying.contains(&key) {
             copying = self
@@ -121,9 +130,13 @@ impl<'a> Links<'a> {
         // Claimed before it is tried, so that of two only one finds nothing.
         copying.insert(key.clone());
         drop(copying);
-        let first = First { links: self, key };
+        let first = First {
+            links: self,
+            folder,
+            key,
+        };
         match fs::linkat(
-            self.folder.folder()?,
+            folder.folder()?,
             &*first.key.0,
             to.folder,
             to.name,
@@ -143,7 +156,7 @@ impl First<'_> {
         match fs::linkat(
             copy.folder,
             copy.name,
-            self.links.folder.folder()?,
+            self.folder.folder()?,
             &*self.key.0,
             AtFlags::empty(),
         ) {
@@ -222,5 +235,25 @@ fn clear_some(folder: &OwnedFd, names: &Mutex<fs::Dir>) -> io::Result<()> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_from_a_later_one_with_its_inode() {
+        let file = tempfile::tempfile().unwrap();
+        let old = fs::fstat(&file).unwrap();
+        let mut new = old;
+        new.st_mtime_nsec = (old.st_mtime_nsec + 1) % 1_000_000_000;
+        assert_ne!(Key::from(&old, None), Key::from(&new, None));
+        assert_eq!(Key::from(&old, None), Key::from(&old, None));
+        let born = Some((1, 2));
+        assert_ne!(Key::from(&old, born), Key::from(&old, Some((1, 3))));
+        // Written between two of its names.
+        assert_eq!(Key::from(&old, born), Key::from(&new, born));
+        assert_ne!(Key::from(&old, born), Key::from(&old, None));
     }
 }

@@ -20,6 +20,7 @@ const LOOKED_AT: usize = 16;
 pub(super) struct Listing {
     folder: OwnedFd,
     part: IntoIter<(CString, FileType)>,
+    names: usize,
     remote: bool,
     ended: bool,
 }
@@ -32,9 +33,15 @@ impl Listing {
         Ok(Self {
             folder,
             part: Vec::new().into_iter(),
+            names: 0,
             remote,
             ended: false,
         })
+    }
+
+    /// How many names the folder has, as far as it has been read.
+    pub(super) fn names(&self) -> usize {
+        self.names
     }
 
     /// The next entry, but `.` and `..`; nothing at the end. `FileType::Unknown` where the file system does not say.
@@ -48,6 +55,7 @@ impl Listing {
             }
             let part = self.read()?;
             self.ended = part.is_empty();
+            self.names += part.len();
             if self.remote && part.len() > 10 * LOOKED_AT {
                 for (name, _) in &part[part.len() - LOOKED_AT..] {
                     // Known by now, so it costs no call; what it says does not matter.

@@ -1,7 +1,7 @@
 //! How two file systems let files be copied, as far as it was found out.
 
+use super::view::View;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 
 /// What is found out about a source and a target once, for all entries.
@@ -26,7 +26,8 @@ const THREADS_REMOTE: usize = 32;
 const THREADS_LOCAL: usize = 8;
 
 impl Means {
-    pub fn of(source: &OwnedFd, target: &OwnedFd) -> io::Result<Self> {
+    pub fn of(view: &View) -> io::Result<Self> {
+        let View { source, target, .. } = view;
         use rustix::fs::{NFS_SUPER_MAGIC, StatVfsMountFlags, fstat, fstatfs};
         // A server is asked each time, but within one file system the answer is the same.
         let from = fstatfs(source)?;

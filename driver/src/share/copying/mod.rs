@@ -1,7 +1,8 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns the order of its
-//! parts; what a copy is told and what it tells are `progress`, `report` and `error`, the walk is `tree`, its folders are `folders`, one entry is `entry`, the bytes of a file are `content`,
-//! the rest of it is `attributes`, files with several names are `links`; an archive instead of a tree is read by `tar` and
-//! unpacked by `unpack`. Must not know volumes or snapshots.
+//! parts; what a copy is told and what it tells are `progress`, `report` and `error`, the walk is `tree`, its folders are
+//! `folders`, one entry is `entry`, the bytes of a file are `content`, the rest of it is `attributes`, files with several
+//! names are `links`, several mounts at a time `view`; an archive instead of a tree is read by `tar` and unpacked by
+//! `unpack`. Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
@@ -9,6 +10,7 @@
 
 mod attributes;
 mod content;
+mod descriptors;
 mod entry;
 mod error;
 mod folders;
@@ -29,6 +31,7 @@ mod unpack;
 #[cfg(test)]
 #[cfg(feature = "upstream")]
 mod unpack_tests;
+mod view;
 
 pub use error::CopyError;
 pub use links::LinksFolder;
@@ -36,32 +39,24 @@ pub use progress::Progress;
 pub use report::{LeftOut, Omission, Report};
 #[cfg(feature = "upstream")]
 pub use unpack::unpack;
+pub use view::{More, View};
 
 use means::Means;
 use progress::Course;
 use report::Omissions;
-use std::os::fd::OwnedFd;
+use view::Views;
 
-/// Copies all that is in `source`, and the folder's own attributes, to the empty folder `target`, and returns when it is on
-/// disk. In `links` files with several names are kept by inode for the time of the copy.
+/// Copies all that is in the source of `first`, and the folder's own attributes, to its empty target, and returns when it is
+/// on disk. `more` views of the same folders are asked for where that pays.
 ///
 /// # Errors
 /// [`CopyError`]; the target then holds a part, and the folder of links may be there.
-pub fn copy(
-    source: &OwnedFd,
-    target: &OwnedFd,
-    links: &LinksFolder<'_>,
-    progress: &Progress,
-) -> Result<Report, CopyError> {
-    let means = Means::of(source, target)
-        .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
+pub fn copy(first: View, more: More<'_>, progress: &Progress) -> Result<Report, CopyError> {
+    let means =
+        Means::of(&first).map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
     let (course, omissions) = (Course::of(progress), Omissions::default());
-    tree::copy(source, target, links, &course, &means, &omissions)?;
-    links
-        .remove(means.threads, &progress.threads)
-        .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
-    // Once for the whole file system, which is the cheapest; it reports what a write in the background met.
-    rustix::fs::syncfs(target)
-        .map_err(|error| CopyError::io("writing to disk", ".".to_owned(), error))?;
+    let views = Views::new(first, more);
+    tree::copy(&views, &course, &means, &omissions)?;
+    views.finish(means.threads, &progress.threads)?;
     Ok(omissions.into_report(progress.files(), progress.bytes()))
 }

@@ -1,6 +1,9 @@
 //! One folder on its way through a copy, with its place in the tree and what is left to do for it. Must not do I/O.
 
 use super::attributes::{Attribute, Basics};
+use super::descriptors::Held;
+use super::named::Named;
+use super::view::View;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicUsize;
@@ -17,14 +20,35 @@ pub(super) struct Node {
 
 #[derive(Default)]
 pub(super) struct State {
-    pub pair: Option<Arc<Pair>>,
+    /// Those that are kept open, one a view.
+    pub pairs: Vec<Arc<Pair>>,
+    /// The right to keep them.
+    pub held: Vec<Held>,
+    /// Whether it has so many names that they are made through several views.
+    pub is_wide: bool,
     /// What the folder is to get in the end; nothing when it went away before it was copied.
     pub rest: Option<(Basics, Vec<Attribute>)>,
 }
 
+/// A folder of a copy as one view shows it.
 pub(super) struct Pair {
+    pub view: Arc<View>,
     pub source: OwnedFd,
     pub target: OwnedFd,
+}
+
+impl Pair {
+    /// The entry `name` on both sides.
+    pub fn named<'a>(&'a self, name: &'a CStr) -> [Named<'a>; 2] {
+        [&self.source, &self.target].map(|folder| Named { folder, name })
+    }
+}
+
+impl State {
+    pub fn pair(&self, view: &Arc<View>) -> Option<Arc<Pair>> {
+        let pair = self.pairs.iter().find(|pair| Arc::ptr_eq(&pair.view, view));
+        pair.map(Arc::clone)
+    }
 }
 
 impl Node {

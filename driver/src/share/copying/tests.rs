@@ -7,11 +7,13 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 struct Trial {
     folder: tempfile::TempDir,
@@ -43,12 +45,12 @@ impl Trial {
     }
 
     fn copy_with(&self, progress: &Progress) -> Result<Report, CopyError> {
-        copy(
-            &self.open("source"),
-            &self.open("target"),
-            &LinksFolder::new(&self.open("."), "links"),
-            progress,
-        )
+        copy(self.view(), &|| Some(self.view()), progress)
+    }
+
+    fn view(&self) -> View {
+        let links = LinksFolder::new(self.open("."), "links");
+        View::new(self.open("source"), self.open("target"), links)
     }
 
     fn equal(&self) {
@@ -273,6 +275,39 @@ fn everything_travels() {
     assert_eq!(report.left_out.get(&LeftOut::Vanished), None);
 }
 
+/// As on a server that is far away, with as many mounts as a copy asks for.
+#[test]
+fn a_wide_folder_is_copied_through_several_views() {
+    let trial = Trial::new();
+    let source = trial.at("source");
+    for number in 0..150 {
+        let at = |name: &str| source.join(format!("{name}{number}"));
+        std::fs::write(at("file"), format!("{number}")).unwrap();
+        std::fs::hard_link(at("file"), at("link")).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        std::fs::hard_link(at("file"), at("folder").join("third")).unwrap();
+        symlink("file", at("symlink")).unwrap();
+    }
+    let (asked, astray) = (AtomicUsize::new(0), Trial::new());
+    let more = || match asked.fetch_add(1, Ordering::SeqCst) {
+        // Another folder, and a mount that cannot be had.
+        0 => Some(astray.view()),
+        1 => None,
+        _ => Some(trial.view()),
+    };
+    let views = Views::new(trial.view(), &more);
+    *views.round_trip.lock().unwrap() = Some(Duration::from_millis(20));
+    let (progress, omissions) = (Progress::default(), Omissions::default());
+    let (mut means, course) = (Means::of(&trial.view()).unwrap(), Course::of(&progress));
+    (means.remote, means.threads) = (true, 32);
+    tree::copy(&views, &course, &means, &omissions).unwrap();
+    views.finish(4, &progress.threads).unwrap();
+    trial.equal();
+    let asked = asked.into_inner();
+    assert!((3..view::MOST).contains(&asked), "{asked}");
+    assert_eq!(std::fs::read_dir(astray.at("target")).unwrap().count(), 0);
+}
+
 #[test]
 fn a_source_keeps_its_times_of_access() {
     if std::env::var_os("COPY_TRIAL").is_some() {
@@ -352,7 +387,7 @@ fn a_copy_can_be_stopped() {
 fn large(trial: &Trial, copy_range: bool) -> (Means, u64) {
     let size = if copy_range { 17 << 20 } else { 256 << 10 };
     std::fs::write(trial.at("source/large"), vec![7; size]).unwrap();
-    let means = Means::of(&trial.open("source"), &trial.open("target")).unwrap();
+    let means = Means::of(&trial.view()).unwrap();
     means.clone.store(false, Ordering::Relaxed);
     means.copy_range.store(copy_range, Ordering::Relaxed);
     (means, size as u64)
@@ -363,13 +398,11 @@ fn a_large_file_ends_with_the_copy() {
     for (copy_range, stopped) in [(true, true), (true, false), (false, true), (false, false)] {
         let trial = Trial::new();
         let (means, size) = large(&trial, copy_range);
-        let (source, target) = (trial.open("source"), trial.open("target"));
-        let (beside, omissions) = (trial.open("."), Omissions::default());
-        let links = LinksFolder::new(&beside, "links");
+        let (views, omissions) = (Views::new(trial.view(), &|| None), Omissions::default());
         let progress = Progress::default();
         let course = Course::of(&progress);
         let gate = Arc::new(crash_points::Gate::default());
-        let copy = || tree::copy(&source, &target, &links, &course, &means, &omissions);
+        let copy = || tree::copy(&views, &course, &means, &omissions);
         let copied = std::thread::scope(|scope| {
             let copying = scope.spawn(|| crash_points::waiting(0, &gate, copy));
             assert_eq!(gate.reached(), Some("a part of a file is copied"));
@@ -393,12 +426,10 @@ fn a_thread_that_fails_ends_the_others() {
     for name in ["source/folder", "target/folder"] {
         std::fs::create_dir(trial.at(name)).unwrap();
     }
-    let (source, target) = (trial.open("source"), trial.open("target"));
     let (progress, omissions) = (Progress::default(), Omissions::default());
-    let (means, course) = (Means::of(&source, &target).unwrap(), Course::of(&progress));
-    let beside = trial.open(".");
-    let links = LinksFolder::new(&beside, "links");
-    let copied = tree::copy(&source, &target, &links, &course, &means, &omissions);
+    let (means, course) = (Means::of(&trial.view()).unwrap(), Course::of(&progress));
+    let views = Views::new(trial.view(), &|| None);
+    let copied = tree::copy(&views, &course, &means, &omissions);
     assert!(matches!(copied, Err(CopyError::Io { .. })), "{copied:?}");
     assert!(course.is_over() && !progress.is_stopped());
 }
@@ -406,11 +437,9 @@ fn a_thread_that_fails_ends_the_others() {
 #[test]
 fn a_folder_that_goes_while_it_is_listed_is_told() {
     let trial = Trial::new();
-    let source = trial.open("source");
+    let view = trial.view();
     std::fs::remove_dir(trial.at("source")).unwrap();
-    let (target, beside) = (trial.open("target"), trial.open("."));
-    let links = LinksFolder::new(&beside, "links");
-    let Ok(report) = copy(&source, &target, &links, &Progress::default()) else {
+    let Ok(report) = copy(view, &|| None, &Progress::default()) else {
         // Over NFS it cannot even be looked at.
         assert!(std::env::var_os("COPY_TRIAL").is_some());
         return;

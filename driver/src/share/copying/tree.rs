@@ -7,21 +7,21 @@
 //! stack below the folder that it has just found, and goes on when that is done. A thread is started when there is more work
 //! than threads that wait for some: most volumes are small, and a thread costs more than a few files.
 
+use super::descriptors::{self, Held};
 use super::entry::{Desk, Done};
 use super::error::{CopyError, step};
-use super::links::{Links, LinksFolder};
+use super::links::Links;
 use super::listing::Listing;
 use super::means::Means;
-use super::named::Named;
 use super::node::{Node, Pair};
 use super::progress::Course;
 use super::report::Omissions;
+use super::view::{View, Views};
 use crate::admission::ExtraThread;
 use crate::share::crash_points;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,14 +37,12 @@ const STACK: usize = 256 * 1024;
 const IDLE: Duration = Duration::from_millis(200);
 
 pub(super) fn copy(
-    source: &OwnedFd,
-    target: &OwnedFd,
-    links: &LinksFolder<'_>,
+    views: &Views<'_>,
     course: &Course<'_>,
     means: &Means,
     omissions: &Omissions,
 ) -> Result<(), CopyError> {
-    let tree = Tree::new([source, target], links, course, means, omissions);
+    let tree = Tree::new(views, course, means, omissions);
     // Of this thread's own umask nothing is to be changed, so it copies nothing itself.
     std::thread::scope(|scope| {
         let tree = &tree;
@@ -59,14 +57,13 @@ pub(super) fn copy(
             }
             // The first one is the job's own.
             let extra = match queue.threads {
-                0 => None,
-                _ => match course.progress.threads.take() {
-                    None => {
-                        is_refused = true;
-                        continue;
-                    }
-                    extra => extra,
-                },
+                0 => Some((None, Held::need(descriptors::THREAD))),
+                _ => Held::take(descriptors::THREAD)
+                    .and_then(|held| Some((Some(course.progress.threads.take()?), held))),
+            };
+            let Some((extra, held)) = extra else {
+                is_refused = true;
+                continue;
             };
             queue.threads += 1;
             queue.starting += 1;
@@ -74,7 +71,10 @@ pub(super) fn copy(
             let spawned = std::thread::Builder::new()
                 .name("copy".to_owned())
                 .stack_size(STACK)
-                .spawn_scoped(scope, move || tree.run(extra));
+                .spawn_scoped(scope, move || {
+                    let _held = held;
+                    tree.run(extra);
+                });
             queue = tree.lock();
             if spawned.is_err() {
                 queue.threads -= 1;
@@ -100,7 +100,7 @@ enum Work {
     /// A folder that was found.
     Folder(Arc<Node>),
     /// A listing that goes on.
-    Listing(Arc<Node>, Arc<Pair>, Listing),
+    Listing(Arc<Node>, Arc<Pair>, Listing, Held),
     /// Entries of a folder.
     Entries(Arc<Node>, Vec<(CString, FileType)>),
 }
@@ -115,6 +115,9 @@ struct Queue {
     busy: usize,
     waiting: usize,
     paused: usize,
+    /// Views that there are or that somebody opens, and how many there should be.
+    views: usize,
+    views_wanted: usize,
     failed: Option<CopyError>,
 }
 
@@ -126,14 +129,19 @@ impl Queue {
     fn wants_a_thread(&self, most: usize) -> bool {
         self.threads < most && self.work.len() > self.idle + self.starting
     }
+
+    /// Whether one more view is to be opened: threads that wait for each other have the use of it.
+    fn wants_a_view(&self) -> bool {
+        self.views < self.views_wanted && self.threads > 2 * self.views && !self.work.is_empty()
+    }
 }
 
 pub(super) struct Tree<'a> {
-    pub(super) source: &'a OwnedFd,
-    pub(super) target: &'a OwnedFd,
-    /// Pairs of folders that are open.
+    pub(super) views: &'a Views<'a>,
+    pub(super) first: Arc<View>,
+    /// Pairs of folders that are kept open.
     pub(super) open: AtomicUsize,
-    links: Links<'a>,
+    links: Links,
     pub(super) course: &'a Course<'a>,
     pub(super) means: &'a Means,
     pub(super) omissions: &'a Omissions,
@@ -162,8 +170,7 @@ impl Drop for Waking<'_> {
 
 impl<'a> Tree<'a> {
     pub(super) fn new(
-        [source, target]: [&'a OwnedFd; 2],
-        links: &'a LinksFolder<'a>,
+        views: &'a Views<'a>,
         course: &'a Course<'a>,
         means: &'a Means,
         omissions: &'a Omissions,
@@ -175,15 +182,16 @@ impl<'a> Tree<'a> {
             unfinished: AtomicUsize::new(1),
         });
         Self {
-            source,
-            target,
+            views,
+            first: views.first(),
             open: AtomicUsize::new(0),
-            links: Links::new(links),
+            links: Links::default(),
             course,
             means,
             omissions,
             queue: Mutex::new(Queue {
                 work: vec![Work::Folder(root)],
+                views: 1,
                 ..Queue::default()
             }),
             changed: Condvar::new(),
@@ -253,6 +261,17 @@ impl<'a> Tree<'a> {
                 queue.failed = Some(CopyError::Stopped);
                 break;
             }
+            if queue.wants_a_view() {
+                queue.views += 1;
+                queue.busy += 1;
+                drop(queue);
+                self.views.add();
+                queue = self.lock();
+                queue.busy -= 1;
+                if queue.busy == 0 {
+                    self.changed.notify_all();
+                }
+            }
             match queue.work.pop() {
                 Some(work) => {
                     match &work {
@@ -303,10 +322,13 @@ impl<'a> Tree<'a> {
                 Some((pair, listing)) => self.list(node, pair, listing, desk),
                 None => self.finished(node),
             },
-            Work::Listing(node, pair, listing) => self.list(node, pair, listing, desk),
+            Work::Listing(node, pair, listing, _held) => self.list(node, pair, listing, desk),
             Work::Entries(node, entries) => {
                 match self.pair(&node)? {
-                    Some(pair) => self.entries(&node, &pair, entries, desk)?,
+                    Some(pair) => {
+                        let pair = self.in_its_turn(&node, &pair);
+                        self.entries(&node, &pair, entries, desk)?;
+                    }
                     None => self.leave_out(&node, None),
                 }
                 self.finished(node)
@@ -322,6 +344,7 @@ impl<'a> Tree<'a> {
         desk: &mut Desk<'a>,
     ) -> Result<(), CopyError> {
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
+        let mut names = 0;
         loop {
             let (name, kind) = match crash_points::ask().and_then(|()| listing.next()) {
                 Ok(Some(entry)) => entry,
@@ -342,16 +365,19 @@ impl<'a> Tree<'a> {
             if self.course.is_over() {
                 return Err(CopyError::Stopped);
             }
+            if listing.names() > names {
+                names = listing.names();
+                self.widen(&node, names);
+            }
             if kind == FileType::Directory {
                 let child = self.child(&node, &name);
                 let mut queue = self.lock();
                 queue.waiting += 1;
                 let pause = queue.waiting > WAITING && queue.paused < PAUSED;
-                if pause {
+                if let Some(held) = pause.then(|| Held::take(3)).flatten() {
                     queue.paused += 1;
-                    queue
-                        .work
-                        .push(Work::Listing(Arc::clone(&node), Arc::clone(&pair), listing));
+                    let (at, open) = (Arc::clone(&node), Arc::clone(&pair));
+                    queue.work.push(Work::Listing(at, open, listing, held));
                     queue.work.push(Work::Folder(child));
                     self.call(queue);
                     return self.entries(&node, &pair, batch, desk);
@@ -371,6 +397,19 @@ impl<'a> Tree<'a> {
         drop(pair);
         self.close_if_many(&node);
         self.finished(node)
+    }
+
+    /// Has a folder with so many names worked in through as many views as it is worth.
+    fn widen(&self, node: &Arc<Node>, names: usize) {
+        if !self.means.remote {
+            return;
+        }
+        let views = self.views.worth(names);
+        if views > 1 {
+            node.lock().is_wide = true;
+            let mut queue = self.lock();
+            queue.views_wanted = queue.views_wanted.max(views);
+        }
     }
 
     fn child(&self, node: &Arc<Node>, name: &CStr) -> Arc<Node> {
@@ -426,10 +465,7 @@ impl<'a> Tree<'a> {
         if self.course.is_over() {
             return Err(CopyError::Stopped);
         }
-        let (from, to) = (&pair.source, &pair.target);
-        let from = Named { folder: from, name };
-        let to = Named { folder: to, name };
-        match desk.copy(from, to, kind, || node.path(Some(name))) {
+        match desk.copy(pair, name, kind, || node.path(Some(name))) {
             Ok(Done::Yes) => {}
             Err(error) if error.is_stale() && self.is_gone(node, &pair.source, Some(name))? => {
                 self.leave_out(node, Some(name));

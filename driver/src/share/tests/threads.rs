@@ -54,8 +54,9 @@ fn without_threads() {
     std::fs::create_dir(&target).unwrap();
     let [from, to, beside] = [&trial.at("v0"), &target, &trial.at(".")]
         .map(|folder| std::os::fd::OwnedFd::from(File::open(folder).unwrap()));
-    let links = copying::LinksFolder::new(&beside, "links");
-    copying::copy(&from, &to, &links, &Progress::default()).unwrap();
+    let links = copying::LinksFolder::new(beside, "links");
+    let view = copying::View::new(from, to, links);
+    copying::copy(view, &|| None, &Progress::default()).unwrap();
     assert!(target.join("b").exists() && !trial.at("links").exists());
 
     // Nobody would renew the claim on this one.
