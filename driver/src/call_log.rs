@@ -1,7 +1,8 @@
 //! What every call goes through: one log line with method, redacted request, status and time, and a bound on the length
-//! of error messages. A tower layer around all services, so that no RPC can be forgotten.
+//! of error messages. It is counted and timed, too. A tower layer around all services, so that no RPC can be forgotten.
 
 use crate::log::{Level, Log};
+use crate::metrics::{InProgress, METRICS};
 use bytes::{Buf, Bytes};
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
@@ -120,6 +121,7 @@ impl Service<http::Request<Body>> for Logged {
             request: Arc::default(),
             start: Instant::now(),
             finished: false,
+            _counted: InProgress::of(&METRICS.calls_in_progress),
         };
         let request = if self.calls.log.writes(Level::Error) {
             let tee = Arc::clone(&call.request);
@@ -170,6 +172,7 @@ struct Call {
     request: Arc<Mutex<Copy>>,
     start: Instant,
     finished: bool,
+    _counted: InProgress,
 }
 
 /// What has been seen of a request's bytes.
@@ -182,11 +185,15 @@ struct Copy {
 impl Call {
     fn finish(&mut self, code: Code, message: &str) {
         self.finished = true;
+        let took = self.start.elapsed();
+        // Whoever invents methods must not make a series of each.
+        let known = method(&self.path).map_or("unknown", |method| method.path);
+        METRICS.call(known, go_name(code), took);
         let level = level(&self.path, code);
         if !self.calls.log.writes(level) {
             return;
         }
-        let milliseconds = self.start.elapsed().as_secs_f64() * 1000.0;
+        let milliseconds = took.as_secs_f64() * 1000.0;
         let mut fields = vec![
             ("method", self.path.trim_start_matches(PACKAGE).into()),
             ("request", self.request()),
@@ -259,6 +266,29 @@ fn method(path: &str) -> Option<&'static Method> {
         .iter()
         .copied()
         .find(|method| method.path == path)
+}
+
+/// The code's name as Go writes it, and so the metrics of everything written in Go.
+fn go_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
 }
 
 /// The code's name as the specification writes it.
@@ -342,6 +372,7 @@ mod tests {
             })),
             start: Instant::now(),
             finished: true,
+            _counted: InProgress::of(&METRICS.calls_in_progress),
         };
         call.request()
     }

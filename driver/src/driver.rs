@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::config::Config;
 use crate::controller::{Controller, ControllerConfig, NamedShare};
+use crate::health::Health;
 use crate::identity::IdentityService;
 use crate::log::{Level, Log};
 use crate::mount::control::ControlMounts;
@@ -20,11 +21,17 @@ use std::sync::Arc;
 use thiserror::Error;
 use tonic::service::Routes;
 
+/// What this driver is, for its metrics.
+pub const BUILD: [(&str, &str); 2] = [
+    ("version", env!("CARGO_PKG_VERSION")),
+    ("csi", csi_proto::SPEC_VERSION),
+];
+
 /// One instance of the driver.
 #[derive(Clone)]
 pub struct Driver {
     config: Arc<Config>,
-    helpers: Helpers,
+    health: Health,
     control: ControlMounts,
     controller: Option<Controller>,
     volumes: Volumes,
@@ -80,8 +87,8 @@ impl Driver {
             Controller::new(told)
         });
         Ok(Self {
+            health: Health::new(Arc::clone(&config), helpers),
             config,
-            helpers,
             control,
             controller,
             volumes,
@@ -93,9 +100,24 @@ impl Driver {
         &self.config.driver_name
     }
 
+    /// Whether it can work.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Tells the metrics what there is now: shares, copies, publishes. Waits for the work folder's disk and for nothing else.
+    pub async fn observe(&self) {
+        if let Some(controller) = &self.controller {
+            controller.observe();
+        }
+        let volumes = self.volumes.clone();
+        // What cannot be read keeps its number.
+        let _ = tokio::task::spawn_blocking(move || volumes.observe()).await;
+    }
+
     /// The services of the instance.
     pub fn routes(&self) -> Routes {
-        let identity = IdentityService::new(Arc::clone(&self.config), self.helpers.clone());
+        let identity = IdentityService::new(Arc::clone(&self.config), self.health.clone());
         let mut routes = Routes::new(IdentityServer::new(identity));
         if let Some(controller) = &self.controller {
             routes = routes.add_service(ControllerServer::new(controller.clone()));

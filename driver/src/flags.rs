@@ -4,6 +4,7 @@
 mod orchestrator;
 
 use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
+use crate::http::HttpAddress;
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
 use crate::registration::Kubelet;
@@ -27,6 +28,10 @@ use std::time::Duration;
 
 At its start the driver raises its soft limit of open files to the hard one (ulimit -Hn, LimitNOFILE= of systemd). Give it 4096
 or more: each connection takes one, each share in use some ten, each copy up to 500.
+
+Commands of their own (--help tells more):
+  csi-nfs relay SOCKET     carry a connection between stdin and stdout and a driver's socket
+  csi-nfs get ADDR PATH    ask the --http of a driver, as a probe does
 
 Examples:
   # Controller and node in one process, for a test on one machine:
@@ -269,6 +274,8 @@ pub struct Serving {
     pub socket_mode: u32,
     /// The kubelet to register with.
     pub kubelet: Option<Kubelet>,
+    /// Where health and metrics are served.
+    pub http: Option<HttpAddress>,
 }
 
 impl Flags {
@@ -316,6 +323,7 @@ impl Flags {
         };
         let serving = Serving {
             kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
+            http: self.orchestrator.http,
             endpoint: self.endpoint,
             socket_mode: self.socket_mode,
         };

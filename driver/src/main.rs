@@ -2,10 +2,12 @@
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use csi_nfs::commands;
 use csi_nfs::config::Config;
 use csi_nfs::descriptors;
 use csi_nfs::driver::Driver;
 use csi_nfs::flags::{Flags, Serving};
+use csi_nfs::http::{self, HttpListener, Watched};
 use csi_nfs::log::{Level, Log};
 use csi_nfs::mount::helper;
 use csi_nfs::privileges::{self, Needs};
@@ -13,9 +15,14 @@ use csi_nfs::registration::Registration;
 use csi_nfs::server::{self, Ended, Listener, StopSignals};
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
+        return code;
+    }
+    if let Some(code) = commands::run_if_named() {
         return code;
     }
     // Like every other flag that cannot be used: with the usage, and 2.
@@ -65,11 +72,18 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
         // Before anybody can see the socket: a signal from then on means an orderly end.
         let signals = StopSignals::watch()?;
         let listener = Listener::bind(&serving).await?;
+        let http = match &serving.http {
+            Some(address) => Some(HttpListener::bind(address).await?),
+            None => None,
+        };
         let driver = Driver::new(config, log)?;
         tokio::spawn(driver.clone().housekeeping());
         let mut fields = fields.to_vec();
         if let Some(endpoint) = listener.endpoint() {
             fields.insert(0, ("endpoint", endpoint.to_string().into()));
+        }
+        if let Some(address) = http.as_ref().and_then(HttpListener::address) {
+            fields.push(("http", address.to_string().into()));
         }
         log.event(Level::Info, "serving", &fields);
         // The socket listens: the kubelet may call as soon as it knows of it.
@@ -77,11 +91,29 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             Some(kubelet) => Some(Registration::begin(kubelet, driver.name(), log).await?),
             None => None,
         };
-        let (give_up, stopped) = (|| driver.give_up(), driver.stopped());
+        let ending = Arc::new(AtomicBool::new(false));
+        let answers = http.map(|listener| {
+            let watched = Watched {
+                driver: driver.clone(),
+                registration: registration.as_ref().map(Registration::progress),
+                ending: Arc::clone(&ending),
+            };
+            tokio::spawn(http::serve(listener, watched, log))
+        });
+        let give_up = || {
+            ending.store(true, Ordering::Relaxed);
+            driver.give_up();
+        };
+        let stopped = driver.stopped();
         let routes = driver.routes();
         let ended = server::serve(listener, routes, log, signals, drain, give_up, stopped).await?;
         if let Some(registration) = registration {
             registration.end().await;
+        }
+        if let Some(answers) = answers {
+            answers.abort();
+            // It was aborted, which is an error; its socket is gone then.
+            let _ = answers.await;
         }
         Ok(ended)
     });

@@ -6,6 +6,7 @@ use super::error::ControllerError;
 use super::shares::{Shares, lock};
 use crate::admission::Work;
 use crate::export::Export;
+use crate::metrics::{InProgress, METRICS};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
@@ -214,6 +215,7 @@ impl Shares {
         let mut hurry = self.background.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
+            let _counted = InProgress::of(&METRICS.purges_in_progress);
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
                 if let Some(share) = lock(&shares.known).get_mut(&export) {
                     share.purge_asked = false;
@@ -249,6 +251,7 @@ impl Shares {
             };
             let purged = self.with_root_for(Work::Upkeep, export, &[], purge);
             if let Purged::ButFor(left) = purged.await? {
+                self.saw_trash(export, left);
                 return Ok(left);
             }
         }

@@ -53,6 +53,11 @@ impl Copies {
         }
     }
 
+    /// How many copies run or wait for their turn.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.running).len()
+    }
+
     /// Keeps a failure for the retry, which would otherwise begin anew and never hear of it.
     pub(super) fn keep_failure(
         &self,

@@ -10,6 +10,7 @@ mod copying;
 pub(crate) mod deadline;
 pub mod error;
 mod lists;
+mod observed;
 mod outcome;
 mod pages;
 mod remembered;

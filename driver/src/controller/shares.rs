@@ -47,6 +47,10 @@ pub(super) struct Known {
     pub(super) recovered: bool,
     pub(super) purge_asked: bool,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
+    /// Whether it could be opened when it was last needed; nothing before.
+    pub(super) reached: Option<bool>,
+    /// What its last purge had to leave.
+    pub(super) trash: usize,
 }
 
 pub(super) struct Shares {
@@ -395,7 +399,9 @@ impl Shares {
         by_id: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let (root, options) = self.open(export, mount_options, by_id).await?;
+        let opened = self.open(export, mount_options, by_id).await;
+        self.saw(export, opened.is_ok());
+        let (root, options) = opened?;
         let turn = self.config.admission.enter(export.server(), kind).await;
         let used = options.clone();
         let done = spawn_blocking(move || {

@@ -1,6 +1,7 @@
-//! Flags for what runs the driver: the kubelet that it registers with. Owns their words and what they mean beside the others.
+//! Flags for what runs the driver: the kubelet that it registers with, and HTTP for probes and metrics. Owns their words and what they mean beside the others.
 
 use crate::config::{ConfigError, Endpoint, Mode};
+use crate::http::HttpAddress;
 use crate::registration::Kubelet;
 use clap::Args;
 use std::path::PathBuf;
@@ -25,6 +26,15 @@ pub(super) struct OrchestratorFlags {
         help_heading = "Kubernetes"
     )]
     kubelet_endpoint: Option<PathBuf>,
+
+    /// Serve /healthz, /readyz and /metrics there by HTTP: IP:PORT, or unix:///PATH
+    #[arg(
+        long,
+        env = "CSI_NFS_HTTP",
+        value_name = "ADDR",
+        help_heading = "Kubernetes"
+    )]
+    pub(super) http: Option<HttpAddress>,
 }
 
 impl OrchestratorFlags {

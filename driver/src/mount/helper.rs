@@ -4,6 +4,7 @@
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
 use crate::log::{Level, Log};
+use crate::metrics::METRICS;
 use crate::mount::launch::{MARKER, NURSERY, command};
 use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
@@ -162,6 +163,7 @@ impl Helpers {
             .await
             .map_err(|_| too_late(&step))?
             .map_err(HelperError::Start)?;
+        METRICS.helpers_started.inc();
         let conversation = converse(ours, task, &mut step, self.log);
         let answer = tokio::time::timeout_at(deadline, conversation).await;
         let result = match answer {
@@ -174,6 +176,7 @@ impl Helpers {
         };
         let pid = child.pid;
         if !matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
+            METRICS.helpers_killed.inc();
             child.kill();
         }
         if let Ok(ended) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {

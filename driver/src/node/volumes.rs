@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::log::Log;
+use crate::metrics::{METRICS, count};
 use crate::mount::helper::Helpers;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
@@ -61,6 +62,14 @@ impl Volumes {
     /// Waits until no operation runs.
     pub async fn settled(&self) {
         self.operations.settle().await;
+    }
+
+    /// Tells the metrics what is published and staged here.
+    pub fn observe(&self) {
+        let count_of = |records: &PublishRecords| records.all().map_or(0, |all| count(all.len()));
+        METRICS.published_targets.set(count_of(&self.records));
+        METRICS.staged_volumes.set(count_of(&self.stages));
+        METRICS.helpers_stuck.set(count(self.helpers.stuck().len()));
     }
 
     /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `patience`. It goes on when

@@ -12,6 +12,7 @@ use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::token::Nonce;
 use crate::admission::{ExtraThread, ExtraThreads};
+use crate::metrics::METRICS;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -126,6 +127,7 @@ fn purge_for(share: &Share, threads: &ExtraThreads, turn: Duration) -> Result<Pu
             Worker { purger, scope }.run(None);
         });
         let queue = purger.lock();
+        METRICS.purged_files.inc_by(queue.removed as u64);
         if !queue.work.is_empty() {
             return Ok(Purged::InPart);
         }

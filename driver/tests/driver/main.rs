@@ -8,6 +8,7 @@
 mod controller;
 mod copying;
 mod hostile;
+mod observing;
 mod parsers;
 mod privileges;
 mod publishing;

@@ -1,6 +1,7 @@
 //! A running copy: how far it is, and whether it goes on. Must not know what is copied.
 
 use crate::admission::ExtraThreads;
+use crate::metrics::METRICS;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A running copy, seen from outside: how far it is, the way to end it, and where it asks for threads.
@@ -44,6 +45,8 @@ impl Progress {
     pub(super) fn count(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        METRICS.copied_files.inc();
+        METRICS.copied_bytes.inc_by(bytes);
     }
 }
 

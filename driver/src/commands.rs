@@ -1,0 +1,82 @@
+//! What `csi-nfs` does besides serving, when its first argument is a word: small things that a container with no other program needs.
+//! Owns their command lines.
+
+use crate::http::{self, HttpAddress};
+use crate::relay::relay;
+use clap::{Parser, Subcommand};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "csi-nfs", disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Carry a connection between standard input and output and a driver's socket, for csi -e pod:NAMESPACE/POD
+    Relay {
+        /// The driver's socket
+        socket: PathBuf,
+    },
+    /// Ask a driver for /healthz, /readyz or /metrics, and end with 0 when it says yes: for probes
+    Get {
+        /// What --http of the driver names
+        address: HttpAddress,
+        /// The path, such as /readyz
+        path: String,
+    },
+}
+
+/// The words, by which a command is told from flags.
+const WORDS: [&str; 2] = ["relay", "get"];
+
+/// Does what the first argument names. Nothing where it names none of this.
+pub fn run_if_named() -> Option<ExitCode> {
+    let word = std::env::args_os().nth(1)?;
+    if !WORDS.iter().any(|known| word == *known) {
+        return None;
+    }
+    let done = match CommandLine::parse().command {
+        Command::Relay { socket } => match relay(&socket) {
+            Ok(()) => Ok(true),
+            Err(error) => Err(format!("relay: {}: {error}", socket.display())),
+        },
+        Command::Get { address, path } => match http::get(&address, &path) {
+            // Who does not read the answer may still want the exit code.
+            Ok((success, text)) => {
+                let _ = io::stdout().write_all(text.as_bytes());
+                Ok(success)
+            }
+            Err(error) => Err(format!("get: {address}: {error}")),
+        },
+    };
+    Some(match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("csi-nfs {problem}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_has_its_word() {
+        let command = CommandLine::command();
+        let names: Vec<_> = command
+            .get_subcommands()
+            .map(|sub| sub.get_name())
+            .collect();
+        assert_eq!(names, WORDS);
+        CommandLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,41 @@
+//! `csi-nfs get`: asks a driver over HTTP, for probes of containers that have no other program, and for people. Owns the question
+//! and what comes of the answer.
+
+use super::HttpAddress;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long one step of the conversation may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks for `path`. Returns the text of the answer, and whether its status says success.
+///
+/// # Errors
+/// When there is no answer, or it is not one of HTTP.
+pub fn get(address: &HttpAddress, path: &str) -> io::Result<(bool, String)> {
+    match address {
+        HttpAddress::Unix(socket) => {
+            let stream = UnixStream::connect(socket)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            converse(stream, path)
+        }
+        HttpAddress::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            converse(stream, path)
+        }
+    }
+}
+
+fn converse(mut stream: impl Read + Write, path: &str) -> io::Result<(bool, String)> {
+    // With 1.0 the answer comes in one piece, and its end is that of the connection.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let not_http = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
+    let (head, text) = answer.split_once("\r\n\r\n").ok_or_else(not_http)?;
+    let status = head.split(' ').nth(1).ok_or_else(not_http)?;
+    Ok((status == "200", text.to_owned()))
+}

@@ -1,0 +1,283 @@
+//! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
+
+use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, run};
+use csi_nfs::http::{HttpAddress, get};
+use csi_proto::pluginregistration::{RegistrationStatus, RegistrationStatusResponse};
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_content_source::{Type, VolumeSource};
+use csi_proto::v1::{
+    CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest, ProbeRequest, VolumeContentSource,
+};
+use http::uri::PathAndQuery;
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+use tonic::Request;
+use tonic::transport::Endpoint;
+
+/// A driver with HTTP on a port that the kernel chooses, and where that is.
+fn watched(rig: &Rig, flags: &[&str]) -> (Driver, HttpAddress) {
+    let mut command = rig.driver_command();
+    let mut driver = Driver::start(command.args(["--http", "127.0.0.1:0"]).args(flags));
+    let line = driver.wait_for("serving");
+    let (_, address) = line.split_once("http=").unwrap();
+    let address = address.split(' ').next().unwrap();
+    (driver, address.parse().unwrap())
+}
+
+fn ask(address: &HttpAddress, path: &str) -> (bool, String) {
+    get(address, path).unwrap()
+}
+
+/// The number that a series has now.
+fn value(address: &HttpAddress, series: &str) -> f64 {
+    let (success, text) = ask(address, "/metrics");
+    assert!(success, "{text}");
+    let line = text.lines().find_map(|line| line.strip_prefix(series));
+    let number = line.and_then(|rest| rest.strip_prefix(' '));
+    let number = number.unwrap_or_else(|| panic!("no {series} in\n{text}"));
+    number.parse().unwrap()
+}
+
+async fn register(socket: &Path) {
+    let uri = format!("unix://{}", socket.display());
+    let endpoint = Endpoint::try_from(uri).unwrap().timeout(PATIENCE);
+    let mut grpc = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
+    grpc.ready().await.unwrap();
+    let rpc = "/pluginregistration.Registration/NotifyRegistrationStatus";
+    let codec =
+        tonic_prost::ProstCodec::<RegistrationStatus, RegistrationStatusResponse>::default();
+    let status = Request::new(RegistrationStatus {
+        plugin_registered: true,
+        error: String::new(),
+    });
+    let sent = grpc.unary(status, PathAndQuery::from_static(rpc), codec);
+    sent.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_is_ready_when_its_kubelet_knows_it() {
+    let rig = Rig::new();
+    let folder = rig.path("plugins_registry");
+    std::fs::create_dir(&folder).unwrap();
+    let socket = folder.join("nfs.csi.internal-reg.sock");
+    let folder = folder.display().to_string();
+    let flags = ["--mode", "node", "--kubelet-registration", &folder];
+    let (mut driver, http) = watched(&rig, &flags);
+    driver.wait_for("waiting for the kubelet");
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    let (ready, why) = ask(&http, "/readyz");
+    assert!(!ready && why.contains("has not registered"), "{why}");
+    assert_eq!(value(&http, "csi_nfs_registered"), 0.0);
+    register(&socket).await;
+    assert_eq!(ask(&http, "/readyz"), (true, "ok\n".to_owned()));
+    assert_eq!(value(&http, "csi_nfs_registered"), 1.0);
+    std::fs::remove_dir_all(rig.path("plugins_registry")).unwrap();
+    driver.wait_for("the registration socket is lost");
+    let (ready, why) = ask(&http, "/readyz");
+    assert!(!ready && why.contains("socket is gone"), "{why}");
+    assert!(ask(&http, "/healthz").0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_driver_that_ends_is_not_ready() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("export/v")).unwrap();
+    let (mut driver, http) = watched(&rig, &["--verbose"]);
+    assert!(ask(&http, "/readyz").0);
+    let client = Client::connect(&rig).await;
+    let records = std::fs::File::open(rig.path("work/publishes")).unwrap();
+    records.lock().unwrap();
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    let call = tokio::spawn(async move { client.publish(request).await });
+    driver.wait_for("publishing");
+    assert_eq!(value(&http, "csi_nfs_calls_in_progress"), 1.0);
+    driver.signal(Signal::TERM);
+    driver.wait_for("draining");
+    assert_eq!(
+        ask(&http, "/readyz"),
+        (false, "this driver ends\n".to_owned())
+    );
+    assert!(ask(&http, "/healthz").0);
+    drop(records);
+    call.await.unwrap().unwrap();
+    assert!(driver.wait().success());
+}
+
+#[test]
+fn an_instance_that_cannot_work_is_not_healthy() {
+    let rig = Rig::new();
+    let gone = format!("gone:/={}", rig.path("missing").display());
+    let (_driver, http) = watched(&rig, &["--local-share", &gone]);
+    for path in ["/healthz", "/readyz"] {
+        let (well, why) = ask(&http, path);
+        assert!(!well && why.contains("does not exist"), "{path}: {why}");
+    }
+    assert!(ask(&http, "/metrics").0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_happens_is_counted() {
+    let rig = Rig::new();
+    let (_driver, http) = watched(&rig, &[]);
+    let client = Client::connect(&rig).await;
+    let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let request = |name: &str| CreateVolumeRequest {
+        name: name.to_owned(),
+        volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
+        parameters: [pair("server", "server"), pair("share", "/")].into(),
+        ..Default::default()
+    };
+    let volume = client.call(request("v")).await.unwrap().volume.unwrap();
+    std::fs::write(rig.path("export/v/file"), [7; 1000]).unwrap();
+    let source = VolumeSource {
+        volume_id: volume.volume_id,
+    };
+    let clone = client.call(CreateVolumeRequest {
+        volume_content_source: Some(VolumeContentSource {
+            r#type: Some(Type::Volume(source)),
+        }),
+        ..request("clone")
+    });
+    let clone = clone.await.unwrap().volume.unwrap();
+    client.publish(publish).await.unwrap();
+    let series = |method: &str, code: &str| {
+        format!(
+            "csi_plugin_operations_seconds_count{{driver_name=\"nfs.csi.internal\",method_name=\"/csi.v1.{method}\",grpc_status_code=\"{code}\"}}"
+        )
+    };
+    assert_eq!(value(&http, &series("Controller/CreateVolume", "OK")), 2.0);
+    assert_eq!(value(&http, &series("Node/NodePublishVolume", "OK")), 1.0);
+    let refused = client.call(ListVolumesRequest {
+        starting_token: "none".to_owned(),
+        ..Default::default()
+    });
+    refused.await.unwrap_err();
+    let aborted = series("Controller/ListVolumes", "Aborted");
+    assert_eq!(value(&http, &aborted), 1.0);
+    let build = format!(
+        "build_info{{version=\"{}\",csi=\"{}\"}}",
+        env!("CARGO_PKG_VERSION"),
+        csi_proto::SPEC_VERSION
+    );
+    for (name, least) in [
+        ("shares", 1.0),
+        ("shares_reachable", 1.0),
+        ("copied_bytes_total", 1000.0),
+        ("copied_files_total", 1.0),
+        ("published_targets", 1.0),
+        ("helpers_started_total", 1.0),
+        (build.as_str(), 1.0),
+    ] {
+        let found = value(&http, &format!("csi_nfs_{name}"));
+        assert!(found >= least, "{name}: {found}");
+    }
+    for name in [
+        "calls_in_progress",
+        "copies_in_progress",
+        "helpers_killed_total",
+        "helpers_stuck",
+        "staged_volumes",
+    ] {
+        assert_eq!(value(&http, &format!("csi_nfs_{name}")), 0.0, "{name}");
+    }
+    let delete = DeleteVolumeRequest {
+        volume_id: clone.volume_id,
+        ..Default::default()
+    };
+    client.call(delete).await.unwrap();
+    let end = std::time::Instant::now() + PATIENCE;
+    while value(&http, "csi_nfs_purged_files_total") < 2.0
+        || value(&http, "csi_nfs_purges_in_progress") > 0.0
+    {
+        assert!(
+            std::time::Instant::now() < end,
+            "{}",
+            ask(&http, "/metrics").1
+        );
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(value(&http, "csi_nfs_trash_entries"), 0.0);
+    // A method that nobody has declared makes no series of its own.
+    let channel = Endpoint::try_from(format!("unix://{}", rig.path("csi.sock").display()));
+    let mut grpc = tonic::client::Grpc::new(channel.unwrap().connect().await.unwrap());
+    grpc.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<ProbeRequest, ProbeRequest>::default();
+    let path = PathAndQuery::from_static("/csi.v1.Node/Invented");
+    let answer = grpc.unary(Request::new(ProbeRequest {}), path, codec).await;
+    answer.unwrap_err();
+    let text = ask(&http, "/metrics").1;
+    assert!(text.contains("method_name=\"unknown\",grpc_status_code=\"Unimplemented\""));
+    assert!(!text.contains("Invented"), "{text}");
+}
+
+#[test]
+fn a_socket_serves_http_too_and_a_probe_asks_it() {
+    let rig = Rig::new();
+    let socket = rig.path("http.sock");
+    let address = format!("unix://{}", socket.display());
+    let mut driver = rig.driver_with(&["--http", &address]);
+    let probe = |path: &str| {
+        let mut probe = Command::new(env!("CARGO_BIN_EXE_csi-nfs"));
+        let ended = probe.args(["get", &address, path]).output().unwrap();
+        (
+            ended.status.code(),
+            String::from_utf8(ended.stdout).unwrap(),
+        )
+    };
+    assert_eq!(probe("/readyz"), (Some(0), "ok\n".to_owned()));
+    let (code, text) = probe("/nothing");
+    assert!(code == Some(1) && text.contains("/metrics"), "{text}");
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+    assert!(!socket.exists());
+    assert_eq!(probe("/readyz").0, Some(1));
+}
+
+#[test]
+fn http_answers_what_it_is_asked_and_nothing_else() {
+    let rig = Rig::new();
+    let (_driver, http) = watched(&rig, &[]);
+    let HttpAddress::Tcp(address) = http else {
+        panic!("a port");
+    };
+    let say = |text: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let metrics = say("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    assert!(
+        metrics.contains(kind) && metrics.ends_with("# EOF\n"),
+        "{metrics}"
+    );
+    let post = say("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+    assert!(say("GET / HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(say("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    // Whoever connects and says nothing keeps nobody else waiting.
+    let silent: Vec<_> = (0..8)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    assert!(say("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 200 "));
+    drop(silent);
+    let (status, text) = run(rig.driver_command().args(["--http", "localhost:1"]));
+    assert_eq!(status.code(), Some(2));
+    assert!(text.contains("no address for HTTP"), "{text}");
+    let taken = address.to_string();
+    let other = Rig::new();
+    let (status, text) = run(other.driver_command().args(["--http", &taken]));
+    assert!(!status.success());
+    assert!(
+        text.contains(&format!("cannot listen on {taken}")),
+        "{text}"
+    );
+}
