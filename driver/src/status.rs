@@ -84,7 +84,7 @@ fn node_code(error: &NodeError) -> Code {
 
 fn helper_code(error: &HelperError) -> Code {
     match error {
-        HelperError::Deadline { .. } => Code::DeadlineExceeded,
+        HelperError::Deadline { .. } | HelperError::Hangs { .. } => Code::DeadlineExceeded,
         HelperError::Lost { .. } => Code::Unavailable,
         HelperError::Start(_) => Code::Internal,
         HelperError::Failed(failure) => match failure.kind {
