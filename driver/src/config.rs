@@ -52,9 +52,6 @@ pub struct Config {
 pub struct Upstream {
     /// What becomes of its volumes whose ids do not say.
     pub on_delete: OnDelete,
-    /// Without the feature there is none, and the compiler leaves out what would come of it.
-    #[cfg(not(feature = "upstream"))]
-    pub never: std::convert::Infallible,
 }
 
 /// The services that an instance serves beside Identity.

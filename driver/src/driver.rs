@@ -11,8 +11,8 @@ use crate::mount::helper::Helpers;
 use crate::mount::options::MountOptions;
 use crate::node::NodeService;
 use crate::node::volumes::Volumes;
+use crate::upstream;
 use crate::work_folder::{self, private_folder};
-use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use std::io;
@@ -120,7 +120,7 @@ impl Driver {
         let identity = IdentityService::new(Arc::clone(&self.config), self.health.clone());
         let mut routes = Routes::new(IdentityServer::new(identity));
         if let Some(controller) = &self.controller {
-            routes = routes.add_service(ControllerServer::new(controller.clone()));
+            routes = upstream::add_controller(routes, controller.clone(), &self.config);
         }
         if self.config.mode.node() {
             let node = NodeService::new(Arc::clone(&self.config), self.volumes.clone());
@@ -186,8 +186,6 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         patience: config.bounds.mount,
-        upstream: config.upstream,
-        has_upstream_name: config.driver_name == crate::upstream::ids::DRIVER_NAME,
         remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])

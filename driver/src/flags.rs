@@ -8,7 +8,6 @@ use crate::http::HttpAddress;
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
 use crate::registration::Kubelet;
-#[cfg(feature = "upstream")]
 use crate::share::record::OnDelete;
 use clap::{Parser, ValueEnum};
 use orchestrator::OrchestratorFlags;
@@ -179,7 +178,6 @@ pub struct Flags {
     inline_mount_options: Vec<String>,
     /// Serve volumes and snapshots of kubernetes-csi's driver too, by their ids, with its volume attributes and its mount
     /// defaults. Usually with --driver-name nfs.csi.k8s.io
-    #[cfg(feature = "upstream")]
     #[arg(
         long,
         env = "CSI_NFS_MIGRATE_FROM",
@@ -190,7 +188,6 @@ pub struct Flags {
 
     /// What becomes of that driver's volumes whose ids do not say: what its --default-ondelete-policy was
     /// [default: delete]
-    #[cfg(feature = "upstream")]
     #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY",
           value_parser = config::parse_on_delete, help_heading = "Volumes of kubernetes-csi's driver")]
     migrate_on_delete: Option<OnDelete>,
@@ -246,7 +243,6 @@ enum ModeFlag {
     Node,
 }
 
-#[cfg(feature = "upstream")]
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum UpstreamFlag {
     /// Kubernetes-csi's driver, which is registered as nfs.csi.k8s.io
@@ -288,8 +284,13 @@ impl Flags {
             Some(id) => id,
             None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
         };
-        #[cfg(feature = "upstream")]
         let upstream = match (self.migrate_from, self.migrate_on_delete) {
+            (Some(_), _) if !cfg!(feature = "upstream") => {
+                return Err(ConfigError::NoEffect(
+                    "--migrate-from",
+                    "because this build has not the feature upstream: leave it out, or build the driver with that feature",
+                ));
+            }
             (Some(UpstreamFlag::CsiDriverNfs), policy) => Some(config::Upstream {
                 on_delete: policy.unwrap_or_default(),
             }),
@@ -301,8 +302,6 @@ impl Flags {
                 ));
             }
         };
-        #[cfg(not(feature = "upstream"))]
-        let upstream = None;
         // A controller keeps its hands off these folders when it deletes volumes that have no records.
         let is_bare_controller = matches!(self.mode, ModeFlag::Controller) && upstream.is_none();
         let inline = [
@@ -513,8 +512,9 @@ mod tests {
             let config = resolve(&format!("--mode {mode} --inline-share nas:/srv")).unwrap();
             assert_eq!(config.policy.inline_shares.len(), 1);
         }
-        #[cfg(feature = "upstream")]
-        {
+        if !cfg!(feature = "upstream") {
+            is_without_effect("--migrate-from csi-driver-nfs", "--migrate-from");
+        } else {
             is_without_effect("--migrate-on-delete retain", "--migrate-on-delete");
             is_without_effect("--migrate-on-delete delete", "--migrate-on-delete");
             let from = "--migrate-from csi-driver-nfs";

@@ -17,9 +17,20 @@ use crate::node::error::NodeError;
 use crate::share::copying::CopyError;
 use crate::share::error::{ShareError, is_lasting};
 use crate::share::roots::RootError;
+use crate::upstream::ids::UpstreamIdError;
 use rustix::io::Errno;
 use std::io;
 use tonic::{Code, Status};
+
+impl From<UpstreamIdError> for Status {
+    fn from(error: UpstreamIdError) -> Self {
+        let code = match error {
+            UpstreamIdError::NotServed(_) => Code::FailedPrecondition,
+            _ => Code::InvalidArgument,
+        };
+        Self::new(code, error.to_string())
+    }
+}
 
 impl From<ControllerError> for Status {
     fn from(error: ControllerError) -> Self {
@@ -84,7 +95,7 @@ fn node_code(error: &NodeError) -> Code {
 
 fn helper_code(error: &HelperError) -> Code {
     match error {
-        HelperError::Deadline { .. } => Code::DeadlineExceeded,
+        HelperError::Deadline { .. } | HelperError::Hangs { .. } => Code::DeadlineExceeded,
         HelperError::Lost { .. } => Code::Unavailable,
         HelperError::Start(_) => Code::Internal,
         HelperError::Failed(failure) => match failure.kind {
@@ -111,10 +122,9 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::Export(_)
         | ControllerError::Invalid(_)
         | ControllerError::MountOption(_)
-        | ControllerError::UpstreamId(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) | ControllerError::Upstream(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),

@@ -18,7 +18,11 @@ fn shown(log: &str) -> Vec<String> {
 }
 
 fn has_what_the_store_relies_on(name: &str, version: Version) {
-    let scene = Scene::with_driver(name, version, &["-v", "--mode", "controller"]);
+    let scene = Scene::with_driver(
+        name,
+        version,
+        &["--log-level", "debug", "--mode", "controller"],
+    );
     scene.create("plain");
     // The same mount serves it.
     let scene = scene.with_options(HOSTILE_OPTIONS);

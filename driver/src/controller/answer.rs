@@ -128,3 +128,17 @@ fn unreadable(export: &Export, uuid: ShareUuid, key: NameKey, nonce: Nonce) -> V
         ..Volume::default()
     }
 }
+
+/// A volume, and what is wrong with it, as ControllerGetVolume tells them.
+pub(crate) fn one_volume(
+    volume: Volume,
+    trouble: Option<String>,
+) -> csi::ControllerGetVolumeResponse {
+    csi::ControllerGetVolumeResponse {
+        volume: Some(volume),
+        status: Some(csi::controller_get_volume_response::VolumeStatus {
+            published_node_ids: Vec::new(),
+            volume_condition: Some(condition(trouble)),
+        }),
+    }
+}

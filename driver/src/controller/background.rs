@@ -199,7 +199,7 @@ impl Shares {
     }
 
     /// Purges the share's trash in the background. One purge a share runs at a time.
-    pub(super) fn purge_soon(self: &Arc<Self>, export: &Export) {
+    pub(crate) fn purge_soon(self: &Arc<Self>, export: &Export) {
         let purging = {
             let mut known = lock(&self.known);
             let Some(share) = known.get_mut(export) else {

@@ -1,7 +1,6 @@
 //! What a controller is told when it is made.
 
 use crate::admission::Admission;
-use crate::config::Upstream;
 use crate::export::Export;
 use crate::share::roots::ShareRoots;
 use crate::share::token::ShareUuid;
@@ -47,10 +46,6 @@ pub struct ControllerConfig {
     pub allow_server: ServerCheck,
     /// Which mount options volumes may have.
     pub check_mount_options: OptionCheck,
-    /// Whether volumes and snapshots of kubernetes-csi's driver are this driver's business, and how.
-    pub upstream: Option<Upstream>,
-    /// Whether this driver has the name of kubernetes-csi's driver, whose volumes then may exist and be sent here.
-    pub has_upstream_name: bool,
     /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
     pub remember: Option<PathBuf>,
     /// How long a call without a deadline waits for its operation.
@@ -70,8 +65,6 @@ impl ControllerConfig {
             inline_shares: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),
-            upstream: None,
-            has_upstream_name: false,
             remember: None,
             patience: Duration::from_secs(110),
             notice: Arc::new(|_| ()),

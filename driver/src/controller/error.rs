@@ -7,7 +7,6 @@ use crate::operations::Busy;
 use crate::parameters::ParameterError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
-use crate::upstream::ids::UpstreamIdError;
 use crate::volume_id::{ForeignId, ForeignSnapshotId, IdTooLong};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,14 +39,6 @@ pub enum ControllerError {
     /// The snapshot's id is not one of ours.
     #[error(transparent)]
     ForeignSnapshotId(#[from] ForeignSnapshotId),
-    /// The id is one of kubernetes-csi's driver, whose name this driver has, and whose volumes it does not serve.
-    #[error(
-        "{0:?} is an id of kubernetes-csi's driver, whose name this driver has, and whose volumes and snapshots it does not serve: start it with --migrate-from csi-driver-nfs"
-    )]
-    Upstream(String),
-    /// The id is one of kubernetes-csi's driver, or looks like one, and is not safe.
-    #[error(transparent)]
-    UpstreamId(#[from] UpstreamIdError),
     /// The id names a share that this driver was not told of.
     #[error(
         "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"

@@ -1,7 +1,7 @@
 //! The Controller service: checks requests, finds the share that they mean, runs the work, and makes the answers. Owns no
 //! state that a restart would lose.
 
-mod answer;
+pub(crate) mod answer;
 mod background;
 mod background_tasks;
 pub mod config;
@@ -11,14 +11,13 @@ pub(crate) mod deadline;
 pub mod error;
 mod lists;
 mod observed;
-mod outcome;
-mod pages;
+pub(crate) mod outcome;
+pub(crate) mod pages;
 mod remembered;
-mod shares;
-mod snapshots;
-mod upstream;
-mod validation;
-mod volumes;
+pub(crate) mod shares;
+pub(crate) mod snapshots;
+pub(crate) mod validation;
+pub(crate) mod volumes;
 
 pub use config::{ControllerConfig, NamedShare};
 
@@ -40,7 +39,7 @@ use shares::Shares;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::{Request, Response, Status};
-use volumes::{Creation, check_expansion};
+use volumes::{Creation, GivenSource, check_expansion};
 
 /// What this controller can do, and no more.
 const CAPABILITIES: [rpc::Type; 12] = [
@@ -61,7 +60,7 @@ const CAPABILITIES: [rpc::Type; 12] = [
 /// The Controller service. Cheap to clone; the clones are one controller.
 #[derive(Clone)]
 pub struct Controller {
-    shares: Arc<Shares>,
+    pub(crate) shares: Arc<Shares>,
 }
 
 impl Controller {
@@ -95,16 +94,18 @@ impl Controller {
         self.shares.stop().await;
     }
 
-    fn patience<T>(&self, request: &Request<T>) -> Duration {
+    pub(crate) fn patience<T>(&self, request: &Request<T>) -> Duration {
         deadline::patience(request.metadata(), self.shares.config.patience)
     }
 
-    async fn create(
+    /// CreateVolume. A `given` source counts instead of the one that the request names.
+    pub(crate) async fn create(
         &self,
         patience: Duration,
         request: csi::CreateVolumeRequest,
+        given: Option<GivenSource>,
     ) -> Result<csi::CreateVolumeResponse, ControllerError> {
-        let creation = Creation::check(&self.shares, &request)?;
+        let creation = Creation::check(&self.shares, &request, given)?;
         let key = creation.key();
         let operation = Operation {
             rpc: "CreateVolume",
@@ -152,10 +153,6 @@ impl Controller {
         request: csi::DeleteVolumeRequest,
     ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
-        if let Some(id) = self.shares.upstream_volume(&request.volume_id)? {
-            upstream::delete_volume(&self.shares, patience, id, &request.secrets).await?;
-            return Ok(csi::DeleteVolumeResponse {});
-        }
         limits::required("volume_id", &request.volume_id)?;
         let id: VolumeId = match request.volume_id.parse() {
             Ok(id) => id,
@@ -185,46 +182,14 @@ impl Controller {
         &self,
         request: csi::ValidateVolumeCapabilitiesRequest,
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
-        limits::map("volume_context", &request.volume_context)?;
-        limits::map("parameters", &request.parameters)?;
-        limits::map("mutable_parameters", &request.mutable_parameters)?;
-        limits::map("secrets", &request.secrets)?;
-        // What cannot be satisfied is an answer, and what is too long an error.
-        for one in &request.volume_capabilities {
-            capability::check_lengths(one)?;
-        }
-        let upstream = self.shares.upstream_volume(&request.volume_id)?;
-        if upstream.is_none() {
-            limits::required("volume_id", &request.volume_id)?;
-        }
+        validation::check_fields(&request)?;
+        limits::required("volume_id", &request.volume_id)?;
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        let objection = match upstream {
-            Some(id) => {
-                upstream::find_volume(&self.shares, &id, &[]).await?;
-                upstream::objection(&self.shares, &id, &request)
-            }
-            None => {
-                let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
-                validation::objection(&self.shares, &export, &record, &request)
-            }
-        };
-        match objection {
-            Some(message) => Ok(csi::ValidateVolumeCapabilitiesResponse {
-                confirmed: None,
-                message,
-            }),
-            None => Ok(csi::ValidateVolumeCapabilitiesResponse {
-                confirmed: Some(csi::validate_volume_capabilities_response::Confirmed {
-                    volume_context: request.volume_context,
-                    volume_capabilities: request.volume_capabilities,
-                    parameters: request.parameters,
-                    mutable_parameters: request.mutable_parameters,
-                }),
-                message: String::new(),
-            }),
-        }
+        let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
+        let objection = validation::objection(&self.shares, &export, &record, &request);
+        Ok(validation::answer(objection, request))
     }
 
     async fn list(
@@ -257,24 +222,10 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let (volume, trouble) = match self.shares.upstream_volume(&request.volume_id)? {
-            Some(id) => {
-                upstream::find_volume(&self.shares, &id, &[]).await?;
-                (upstream::volume(&id), None)
-            }
-            None => {
-                let (export, uuid, record, trouble) =
-                    volumes::get(&self.shares, &request.volume_id).await?;
-                (answer::volume(&export, uuid, &record), trouble)
-            }
-        };
-        Ok(csi::ControllerGetVolumeResponse {
-            volume: Some(volume),
-            status: Some(csi::controller_get_volume_response::VolumeStatus {
-                published_node_ids: Vec::new(),
-                volume_condition: Some(answer::condition(trouble)),
-            }),
-        })
+        let (export, uuid, record, trouble) =
+            volumes::get(&self.shares, &request.volume_id).await?;
+        let volume = answer::volume(&export, uuid, &record);
+        Ok(answer::one_volume(volume, trouble))
     }
 
     async fn capacity(
@@ -306,28 +257,8 @@ impl Controller {
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
-        let upstream = self.shares.upstream_volume(&request.volume_id)?;
-        if upstream.is_none() {
-            limits::required("volume_id", &request.volume_id)?;
-        }
-        let range = request
-            .capacity_range
-            .ok_or(crate::limits::LimitError::Missing("capacity_range"))?;
-        check_expansion(&range)?;
-        if let Some(one) = &request.volume_capability {
-            capability::check(Some(one))?;
-        }
-        if let Some(id) = upstream {
-            bounded(patience, upstream::find_volume(&self.shares, &id, &[])).await?;
-            // Advisory as ever; there is no record to write it to.
-            return Ok(csi::ControllerExpandVolumeResponse {
-                capacity_bytes: range.required_bytes.max(match range.required_bytes {
-                    0 => range.limit_bytes,
-                    _ => 0,
-                }),
-                node_expansion_required: false,
-            });
-        }
+        limits::required("volume_id", &request.volume_id)?;
+        let range = check_expansion(&request)?;
         let id: VolumeId = request.volume_id.parse()?;
         let export = self.shares.locate(&id.location)?;
         let operation = Operation {
@@ -359,12 +290,6 @@ impl Controller {
         patience: Duration,
         request: csi::ControllerModifyVolumeRequest,
     ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
-        if self.shares.upstream_volume(&request.volume_id)?.is_some() {
-            return Err(ControllerError::Invalid(
-                "a volume of kubernetes-csi's driver cannot be modified: it has no record here"
-                    .to_owned(),
-            ));
-        }
         limits::required("volume_id", &request.volume_id)?;
         limits::map("secrets", &request.secrets)?;
         limits::map("mutable_parameters", &request.mutable_parameters)?;
@@ -398,14 +323,14 @@ impl Controller {
     }
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+pub(crate) type Answer<T> = Result<Response<T>, Status>;
 
-fn answer_with<T>(result: Result<T, ControllerError>) -> Answer<T> {
+pub(crate) fn answer_with<T>(result: Result<T, ControllerError>) -> Answer<T> {
     result.map(Response::new).map_err(Status::from)
 }
 
 /// For calls that change nothing, and so need no table of what runs. A dead server must not hold them for ever.
-async fn bounded<T>(
+pub(crate) async fn bounded<T>(
     patience: Duration,
     call: impl Future<Output = Result<T, ControllerError>>,
 ) -> Result<T, ControllerError> {
@@ -421,7 +346,7 @@ impl controller_server::Controller for Controller {
         request: Request<csi::CreateVolumeRequest>,
     ) -> Answer<csi::CreateVolumeResponse> {
         let patience = self.patience(&request);
-        answer_with(self.create(patience, request.into_inner()).await)
+        answer_with(self.create(patience, request.into_inner(), None).await)
     }
 
     async fn delete_volume(
@@ -490,7 +415,9 @@ impl controller_server::Controller for Controller {
         request: Request<csi::CreateSnapshotRequest>,
     ) -> Answer<csi::CreateSnapshotResponse> {
         let patience = self.patience(&request);
-        answer_with(snapshots::create(&self.shares, patience, request.into_inner()).await)
+        let request = request.into_inner();
+        let creation = snapshots::Creation::check(&self.shares, &request, None)?;
+        answer_with(snapshots::create(&self.shares, patience, request, creation).await)
     }
 
     async fn delete_snapshot(
@@ -509,7 +436,7 @@ impl controller_server::Controller for Controller {
         answer_with(
             bounded(
                 patience,
-                snapshots::list(&self.shares, patience, request.into_inner()),
+                snapshots::list(&self.shares, patience, request.into_inner(), None),
             )
             .await,
         )

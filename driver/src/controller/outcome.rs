@@ -7,10 +7,10 @@ use crate::share::snapshot::Snapshot;
 use crate::share::token::NameKey;
 
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.
-pub(super) type OperationKey = (Export, NameKey);
+pub(crate) type OperationKey = (Export, NameKey);
 
 /// The result of an operation on a volume: its record, unless it is gone.
-pub(super) type VolumeOutcome = Result<Option<Record>, ControllerError>;
+pub(crate) type VolumeOutcome = Result<Option<Record>, ControllerError>;
 
 /// The result of an operation on a snapshot.
-pub(super) type SnapshotOutcome = Result<Option<Snapshot>, ControllerError>;
+pub(crate) type SnapshotOutcome = Result<Option<Snapshot>, ControllerError>;

@@ -43,7 +43,7 @@ fn share_key(export: &Export) -> NameKey {
 }
 
 /// The greatest number of entries of a page.
-pub(super) fn max_entries(asked: i32) -> Result<usize, ControllerError> {
+pub(crate) fn max_entries(asked: i32) -> Result<usize, ControllerError> {
     match usize::try_from(asked) {
         Ok(0) => Ok(usize::MAX),
         Ok(max) => Ok(max),

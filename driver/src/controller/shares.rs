@@ -33,7 +33,7 @@ type ListedSnapshots = Listed<list_snapshots_response::Entry>;
 
 /// A share that a request means.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(crate) struct Chosen {
     pub export: Export,
     pub location: Location,
 }
@@ -53,13 +53,13 @@ pub(super) struct Known {
     pub(super) trash: usize,
 }
 
-pub(super) struct Shares {
-    pub(super) config: ControllerConfig,
+pub(crate) struct Shares {
+    pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     pub(super) background: BackgroundTasks,
-    pub(super) operations: Operations<OperationKey, VolumeOutcome>,
-    pub(super) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
+    pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
+    pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
     pub(super) volume_lists: Lists<ListedVolumes>,
     pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
@@ -180,7 +180,7 @@ impl Shares {
     }
 
     /// A known share that is the folder `path` of `export`, or lies in it.
-    pub(super) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
+    pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
         let folder = Path::new(export.path()).join(path.to_path());
         let known = lock(&self.known);
         let mut inner = known
@@ -193,7 +193,7 @@ impl Shares {
 
     /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
     /// use it at any time.
-    pub(super) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
+    pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
         let folder = Path::new(export.path()).join(path.to_path());
         self.config.inline_shares.iter().find(|inline| {
             let other = Path::new(inline.path());
@@ -241,7 +241,7 @@ impl Shares {
     }
 
     /// The share that parameters mean.
-    pub(super) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
+    pub(crate) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
         match (&parameters.server, &parameters.share) {
             (Some(server), Some(share)) => {
                 let export = Export::parse(server, share)?;
@@ -301,7 +301,7 @@ impl Shares {
     }
 
     /// How ids of this driver name a share that was not named in parameters.
-    pub(super) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
+    pub(crate) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
         let parameters = Parameters {
             server: Some(export.server().to_owned()),
             share: Some(export.path().to_owned()),
@@ -333,7 +333,7 @@ impl Shares {
     }
 
     /// The share that an id means.
-    pub(super) fn locate(&self, location: &Location) -> Result<Export, ControllerError> {
+    pub(crate) fn locate(&self, location: &Location) -> Result<Export, ControllerError> {
         match location {
             Location::Export(export) => {
                 self.check_server(export)?;
@@ -357,7 +357,7 @@ impl Shares {
     }
 
     /// What to expect of a share that no id names.
-    pub(super) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
+    pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
         let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);
@@ -424,7 +424,7 @@ impl Shares {
     }
 
     /// Does `work` of a call, which may block, with the root folder of a share. Nothing is learned of the share.
-    pub(super) async fn with_root<T: Send + 'static>(
+    pub(crate) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
         mount_options: &[String],
@@ -449,7 +449,7 @@ impl Shares {
 
     /// Does `work` of a call, which may block, with a share that is what `expect` says. The first use of a share starts its
     /// recovery.
-    pub(super) async fn with_share<T: Send + 'static>(
+    pub(crate) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
         export: &Export,
         mount_options: &[String],

@@ -6,7 +6,6 @@ use super::error::ControllerError;
 use super::outcome::{OperationKey, SnapshotOutcome};
 use super::pages;
 use super::shares::Shares;
-use super::upstream;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
@@ -25,9 +24,12 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The source of a snapshot, and its share.
+pub(crate) type GivenOrigin = (Origin, Export);
+
 /// A checked CreateSnapshot.
 #[derive(Clone)]
-struct Creation {
+pub(crate) struct Creation {
     export: Export,
     /// The share as it is to stand in the snapshot's id.
     location: Location,
@@ -38,35 +40,35 @@ struct Creation {
 }
 
 impl Creation {
-    fn check(
+    /// Checks a request. A `given` source counts instead of the one that the request names.
+    pub(crate) fn check(
         shares: &Shares,
         request: &csi::CreateSnapshotRequest,
+        given: Option<GivenOrigin>,
     ) -> Result<Self, ControllerError> {
         limits::name("name", &request.name)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;
         let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
-        let (export, location, expect, origin) =
-            match shares.upstream_volume(&request.source_volume_id)? {
-                Some(id) => {
-                    let origin = upstream::volume_origin(shares, &id)?;
-                    let location = shares.location_of(&id.export)?;
-                    let expect = shares.expect_or(&id.export, Expect::Any);
-                    (id.export, location, expect, origin)
-                }
-                None => {
-                    limits::required("source_volume_id", &request.source_volume_id)?;
-                    let source: VolumeId = request.source_volume_id.parse()?;
-                    let origin = Origin {
-                        id: request.source_volume_id.clone(),
-                        key: source.key,
-                        nonce: source.nonce,
-                        path: None,
-                    };
-                    let export = shares.locate(&source.location)?;
-                    (export, source.location, Expect::Known(source.uuid), origin)
-                }
-            };
+        let (export, location, expect, origin) = match given {
+            Some((origin, export)) => {
+                let location = shares.location_of(&export)?;
+                let expect = shares.expect_or(&export, Expect::Any);
+                (export, location, expect, origin)
+            }
+            None => {
+                limits::required("source_volume_id", &request.source_volume_id)?;
+                let source: VolumeId = request.source_volume_id.parse()?;
+                let origin = Origin {
+                    id: request.source_volume_id.clone(),
+                    key: source.key,
+                    nonce: source.nonce,
+                    path: None,
+                };
+                let export = shares.locate(&source.location)?;
+                (export, source.location, Expect::Known(source.uuid), origin)
+            }
+        };
         if parameters.server.is_some() || parameters.share.is_some() {
             let chosen = shares.choose(&parameters)?;
             if chosen.export != export {
@@ -91,6 +93,11 @@ impl Creation {
             origin,
             options,
         })
+    }
+
+    /// The options to open the share with.
+    pub(crate) fn options(&self) -> &[String] {
+        &self.options
     }
 
     async fn run(self, shares: Arc<Shares>, operation: Operation) -> SnapshotOutcome {
@@ -137,18 +144,14 @@ impl Creation {
     }
 }
 
-/// Makes a snapshot. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
+/// Makes the snapshot of a checked request. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
 /// write again.
-pub(super) async fn create(
+pub(crate) async fn create(
     shares: &Arc<Shares>,
     patience: Duration,
     request: csi::CreateSnapshotRequest,
+    creation: Creation,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
-    let creation = Creation::check(shares, &request)?;
-    if let Some(id) = shares.upstream_volume(&request.source_volume_id)? {
-        // Before the share gets records for a volume that is not there.
-        upstream::find_volume(shares, &id, &creation.options).await?;
-    }
     let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.name));
     let operation = Operation {
         rpc: "CreateSnapshot",
@@ -192,10 +195,6 @@ pub(super) async fn delete(
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
     limits::map("secrets", &request.secrets)?;
-    if let Some(id) = shares.upstream_snapshot(&request.snapshot_id)? {
-        upstream::delete_snapshot(shares, patience, id, &request.secrets).await?;
-        return Ok(csi::DeleteSnapshotResponse {});
-    }
     limits::required("snapshot_id", &request.snapshot_id)?;
     let id: SnapshotId = match request.snapshot_id.parse() {
         Ok(id) => id,
@@ -266,72 +265,37 @@ pub(super) async fn get(
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let snapshot = match shares.upstream_snapshot(&request.snapshot_id)? {
-        Some(id) => upstream::find_snapshot(shares, &id, &options).await?,
-        None => {
-            limits::required("snapshot_id", &request.snapshot_id)?;
-            find(shares, &request.snapshot_id.parse()?, &options).await?
-        }
-    };
+    limits::required("snapshot_id", &request.snapshot_id)?;
+    let snapshot = find(shares, &request.snapshot_id.parse()?, &options).await?;
     Ok(csi::GetSnapshotResponse {
         snapshot: Some(snapshot),
     })
 }
 
-/// ListSnapshots: one, those of a volume, or all.
-pub(super) async fn list(
+/// ListSnapshots: one, those of a volume, or all. A `given` volume counts instead of the one that the request names.
+pub(crate) async fn list(
     shares: &Arc<Shares>,
     patience: Duration,
     request: csi::ListSnapshotsRequest,
+    given: Option<Origin>,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
     let max_entries = pages::max_entries(request.max_entries)?;
-    let upstream_snapshot = shares.upstream_snapshot(&request.snapshot_id)?;
-    let upstream_source = shares.upstream_volume(&request.source_volume_id)?;
-    if upstream_snapshot.is_none() {
-        limits::optional("snapshot_id", &request.snapshot_id)?;
-    }
-    if upstream_source.is_none() {
+    limits::optional("snapshot_id", &request.snapshot_id)?;
+    if given.is_none() {
         limits::optional("source_volume_id", &request.source_volume_id)?;
     }
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let entry = |snapshot| csi::list_snapshots_response::Entry {
-        snapshot: Some(snapshot),
-    };
     let wanted = &request.source_volume_id;
     if !request.snapshot_id.is_empty() {
-        let found = match upstream_snapshot {
-            Some(id) => upstream::find_snapshot(shares, &id, &options).await,
-            None => {
-                let Ok(id) = request.snapshot_id.parse() else {
-                    return Ok(csi::ListSnapshotsResponse::default());
-                };
-                find(shares, &id, &options).await
-            }
+        let Ok(id) = request.snapshot_id.parse() else {
+            return Ok(csi::ListSnapshotsResponse::default());
         };
-        return match found {
-            Ok(snapshot) if wanted.is_empty() || *wanted == snapshot.source_volume_id => {
-                Ok(csi::ListSnapshotsResponse {
-                    entries: vec![entry(snapshot)],
-                    next_token: String::new(),
-                })
-            }
-            Ok(_) => Ok(csi::ListSnapshotsResponse::default()),
-            // The specification wants an empty list, not NOT_FOUND.
-            Err(ControllerError::Share { source, .. })
-                if matches!(*source, ShareError::NoSnapshot) =>
-            {
-                Ok(csi::ListSnapshotsResponse::default())
-            }
-            Err(other) => Err(other),
-        };
+        return list_of_one(find(shares, &id, &options).await, wanted);
     }
-    let source = match (upstream_source, wanted.as_str()) {
-        (Some(id), _) => {
-            let origin = upstream::volume_origin(shares, &id)?;
-            Some((origin.key, origin.nonce))
-        }
+    let source = match (given, wanted.as_str()) {
+        (Some(origin), _) => Some((origin.key, origin.nonce)),
         (None, "") => None,
         (None, id) => match id.parse::<VolumeId>() {
             Ok(id) => Some((id.key, id.nonce)),
@@ -348,7 +312,7 @@ pub(super) async fn list(
         let show = move |export: &Export, uuid, _, record: Snapshot| {
             let fits =
                 source.is_none_or(|source| source == (record.source.key, record.source.nonce));
-            fits.then(|| entry(answer::snapshot(export, uuid, &record)))
+            fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))
         };
         pages::page::<Snapshot, _>(&of, limit, max_entries, token, show)
             .await
@@ -362,4 +326,31 @@ pub(super) async fn list(
         entries,
         next_token,
     })
+}
+
+/// The list of the one snapshot that was asked for, if it is of the volume `wanted`.
+pub(crate) fn list_of_one(
+    found: Result<csi::Snapshot, ControllerError>,
+    wanted: &str,
+) -> Result<csi::ListSnapshotsResponse, ControllerError> {
+    match found {
+        Ok(snapshot) if wanted.is_empty() || wanted == snapshot.source_volume_id => {
+            Ok(csi::ListSnapshotsResponse {
+                entries: vec![as_entry(snapshot)],
+                next_token: String::new(),
+            })
+        }
+        Ok(_) => Ok(csi::ListSnapshotsResponse::default()),
+        // The specification wants an empty list, not NOT_FOUND.
+        Err(ControllerError::Share { source, .. }) if matches!(*source, ShareError::NoSnapshot) => {
+            Ok(csi::ListSnapshotsResponse::default())
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn as_entry(snapshot: csi::Snapshot) -> csi::list_snapshots_response::Entry {
+    csi::list_snapshots_response::Entry {
+        snapshot: Some(snapshot),
+    }
 }

@@ -1,17 +1,55 @@
 //! Objections to a ValidateVolumeCapabilities, in words. Must not touch a share.
 
-use super::answer;
+use super::answer::context;
+use super::error::ControllerError;
 use super::shares::Shares;
 use crate::capability;
 use crate::export::Export;
+use crate::limits;
 use crate::parameters::{MUTABLE, Parameters, SERVER, SHARE};
 use crate::share::record::{Record, State, Wanted};
 use crate::share::sub_path::SubPath;
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 
+/// Checks the lengths of the fields. What cannot be satisfied is an answer, and what is too long an error.
+pub(crate) fn check_fields(
+    request: &csi::ValidateVolumeCapabilitiesRequest,
+) -> Result<(), ControllerError> {
+    limits::map("volume_context", &request.volume_context)?;
+    limits::map("parameters", &request.parameters)?;
+    limits::map("mutable_parameters", &request.mutable_parameters)?;
+    limits::map("secrets", &request.secrets)?;
+    for one in &request.volume_capabilities {
+        capability::check_lengths(one)?;
+    }
+    Ok(())
+}
+
+/// The answer to a request against which there is this objection, or none.
+pub(crate) fn answer(
+    objection: Option<String>,
+    request: csi::ValidateVolumeCapabilitiesRequest,
+) -> csi::ValidateVolumeCapabilitiesResponse {
+    match objection {
+        Some(message) => csi::ValidateVolumeCapabilitiesResponse {
+            confirmed: None,
+            message,
+        },
+        None => csi::ValidateVolumeCapabilitiesResponse {
+            confirmed: Some(csi::validate_volume_capabilities_response::Confirmed {
+                volume_context: request.volume_context,
+                volume_capabilities: request.volume_capabilities,
+                parameters: request.parameters,
+                mutable_parameters: request.mutable_parameters,
+            }),
+            message: String::new(),
+        },
+    }
+}
+
 /// Why no volume can have these capabilities; nothing when one can.
-pub(super) fn capabilities_objection(
+pub(crate) fn capabilities_objection(
     shares: &Shares,
     capabilities: &[csi::VolumeCapability],
 ) -> Option<String> {
@@ -25,7 +63,7 @@ pub(super) fn capabilities_objection(
 }
 
 /// Why a volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
-pub(super) fn objection(
+pub(crate) fn objection(
     shares: &Shares,
     export: &Export,
     record: &Record,
@@ -64,7 +102,7 @@ pub(super) fn objection(
         return Some(format!("onDelete is {}", record.on_delete()));
     }
     if !request.volume_context.is_empty() {
-        let mut own = answer::context(export, record);
+        let mut own = context(export, record);
         // A share with a name may have moved since the context was made.
         if matches!(record.location.parse(), Ok(Location::Named(_))) {
             own.remove(SERVER);

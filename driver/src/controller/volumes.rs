@@ -4,7 +4,6 @@ use super::copies::Purpose;
 use super::error::ControllerError;
 use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
-use super::upstream::{self, SourceShare};
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
@@ -29,6 +28,18 @@ use csi_proto::v1 as csi;
 use csi_proto::v1::volume_content_source::Type;
 use std::sync::Arc;
 
+/// The share that the source of a copy is on.
+#[derive(Clone)]
+pub(crate) enum SourceShare {
+    /// The one with this UUID.
+    Known(ShareUuid),
+    /// The one at this address, for sources whose ids say no more.
+    At(Export),
+}
+
+/// The source of a copy, and its share.
+pub(crate) type GivenSource = (Source, SourceShare);
+
 /// Checks a range of sizes in bytes.
 pub(super) fn check_range(
     range: Option<&csi::CapacityRange>,
@@ -50,14 +61,21 @@ pub(super) fn check_range(
     Ok((required, limit))
 }
 
-/// Checks the range of an expansion, which has to name a size.
-pub(super) fn check_expansion(range: &csi::CapacityRange) -> Result<(), ControllerError> {
-    if check_range(Some(range))? == (0, 0) {
+/// Checks the fields of an expansion beside the id. Returns its range, which has to name a size.
+pub(crate) fn check_expansion(
+    request: &csi::ControllerExpandVolumeRequest,
+) -> Result<csi::CapacityRange, ControllerError> {
+    let missing = limits::LimitError::Missing("capacity_range");
+    let range = request.capacity_range.ok_or(missing)?;
+    if check_range(Some(&range))? == (0, 0) {
         return Err(ControllerError::Invalid(
             "capacity_range has no size: give required_bytes or limit_bytes".to_owned(),
         ));
     }
-    Ok(())
+    if let Some(one) = &request.volume_capability {
+        capability::check(Some(one))?;
+    }
+    Ok(range)
 }
 
 /// A checked CreateVolume.
@@ -74,9 +92,11 @@ pub(super) struct Creation {
 }
 
 impl Creation {
+    /// Checks a request. A `given` source counts instead of the one that the request names.
     pub(super) fn check(
         shares: &Shares,
         request: &csi::CreateVolumeRequest,
+        given: Option<GivenSource>,
     ) -> Result<Self, ControllerError> {
         limits::name("name", &request.name)?;
         limits::map("parameters", &request.parameters)?;
@@ -93,13 +113,12 @@ impl Creation {
         }
         let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
-        let (source, source_share) = match &request.volume_content_source {
-            None => (None, None),
-            Some(source) => {
-                let (source, share) = check_source(shares, source)?;
-                (Some(source), Some(share))
-            }
+        let source = match (given, &request.volume_content_source) {
+            (Some(given), _) => Some(given),
+            (None, Some(source)) => Some(check_source(source)?),
+            (None, None) => None,
         };
+        let (source, source_share) = source.unzip();
         if parameters.adopt && source.is_some() {
             return Err(ControllerError::Invalid(
                 "volume_content_source cannot be given with the parameter adopt: an adopted folder stays as it is"
@@ -187,7 +206,7 @@ impl Creation {
         let source_uuid = match source_share {
             SourceShare::Known(uuid) => Some(uuid),
             SourceShare::At(export) if export == key.0 => None,
-            SourceShare::At(export) => Some(upstream::uuid_of_other(shares, &export).await?),
+            SourceShare::At(export) => Some(uuid_of_other(shares, &export).await?),
         };
         let what = format!("volume {:?}", wanted.name);
         let copied = shares
@@ -215,18 +234,30 @@ impl Creation {
     }
 }
 
+/// The UUID of the share at another address than that of the copy: it may be the same one by another name.
+async fn uuid_of_other(
+    shares: &Arc<Shares>,
+    export: &Export,
+) -> Result<ShareUuid, ControllerError> {
+    let expect = shares.expect_or(export, Expect::Initialised);
+    let uuid = shares.with_share(export, &[], expect, |share| Ok(share.uuid()));
+    uuid.await.map_err(|error| match error {
+        // The copy's share has records, so it is another one.
+        ControllerError::Share { source, .. } if matches!(*source, ShareError::NotInitialised) => {
+            ControllerError::Share {
+                export: export.clone(),
+                source: Arc::new(ShareError::SourceElsewhere),
+            }
+        }
+        other => other,
+    })
+}
+
 /// Checks a volume_content_source. Returns it with its share.
-fn check_source(
-    shares: &Shares,
-    source: &csi::VolumeContentSource,
-) -> Result<(Source, SourceShare), ControllerError> {
+fn check_source(source: &csi::VolumeContentSource) -> Result<GivenSource, ControllerError> {
     match &source.r#type {
         None => Err(crate::limits::LimitError::Missing("volume_content_source.type").into()),
         Some(Type::Volume(volume)) => {
-            if let Some(id) = shares.upstream_volume(&volume.volume_id)? {
-                let origin = upstream::volume_origin(shares, &id)?;
-                return Ok((Source::Volume(origin), SourceShare::At(id.export)));
-            }
             limits::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
             let id: VolumeId = volume.volume_id.parse()?;
             let origin = Origin {
@@ -239,10 +270,6 @@ fn check_source(
         }
         Some(Type::Snapshot(snapshot)) => {
             let text = &snapshot.snapshot_id;
-            if let Some(id) = shares.upstream_snapshot(text)? {
-                let origin = upstream::archive_origin(shares, &id)?;
-                return Ok((Source::Archive(origin), SourceShare::At(id.export)));
-            }
             limits::required("volume_content_source.snapshot.snapshot_id", text)?;
             let id: SnapshotId = text.parse()?;
             let origin = Origin {

@@ -1,5 +1,5 @@
 //! One folder of a mount as a mount of its own, found without following a symlink: whoever writes to a share must not be
-//! able to lead a publish out of it. Runs only in a helper process, of one thread.
+//! able to lead a publish out of it. Runs in a thread that nobody else uses, in a helper process as a rule.
 
 use crate::mount::kernel::{mount_failure, open_target, target_failure};
 use crate::mount::private;
@@ -88,14 +88,20 @@ fn take_out(mount: &OwnedFd, below: &Path, place: &Path, name: &str) -> Result<O
     })
 }
 
-/// Does `work` in a mount namespace that nobody else sees and that ends with this process at the latest, and comes back.
+/// Does `work` in a mount namespace that nobody else sees and that ends with this thread at the latest, and comes back.
 pub(super) fn unseen<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let home = rustix::fs::open(
-        "/proc/self/ns/mnt",
+        "/proc/thread-self/ns/mnt",
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
     )
-    .map_err(|errno| Failure::new(FailureKind::Other, errno, "opening /proc/self/ns/mnt"))?;
+    .map_err(|errno| {
+        Failure::new(
+            FailureKind::Other,
+            errno,
+            "opening /proc/thread-self/ns/mnt",
+        )
+    })?;
     let done = private::detach_mounts()
         .map_err(|errno| refused(errno, "unshare"))
         .and_then(|()| work());

@@ -1,5 +1,5 @@
-//! Bind mounts: a folder of this machine, or what is mounted somewhere, appears at a target as well. Runs only in a helper
-//! process, of one thread.
+//! Bind mounts: a folder of this machine, or what is mounted somewhere, appears at a target as well. Runs in a
+//! thread that nobody else uses, because it leaves the mount namespace for a while.
 
 use crate::mount::below::{self, detached_copy, move_to, unseen};
 use crate::mount::kernel::{old_flags, open_target, target_failure, through};

@@ -335,7 +335,9 @@ fn option_error(export: &Export, error: &OptionError) -> RootError {
 fn root_error(export: &Export, error: HelperError) -> RootError {
     let export = export.clone();
     let failure = match error {
-        HelperError::Deadline { after, .. } => return RootError::Unreachable { export, after },
+        HelperError::Deadline { after, .. } | HelperError::Hangs { after, .. } => {
+            return RootError::Unreachable { export, after };
+        }
         HelperError::Failed(failure) => failure,
         HelperError::Start(source) => return RootError::Io { export, source },
         lost @ HelperError::Lost { .. } => {

@@ -42,6 +42,14 @@ pub enum HelperError {
         /// The process id of the helper when it could not be ended either.
         stuck: Option<u32>,
     },
+    /// The deadline came first, for a thread of this process, which cannot be ended. The task may still take effect.
+    #[error("no answer after {after:?} while {step}: a file system of this machine hangs")]
+    Hangs {
+        /// What was going on.
+        step: String,
+        /// The deadline.
+        after: Duration,
+    },
     /// The helper could not be started.
     #[error("starting the helper process: {0}")]
     Start(#[source] io::Error),
@@ -110,7 +118,7 @@ pub(super) fn drop_aside(file: impl Send + 'static) {
 /// Starts helpers and remembers those that could not be ended.
 #[derive(Clone, Debug)]
 pub struct Helpers {
-    log: Log,
+    pub(super) log: Log,
     nursery: Nursery,
     stuck: Arc<Mutex<BTreeMap<u32, String>>>,
 }

@@ -1,13 +1,14 @@
 //! Mounting and unmounting: NFS exports and local folders, in helper processes that a deadline can kill.
 //!
 //! Everything that may block on a server that is gone happens in a helper ([`helper`], [`task`]); this process reads
-//! mountinfo instead of touching what may be a dead mount. Nothing here knows CSI.
+//! mountinfo instead of touching what may be a dead mount. What asks no server is done by a thread (`direct`). Nothing here knows CSI.
 
 pub mod address;
 mod below;
 mod bind;
 pub mod control;
 pub mod control_options;
+mod direct;
 mod gssd;
 pub mod helper;
 mod kernel;

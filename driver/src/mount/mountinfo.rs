@@ -138,6 +138,19 @@ fn way_to<'a>(mounts: &'a [Mount], path: &Path) -> Vec<&'a Mount> {
     way
 }
 
+/// File systems that wait for nobody but this machine's disks. A container sees its own files by overlays.
+const LOCAL: [&str; 18] = [
+    "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay",
+    "ramfs", "reiserfs", "rootfs", "squashfs", "tmpfs", "vfat", "xfs", "zfs",
+];
+
+/// Whether all file systems through which the kernel comes to `path` are of this machine, so that no server is asked on the way.
+pub fn asks_no_server(mounts: &[Mount], path: &Path) -> bool {
+    let way = way_to(mounts, path);
+    let is_local = |mount: &&Mount| LOCAL.iter().any(|local| mount.fs_type == *local);
+    !way.is_empty() && way.iter().all(is_local)
+}
+
 /// One line, proc(5): `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
@@ -202,6 +215,40 @@ fn unescape(field: &[u8]) -> OsString {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_way_asks_no_server_when_all_of_it_is_of_this_machine() {
+        let mount = |id: u32, parent: u32, target: &str, fs_type: &str| Mount {
+            id,
+            parent,
+            device: format!("0:{id}"),
+            root: "/".into(),
+            target: target.into(),
+            read_only: false,
+            flags: MountFlags::NONE,
+            fs_type: fs_type.into(),
+            source: "x".into(),
+        };
+        let mounts = [
+            mount(1, 1, "/", "overlay"),
+            mount(2, 1, "/srv", "xfs"),
+            mount(3, 1, "/nfs", "nfs4"),
+            mount(4, 3, "/nfs/disk", "ext4"),
+            mount(5, 1, "/fuse", "fuse.sshfs"),
+            mount(6, 2, "/srv/ceph", "ceph"),
+        ];
+        for (path, expected) in [
+            ("/", true),
+            ("/srv/a", true),
+            ("/srv/ceph/a", false),
+            ("/nfs/a", false),
+            ("/nfs/disk/a", false),
+            ("/fuse", false),
+        ] {
+            assert_eq!(asks_no_server(&mounts, Path::new(path)), expected, "{path}");
+        }
+        assert!(!asks_no_server(&[], Path::new("/")));
+    }
 
     #[test]
     fn lines_of_all_forms() {

@@ -14,7 +14,6 @@ pub mod stage;
 pub mod stats;
 pub mod target;
 pub mod unpublish;
-mod upstream;
 pub mod volumes;
 
 use crate::config::Config;

@@ -7,7 +7,6 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::node::error::NodeError;
 use crate::node::target;
 use crate::node::volumes::Volumes;
-#[cfg(feature = "upstream")]
 use crate::upstream::ids::UpstreamVolumeId;
 use crate::volume_id::{Location, VolumeId};
 use std::ffi::OsStr;
@@ -110,7 +109,6 @@ pub fn is_link_of(volume_id: &str, target: &Path, to: &Path, config: &Config) ->
 
 /// The share that an id of this driver names, where the configuration tells which one that is.
 fn share_of(volume_id: &str, config: &Config) -> Option<Export> {
-    #[cfg(feature = "upstream")]
     if config.upstream.is_some()
         && let Ok(id) = UpstreamVolumeId::parse(volume_id)
     {

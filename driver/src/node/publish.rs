@@ -7,6 +7,7 @@ use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::node::error::NodeError;
+use crate::node::questions::Inquiry;
 use crate::node::record::{PublishRecord, PublishRecords};
 use crate::node::request::{PublishRequest, Purpose, allows_many_targets};
 use crate::node::second_publish::{Action, Asked, Here, Source, decide, symlink_note};
@@ -51,7 +52,7 @@ impl Ended {
         };
         match **cause {
             HelperError::Failed(_) | HelperError::Start(_) => Self::Itself,
-            HelperError::Deadline { stuck: Some(_), .. } => Self::Not,
+            HelperError::Deadline { stuck: Some(_), .. } | HelperError::Hangs { .. } => Self::Not,
             HelperError::Deadline { stuck: None, .. } | HelperError::Lost { .. } => Self::Killed,
         }
     }
@@ -185,10 +186,12 @@ impl Volumes {
     /// the mount stays: it works again when the server does.
     pub(super) async fn is_stale(&self, mount: &Mount) -> bool {
         let bound = self.config.bounds.stats;
-        let answer = self
-            .questions
-            .usage(&self.helpers, &mount.target, Some(mount), bound)
-            .await;
+        let inquiry = Inquiry {
+            path: &mount.target,
+            mount: Some(mount),
+            asks_no_server: false,
+        };
+        let answer = self.questions.usage(&self.helpers, inquiry, bound).await;
         let Err(error) = answer else { return false };
         let fields = [
             ("target", mount.target.display().to_string().into()),
@@ -417,7 +420,14 @@ impl Volumes {
             target: target.to_owned(),
             flags: request.options.flags,
         };
-        match self.helpers.run(&task, BIND_BOUND).await {
+        let bound = match self.asks_no_server(root, below, target).await? {
+            true => self.helpers.run_here(task, BIND_BOUND, ()).await,
+            false => {
+                let helped = self.helpers.run(&task, BIND_BOUND).await;
+                helped.map(|(done, _)| done)
+            }
+        };
+        match bound {
             Ok(_) => Ok(None),
             Err(error)
                 if self.config.symlink_fallback
@@ -427,6 +437,26 @@ impl Volumes {
             }
             Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
         }
+    }
+
+    /// Whether a bind mount of the folder `below` inside `root` at `target` asks no server.
+    async fn asks_no_server(
+        &self,
+        root: &Path,
+        below: &Path,
+        target: &Path,
+    ) -> Result<bool, NodeError> {
+        let mounts = self.mounts()?;
+        let is_local = |path: &Path| mountinfo::asks_no_server(&mounts, path);
+        // As it is written, before it is touched.
+        if !is_local(target) || !is_local(&root.join(below)) {
+            return Ok(false);
+        }
+        let doing = format!("looking up {}", root.display());
+        let root = root.to_owned();
+        // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
+        let real = target::off_thread(doing, move || root.canonicalize()).await;
+        Ok(real.is_ok_and(|real| is_local(&real.join(below))))
     }
 
     /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.

@@ -46,6 +46,17 @@ impl NoAnswer {
     }
 }
 
+/// What is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Inquiry<'a> {
+    /// A path of the file system.
+    pub path: &'a Path,
+    /// The mount that it lies in.
+    pub mount: Option<&'a Mount>,
+    /// Whether no server is asked on the way, so that it takes no helper.
+    pub asks_no_server: bool,
+}
+
 /// Who is asked now. Cheap to copy.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
@@ -53,20 +64,19 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// How full the file system at `path` is, which lies in `mount`; waits for that for at most `bound`. A question goes on
-    /// when its caller gives up, and counts until its helper has ended.
+    /// How full a file system is; waits for that for at most `bound`. A question goes on when its caller gives up, and counts
+    /// until its helper has ended.
     ///
     /// # Errors
     /// When there is no answer in time, or it is an error.
     pub async fn usage(
         &self,
         helpers: &Helpers,
-        path: &Path,
-        mount: Option<&Mount>,
+        asked: Inquiry<'_>,
         bound: Duration,
     ) -> Result<Usage, NoAnswer> {
         let deadline = Instant::now() + bound;
-        let server = mount.map_or_else(String::new, server_of);
+        let server = asked.mount.map_or_else(String::new, server_of);
         let crowded = || NoAnswer::Crowded {
             server: server.clone(),
             after: bound,
@@ -77,12 +87,19 @@ impl Questions {
             _ => return Err(crowded()),
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        let (helpers, path) = (helpers.clone(), path.to_owned());
+        let (helpers, path) = (helpers.clone(), asked.path.to_owned());
+        let asks_no_server = asked.asks_no_server;
         let asking = tokio::spawn(async move {
             let task = Task::Usage { path };
-            helpers.run_holding(&task, left, permit).await
+            match asks_no_server {
+                true => helpers.run_here(task, left, permit).await,
+                false => {
+                    let helped = helpers.run_holding(&task, left, permit).await;
+                    helped.map(|(done, _)| done)
+                }
+            }
         });
-        let (done, _) = asking.await.map_err(|_| NoAnswer::NoUsage)??;
+        let done = asking.await.map_err(|_| NoAnswer::NoUsage)??;
         done.usage.ok_or(NoAnswer::NoUsage)
     }
 

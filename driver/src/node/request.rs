@@ -9,11 +9,12 @@ use crate::mount::options::MountOptions;
 use crate::mount::task::Ownership;
 use crate::node::arguments::{Arguments, export_of};
 use crate::node::error::NodeError;
+use crate::node::inline;
 use crate::node::record::PublishRecord;
-use crate::node::{inline, upstream};
 use crate::parameters::secret_options;
 use crate::policy::Policy;
 use crate::share::sub_path::SubPath;
+use crate::upstream::attributes;
 use crate::volume_id::VolumeId;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
@@ -193,7 +194,7 @@ fn check(
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
     let mut sub_dir = match (sub_dir, config.upstream) {
-        (Some(text), Some(_)) if !is_inline => Some(upstream::sub_dir(text, context.volume)?),
+        (Some(text), Some(_)) if !is_inline => Some(attributes::sub_dir(text, context.volume)?),
         (text, _) => text.map(SubPath::parse).transpose()?,
     };
     if is_inline {

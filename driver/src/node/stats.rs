@@ -4,7 +4,7 @@
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
-use crate::node::questions::NoAnswer;
+use crate::node::questions::{Inquiry, NoAnswer};
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
 use crate::share::sub_path::RECORDS_FOLDER;
@@ -69,15 +69,13 @@ impl Volumes {
             }
         }
         let key = (volume_id.to_owned(), path.clone());
-        let answer = self
-            .questions
-            .usage(
-                &self.helpers,
-                &path,
-                mountinfo::covering(&mounts, &path),
-                patience,
-            )
-            .await;
+        let inquiry = Inquiry {
+            path: &path,
+            mount: mountinfo::covering(&mounts, &path),
+            // A symlink may lead anywhere.
+            asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
+        };
+        let answer = self.questions.usage(&self.helpers, inquiry, patience).await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));

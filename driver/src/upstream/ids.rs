@@ -15,10 +15,6 @@ pub const MAX_LENGTH: usize = crate::share::upstream::MAX_ID;
 
 const SEPARATOR: char = '#';
 
-/// Without the feature `upstream` there are no such ids, and the compiler leaves out what would come of them.
-#[cfg(not(feature = "upstream"))]
-type Never = std::convert::Infallible;
-
 /// A volume that kubernetes-csi's driver has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamVolumeId {
@@ -30,8 +26,6 @@ pub struct UpstreamVolumeId {
     pub path: SubPath,
     /// What becomes of the folder; nothing when the id does not say.
     pub on_delete: Option<OnDelete>,
-    #[cfg(not(feature = "upstream"))]
-    never: Never,
 }
 
 /// A snapshot that kubernetes-csi's driver has made: a folder on the share, and in it an archive named after its source.
@@ -47,13 +41,17 @@ pub struct UpstreamSnapshotId {
     pub source: String,
     /// The archive, without `.tar.gz` or `.tar` after it.
     pub archive: SubPath,
-    #[cfg(not(feature = "upstream"))]
-    never: Never,
 }
 
-/// Text that is no id of kubernetes-csi's driver, or one that is not safe to follow: INVALID_ARGUMENT.
+/// Text that is no id of kubernetes-csi's driver, or one that this driver does not follow: INVALID_ARGUMENT, but for the
+/// first.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UpstreamIdError {
+    /// This driver has the name of that one, but was not told to serve its volumes: FAILED_PRECONDITION.
+    #[error(
+        "{0:?} is an id of kubernetes-csi's driver, whose name this driver has, and whose volumes and snapshots it does not serve: start it with --migrate-from csi-driver-nfs"
+    )]
+    NotServed(String),
     /// It has more or fewer parts than such an id has.
     #[error(
         "the id {0:?} is neither this driver's nor one of kubernetes-csi's driver, which are {1}, without '#' in a part"
@@ -92,10 +90,8 @@ pub enum UpstreamIdError {
     OnDelete(String, String),
 }
 
-#[cfg(feature = "upstream")]
 const OF_VOLUMES: &str =
     "SERVER#SHARE#SUBDIR, with #UUID and #ONDELETE after it or not, or SERVER/SHARE/SUBDIR";
-#[cfg(feature = "upstream")]
 const OF_SNAPSHOTS: &str = "SERVER#SHARE#NAME#NAME#SOURCE";
 
 /// Whether `id` may be one of kubernetes-csi's driver, good or bad: it finds no server in any other.
@@ -108,7 +104,6 @@ pub fn may_be_snapshot(id: &str) -> bool {
     id.contains(SEPARATOR)
 }
 
-#[cfg(feature = "upstream")]
 impl UpstreamVolumeId {
     /// Reads an id.
     ///
@@ -155,7 +150,6 @@ impl UpstreamVolumeId {
     }
 }
 
-#[cfg(feature = "upstream")]
 impl UpstreamSnapshotId {
     /// Reads an id.
     ///
@@ -193,7 +187,6 @@ impl UpstreamSnapshotId {
 }
 
 /// The id as errors show it: all of it, unless it is longer than any that can be used.
-#[cfg(feature = "upstream")]
 fn shown(text: &str) -> Result<String, UpstreamIdError> {
     match text.len() {
         length if length > MAX_LENGTH => Err(UpstreamIdError::TooLong(length)),
@@ -201,7 +194,6 @@ fn shown(text: &str) -> Result<String, UpstreamIdError> {
     }
 }
 
-#[cfg(feature = "upstream")]
 fn export(id: &str, server: &str, share: &str) -> Result<Export, UpstreamIdError> {
     let odd = |part: &str| matches!(part, "" | "." | "..");
     // Without slashes at its ends, so the root of a server's exports is nothing at all.
@@ -212,7 +204,6 @@ fn export(id: &str, server: &str, share: &str) -> Result<Export, UpstreamIdError
         .map_err(|error| UpstreamIdError::Export(id.to_owned(), error))
 }
 
-#[cfg(feature = "upstream")]
 fn folder(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
     let path = SubPath::parse(text).map_err(|error| UpstreamIdError::Path(id.to_owned(), error))?;
     if path.to_string() != text {
@@ -226,7 +217,6 @@ fn folder(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
 }
 
 /// One component, which is a name.
-#[cfg(feature = "upstream")]
 fn component(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
     let wrong = || UpstreamIdError::Name(id.to_owned(), text.to_owned());
     // The archive's name has an ending.
@@ -242,7 +232,6 @@ fn component(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
 }
 
 #[cfg(test)]
-#[cfg(feature = "upstream")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -1,3 +1,24 @@
-//! Names of kubernetes-csi's driver, whose volumes and snapshots this driver can serve too: its ids, which `ids.rs` reads.
+//! Everything about kubernetes-csi's driver, whose volumes and snapshots this driver can serve: their ids, their attributes, and
+//! the calls about them, which never reach the controller. Owns who answers a call.
 
+pub(crate) mod attributes;
+mod calls;
+pub mod front;
 pub mod ids;
+
+use crate::config::Config;
+use crate::controller::Controller;
+use csi_proto::v1::controller_server::ControllerServer;
+use front::UpstreamFront;
+use tonic::service::Routes;
+
+/// Adds the Controller service to `routes`: with the calls about kubernetes-csi's volumes in front of it, where they may come.
+pub fn add_controller(routes: Routes, controller: Controller, config: &Config) -> Routes {
+    let may_come = config.upstream.is_some() || config.driver_name == ids::DRIVER_NAME;
+    // Without the feature the compiler leaves all of it out.
+    if cfg!(feature = "upstream") && may_come {
+        let front = UpstreamFront::new(controller, config.upstream);
+        return routes.add_service(ControllerServer::new(front));
+    }
+    routes.add_service(ControllerServer::new(controller))
+}

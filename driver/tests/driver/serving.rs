@@ -413,7 +413,7 @@ async fn the_log_holds_what_its_level_says() {
         for (words, expected) in [
             (["debug call", "Probe"], polled),
             (["debug call", "NodeGetCapabilities"], polled),
-            (["debug helper", "binding"], polled),
+            (["debug task", "binding"], polled),
             (["info call", "NodeUnpublishVolume"], changing),
             (["info serving", ""], changing),
             (["warn call", "NOT_FOUND"], failing),

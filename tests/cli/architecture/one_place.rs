@@ -162,6 +162,7 @@ const SUBJECTS: &[Subject] = &[
         why: "the driver's service",
         places: &[
             ("driver/src/controller", &[]),
+            ("driver/src/upstream", &[]),
             (
                 "driver/src/identity.rs",
                 &["GetPluginInfo", "GetPluginCapabilities", "Probe"],

@@ -3,7 +3,7 @@
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;
-use csi_proto::v1::controller_server::Controller as _;
+pub use csi_proto::v1::controller_server::Controller as Service;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;
@@ -88,14 +88,14 @@ pub fn sized(name: &str, required_bytes: i64, limit_bytes: i64) -> CreateVolumeR
 }
 
 pub async fn create(
-    controller: &Controller,
+    controller: &impl Service,
     request: CreateVolumeRequest,
 ) -> Result<Volume, Status> {
     let answer = controller.create_volume(Request::new(request)).await?;
     Ok(answer.into_inner().volume.unwrap())
 }
 
-pub async fn delete(controller: &Controller, volume_id: &str) -> Result<(), Status> {
+pub async fn delete(controller: &impl Service, volume_id: &str) -> Result<(), Status> {
     let request = DeleteVolumeRequest {
         volume_id: volume_id.to_owned(),
         ..Default::default()
@@ -105,7 +105,7 @@ pub async fn delete(controller: &Controller, volume_id: &str) -> Result<(), Stat
 }
 
 pub async fn get(
-    controller: &Controller,
+    controller: &impl Service,
     volume_id: &str,
 ) -> Result<(Volume, VolumeCondition), Status> {
     let request = ControllerGetVolumeRequest {
@@ -120,7 +120,7 @@ pub async fn get(
 }
 
 pub async fn expand(
-    controller: &Controller,
+    controller: &impl Service,
     volume_id: &str,
     required_bytes: i64,
     limit_bytes: i64,
@@ -140,7 +140,7 @@ pub async fn expand(
 }
 
 pub async fn page(
-    controller: &Controller,
+    controller: &impl Service,
     max_entries: i32,
     starting_token: &str,
 ) -> Result<ListVolumesResponse, Status> {
@@ -160,7 +160,7 @@ pub fn ids(page: &ListVolumesResponse) -> Vec<String> {
     volumes.map(|volume| volume.volume_id).collect()
 }
 
-pub async fn list(controller: &Controller) -> Vec<String> {
+pub async fn list(controller: &impl Service) -> Vec<String> {
     ids(&page(controller, 0, "").await.unwrap())
 }
 

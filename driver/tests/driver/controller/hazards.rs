@@ -6,7 +6,6 @@ use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;
 use csi_nfs::share::roots::{Root, RootError, ShareRoots};
-use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
 use std::io::ErrorKind;
 use std::pin::Pin;

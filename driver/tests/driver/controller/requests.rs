@@ -2,7 +2,6 @@
 
 use super::calls::*;
 use csi_nfs::controller::{Controller, NamedShare};
-use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;
@@ -89,19 +88,6 @@ async fn requests_are_checked() {
     delete(c, "nobody's").await.unwrap();
     let upstream = "10.0.0.4#nfs_share#pvc-1#uuid#delete";
     delete(c, upstream).await.unwrap();
-    let mut config = host.config();
-    config.has_upstream_name = true;
-    let successor = Controller::new(config);
-    for id in [upstream, "10.0.0.4/nfs_share/pvc-1"] {
-        let answer = delete(&successor, id).await;
-        let flag = "--migrate-from csi-driver-nfs";
-        refused(answer, Code::FailedPrecondition, &[id, flag]);
-        let answer = get(&successor, id).await;
-        refused(answer, Code::FailedPrecondition, &[id, flag]);
-        let answer = expand(&successor, id, 1, 0).await;
-        refused(answer, Code::FailedPrecondition, &[id, flag]);
-    }
-    delete(&successor, "nobody").await.unwrap();
     refused(
         expand(c, "", 1, 0).await,
         Code::InvalidArgument,

@@ -1,8 +1,6 @@
 //! Snapshots, restores, clones, changes and adoption through the calls.
 
 use super::calls::*;
-use csi_nfs::controller::Controller;
-use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
@@ -18,7 +16,7 @@ pub fn snapshot_request(name: &str, volume_id: &str) -> CreateSnapshotRequest {
     }
 }
 
-pub async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
+pub async fn snapshot(c: &impl Service, name: &str, volume_id: &str) -> Result<Snapshot, Status> {
     let request = Request::new(snapshot_request(name, volume_id));
     Ok(c.create_snapshot(request)
         .await?
@@ -28,13 +26,13 @@ pub async fn snapshot(c: &Controller, name: &str, volume_id: &str) -> Result<Sna
 }
 
 /// A snapshot that is ready at the first answer.
-pub async fn ready(c: &Controller, name: &str, volume_id: &str) -> Snapshot {
+pub async fn ready(c: &impl Service, name: &str, volume_id: &str) -> Snapshot {
     let made = snapshot(c, name, volume_id).await.unwrap();
     assert!(made.ready_to_use);
     made
 }
 
-pub async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), Status> {
+pub async fn delete_snapshot(c: &impl Service, snapshot_id: &str) -> Result<(), Status> {
     let request = DeleteSnapshotRequest {
         snapshot_id: snapshot_id.to_owned(),
         ..Default::default()
@@ -42,7 +40,7 @@ pub async fn delete_snapshot(c: &Controller, snapshot_id: &str) -> Result<(), St
     c.delete_snapshot(Request::new(request)).await.map(drop)
 }
 
-pub async fn get_snapshot(c: &Controller, snapshot_id: &str) -> Result<Snapshot, Status> {
+pub async fn get_snapshot(c: &impl Service, snapshot_id: &str) -> Result<Snapshot, Status> {
     let request = GetSnapshotRequest {
         snapshot_id: snapshot_id.to_owned(),
         ..Default::default()
@@ -51,7 +49,7 @@ pub async fn get_snapshot(c: &Controller, snapshot_id: &str) -> Result<Snapshot,
     Ok(answer.into_inner().snapshot.unwrap())
 }
 
-pub async fn listed(c: &Controller, request: ListSnapshotsRequest) -> (Vec<String>, String) {
+pub async fn listed(c: &impl Service, request: ListSnapshotsRequest) -> (Vec<String>, String) {
     let answer = c.list_snapshots(Request::new(request)).await.unwrap();
     let answer = answer.into_inner();
     let snapshots = answer.entries.into_iter().map(|entry| entry.snapshot);

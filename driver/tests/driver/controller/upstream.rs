@@ -4,10 +4,10 @@
 use super::calls::*;
 use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
 use csi_nfs::config::Upstream;
-use csi_nfs::controller::Controller;
+use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::record::OnDelete;
-use csi_proto::v1::controller_server::Controller as _;
+use csi_nfs::upstream::front::UpstreamFront;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -17,15 +17,18 @@ use tonic::{Code, Request, Status};
 
 pub const UPSTREAM: &str = "10.0.0.4#nfs_share#pvc-1##";
 
-fn successor_with(host: &Host, on_delete: OnDelete) -> Controller {
-    let mut config = host.config();
-    config.has_upstream_name = true;
-    config.upstream = Some(Upstream { on_delete });
-    Controller::new(config)
+fn successor_with(host: &Host, on_delete: OnDelete) -> UpstreamFront {
+    in_front(host.config(), Some(on_delete))
+}
+
+/// What serves volumes of kubernetes-csi's driver in front of a controller; without a policy it refuses them.
+pub fn in_front(config: ControllerConfig, on_delete: Option<OnDelete>) -> UpstreamFront {
+    let serves = on_delete.map(|on_delete| Upstream { on_delete });
+    UpstreamFront::new(Controller::new(config), serves)
 }
 
 /// A controller that serves those volumes too.
-pub fn successor(host: &Host) -> Controller {
+pub fn successor(host: &Host) -> UpstreamFront {
     successor_with(host, OnDelete::Delete)
 }
 
@@ -61,7 +64,7 @@ pub fn no_leftovers(host: &Host) {
 }
 
 async fn validate(
-    c: &Controller,
+    c: &impl Service,
     id: &str,
     context: &[(&str, &str)],
 ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
@@ -118,7 +121,7 @@ async fn a_volume_is_known_by_every_call_until_it_is_deleted() {
     );
 
     delete(c, UPSTREAM).await.unwrap();
-    c.settle().await;
+    c.controller().settle().await;
     assert_eq!(names(&host), BTreeSet::from(["other".to_owned()]));
     no_leftovers(&host);
     delete(c, UPSTREAM).await.unwrap();
@@ -157,8 +160,8 @@ async fn its_policy_is_kept() {
     assert!(host.at("team/pvc-1").exists());
     delete(&retaining, &id("delete")).await.unwrap();
     assert!(!host.at("team/pvc-1").exists());
-    retaining.settle().await;
-    c.settle().await;
+    retaining.controller().settle().await;
+    c.controller().settle().await;
     no_leftovers(&host);
 }
 
@@ -232,11 +235,8 @@ async fn hostile_ids_touch_nothing() {
     refused(answer, Code::InvalidArgument, &["bytes"]);
     // A server that the administrator has not allowed.
     let mut config = host.config();
-    config.upstream = Some(Upstream {
-        on_delete: OnDelete::Delete,
-    });
     config.allow_server = Arc::new(|server| server != "evil");
-    let strict = Controller::new(config);
+    let strict = in_front(config, Some(OnDelete::Delete));
     refused(
         delete(&strict, "evil#x#v##").await,
         Code::PermissionDenied,
@@ -277,12 +277,9 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
         &["share of its own"],
     );
     let mut config = host.config();
-    config.upstream = Some(Upstream {
-        on_delete: OnDelete::Delete,
-    });
     let within = Export::parse("10.0.0.4", "/nfs_share/inner/share").unwrap();
     config.other_exports.push(within);
-    let knowing = Controller::new(config);
+    let knowing = in_front(config, Some(OnDelete::Delete));
     refused(
         delete(&knowing, &id("inner")).await,
         Code::InvalidArgument,
@@ -310,7 +307,7 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
     // And what is left is as it was.
     assert_eq!(list(c).await.len(), 2);
     get(c, &own.volume_id).await.unwrap();
-    c.settle().await;
+    c.controller().settle().await;
 }
 
 /// They have no records, so nothing on the share tells them from a volume.
@@ -321,12 +318,9 @@ async fn folders_for_inline_volumes_are_not_deleted() {
         made(&host, folder);
     }
     let mut config = host.config();
-    config.upstream = Some(Upstream {
-        on_delete: OnDelete::Delete,
-    });
     let inline = |path: &str| Export::parse("10.0.0.4", path).unwrap();
     config.inline_shares = vec![inline("/nfs_share/public"), inline("nfs_share/team/public")];
-    let c = &Controller::new(config);
+    let c = &in_front(config, Some(OnDelete::Delete));
     for policy in ["", "delete", "archive"] {
         for path in ["public", "public/inner", "team", "team/public/in"] {
             let id = format!("10.0.0.4#nfs_share#{path}##{policy}");
@@ -336,7 +330,7 @@ async fn folders_for_inline_volumes_are_not_deleted() {
     }
     // What merely begins like one.
     delete(c, "10.0.0.4#nfs_share#publican##").await.unwrap();
-    c.settle().await;
+    c.controller().settle().await;
     let left = ["public", "team"].map(str::to_owned);
     assert_eq!(names(&host), BTreeSet::from(left));
     assert!(host.at("public/inner/in/file").exists() && host.at("team/public/in/file").exists());
@@ -374,13 +368,28 @@ async fn a_share_whose_disk_is_away_is_no_share_without_volumes() {
 }
 
 #[tokio::test]
+async fn a_driver_of_that_name_says_what_it_lacks() {
+    let c = &in_front(Host::new().config(), None);
+    let flag = "--migrate-from csi-driver-nfs";
+    for id in [
+        UPSTREAM,
+        "10.0.0.4#nfs_share#pvc-1#uuid#delete",
+        "10.0.0.4/nfs_share/pvc-1",
+    ] {
+        let code = Code::FailedPrecondition;
+        refused(delete(c, id).await, code, &[id, flag]);
+        refused(get(c, id).await, code, &[id, flag]);
+        refused(expand(c, id, 1, 0).await, code, &[id, flag]);
+    }
+    delete(c, "nobody").await.unwrap();
+}
+
+#[tokio::test]
 async fn without_the_flag_nothing_of_it_is_known() {
     let host = Host::new();
     made(&host, "pvc-1");
     let id = &archived(&host, "snapshot-1", "pvc-1", "tar.gz");
-    let mut config = host.config();
-    config.has_upstream_name = true;
-    let c = &Controller::new(config);
+    let c = &in_front(host.config(), None);
     let flag = "--migrate-from csi-driver-nfs";
     let code = Code::FailedPrecondition;
     refused(delete_snapshot(c, id).await, code, &[flag]);
@@ -410,8 +419,8 @@ async fn many_deletes_of_one_volume_are_one() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    a.settle().await;
-    b.settle().await;
+    a.controller().settle().await;
+    b.controller().settle().await;
     let left = names(&host);
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(left.first().unwrap().starts_with("archived-pvc-1-"));

@@ -5,13 +5,10 @@ use super::snapshots::{
     delete_snapshot, from_snapshot, from_volume, get_snapshot, listed, ready, snapshot,
     snapshot_request,
 };
-use super::upstream::{UPSTREAM, archived, made, names, no_leftovers, successor};
-use csi_nfs::config::Upstream;
-use csi_nfs::controller::Controller;
+use super::upstream::{UPSTREAM, archived, in_front, made, names, no_leftovers, successor};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;
 use csi_nfs::share::record::OnDelete;
-use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -72,7 +69,7 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         &["pvc-1"],
     );
     refused(snapshot(c, "t", UPSTREAM).await, Code::NotFound, &[]);
-    c.settle().await;
+    c.controller().settle().await;
 }
 
 #[tokio::test]
@@ -143,7 +140,7 @@ async fn its_snapshots_are_restored_shown_and_deleted() {
         Code::FailedPrecondition,
         &["pvc-1.tar.gz"],
     );
-    c.settle().await;
+    c.controller().settle().await;
     assert_eq!(list(c).await.len(), 2);
 }
 
@@ -175,7 +172,7 @@ async fn a_damaged_or_hostile_archive_leaves_nothing_behind() {
             &["path"],
         );
     }
-    c.settle().await;
+    c.controller().settle().await;
     let left = BTreeSet::from(["pvc-1".to_owned(), "snapshot-1".to_owned()]);
     assert_eq!(names(&host), left);
     no_leftovers(&host);
@@ -200,10 +197,7 @@ async fn a_source_on_another_share_is_told_from_the_same_by_another_name() {
     ];
     let mut config = host.config();
     config.roots = Arc::new(LocalRoots::new(roots));
-    config.upstream = Some(Upstream {
-        on_delete: OnDelete::Delete,
-    });
-    let c = &Controller::new(config);
+    let c = &in_front(config, Some(OnDelete::Delete));
     create(c, request("first")).await.unwrap();
     create(c, from_volume("same", "nas#nfs_share#pvc-1##"))
         .await
@@ -218,5 +212,5 @@ async fn a_source_on_another_share_is_told_from_the_same_by_another_name() {
     .unwrap();
     let answer = create(c, from_volume("v", "10.0.0.4#other#pvc-1##")).await;
     refused(answer, Code::InvalidArgument, &["another share"]);
-    c.settle().await;
+    c.controller().settle().await;
 }

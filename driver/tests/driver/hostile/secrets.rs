@@ -19,7 +19,7 @@ async fn secrets_and_tokens_are_told_nowhere() {
         let rig = Rig::new();
         std::fs::create_dir(rig.path("export/v")).unwrap();
         let target = rig.path("target");
-        let driver = rig.driver_with(&["-v", "--log-format", format]);
+        let driver = rig.driver_with(&["--log-level", "debug", "--log-format", format]);
         let client = Client::connect(&rig).await;
         let mut publish = publish_request("v", &target, Mode::SingleNodeWriter);
         publish.volume_context.insert(

@@ -74,7 +74,7 @@ impl Scene {
         for folder in ["targets", "staging", "other-staging"] {
             std::fs::create_dir(rig.path(folder)).unwrap();
         }
-        let mut flags = vec!["-v", "--allow-server", "server"];
+        let mut flags = vec!["--log-level", "debug", "--allow-server", "server"];
         // The driver inside `csi` knows no ids of kubernetes-csi's driver, and its build may lack them here too.
         if cfg!(feature = "upstream") {
             flags.extend(["--driver-name", "nfs.csi.k8s.io"]);

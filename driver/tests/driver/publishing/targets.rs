@@ -7,6 +7,39 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{ControllerGetVolumeRequest, CreateVolumeRequest, ListVolumesRequest};
 use tonic::Code;
 
+/// A volume of a local share, on a node whose disks are its own: no server is asked, and so nothing may block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_local_volume_is_published_and_asked_about_without_a_helper() {
+    for staging in [false, true] {
+        let rig = Rig::new();
+        make_volume(&rig, "a");
+        let flags: &[&str] = if staging { &["--stage"] } else { &[] };
+        let driver = rig.driver_with(&[flags, &["--log-level", "debug"]].concat());
+        let client = Client::connect(&rig).await;
+        let target = rig.path("target");
+        let mut request = publish_request("a", &target, Mode::SingleNodeWriter);
+        if staging {
+            std::fs::create_dir(rig.path("staging")).unwrap();
+            let stage = stage_request(&mut request, &rig.path("staging"));
+            client.stage(stage).await.unwrap();
+        }
+        for _ in 0..2 {
+            client.publish(request.clone()).await.unwrap();
+        }
+        let reply = stats(&client, "a", &target).await.unwrap();
+        assert!(reply.usage[0].total > 0);
+        let flags = flags_of(&rig, "target");
+        assert!(
+            flags.contains("nosuid") && flags.contains("nodev"),
+            "{flags}"
+        );
+        assert_eq!(driver.children(), Vec::<u32>::new(), "{:#?}", driver.log());
+        // An unmount may have to write back, so it has a helper, which the nursery starts.
+        client.unpublish("a", &target).await.unwrap();
+        assert_eq!(driver.children().len(), 1, "{:#?}", driver.log());
+    }
+}
+
 /// As by somebody who cleans up on the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_volume_whose_folder_was_deleted_is_abnormal() {

@@ -217,6 +217,18 @@ impl Driver {
         self.process.pid().as_raw_pid().unsigned_abs()
     }
 
+    /// The processes that it has started: the nursery of helpers, once there was one.
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let children = tasks.flatten().map(|task| {
+            let text = std::fs::read_to_string(task.path().join("children"));
+            text.unwrap_or_default()
+        });
+        let all: Vec<String> = children.collect();
+        let words = all.iter().flat_map(|text| text.split_whitespace());
+        words.map(|pid| pid.parse().unwrap()).collect()
+    }
+
     pub fn log(&self) -> Vec<String> {
         let log = self.process.error_output();
         log.lines().map(str::to_owned).collect()

@@ -1,11 +1,11 @@
-//! Calls about volumes and snapshots that kubernetes-csi's driver has made, when this driver serves those too. Owns which
-//! ids these are and what each call does with them; `share::upstream` does the work. They have no record: the share itself
-//! says what they are.
+//! What each call does with volumes and snapshots of kubernetes-csi's driver; `share::upstream` does the work. They have no
+//! record: the share itself says what they are. Must not know requests of other volumes.
 
-use super::error::ControllerError;
-use super::outcome::{SnapshotOutcome, VolumeOutcome};
-use super::shares::Shares;
-use super::validation::capabilities_objection;
+use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};
+use crate::controller::error::ControllerError;
+use crate::controller::outcome::{SnapshotOutcome, VolumeOutcome};
+use crate::controller::shares::Shares;
+use crate::controller::validation::capabilities_objection;
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
@@ -15,70 +15,13 @@ use crate::share::record::OnDelete;
 use crate::share::roots::{Root, RootError};
 use crate::share::source::Origin;
 use crate::share::sub_path::SubPath;
-use crate::share::token::{NameKey, ShareUuid};
+use crate::share::token::NameKey;
 use crate::share::upstream;
-use crate::upstream::ids::{self, UpstreamSnapshotId, UpstreamVolumeId};
-use crate::volume_id::{Location, SnapshotId, VolumeId};
+use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Where the source of a copy is.
-#[derive(Clone)]
-pub(super) enum SourceShare {
-    /// On the share with this UUID.
-    Known(ShareUuid),
-    /// At this address, since ids of kubernetes-csi's driver say no more.
-    At(Export),
-}
-
-impl Shares {
-    /// The volume of kubernetes-csi's driver that `id` means; nothing when `id` is none of its ids, or when none are expected.
-    ///
-    /// # Errors
-    /// When such ids are expected and this one is not safe, or when they may come and this driver does not serve them.
-    pub(super) fn upstream_volume(
-        &self,
-        id: &str,
-    ) -> Result<Option<UpstreamVolumeId>, ControllerError> {
-        if self.is_upstream_volume(id)? {
-            #[cfg(feature = "upstream")]
-            return Ok(Some(UpstreamVolumeId::parse(id)?));
-        }
-        Ok(None)
-    }
-
-    /// As [`Shares::upstream_volume`], for a snapshot.
-    pub(super) fn upstream_snapshot(
-        &self,
-        id: &str,
-    ) -> Result<Option<UpstreamSnapshotId>, ControllerError> {
-        if self.is_upstream_snapshot(id)? {
-            #[cfg(feature = "upstream")]
-            return Ok(Some(UpstreamSnapshotId::parse(id)?));
-        }
-        Ok(None)
-    }
-
-    fn is_upstream_volume(&self, id: &str) -> Result<bool, ControllerError> {
-        let may_be = ids::may_be_volume(id) && id.parse::<VolumeId>().is_err();
-        Ok(may_be && self.expects_upstream(id)?)
-    }
-
-    fn is_upstream_snapshot(&self, id: &str) -> Result<bool, ControllerError> {
-        let may_be = ids::may_be_snapshot(id) && id.parse::<SnapshotId>().is_err();
-        Ok(may_be && self.expects_upstream(id)?)
-    }
-
-    fn expects_upstream(&self, id: &str) -> Result<bool, ControllerError> {
-        match (self.config.upstream, self.config.has_upstream_name) {
-            (Some(_), _) => Ok(true),
-            (None, true) => Err(ControllerError::Upstream(id.chars().take(256).collect())),
-            (None, false) => Ok(false),
-        }
-    }
-}
 
 impl UpstreamVolumeId {
     fn origin(&self) -> Origin {
@@ -102,22 +45,6 @@ pub(super) fn archive_origin(
 ) -> Result<Origin, ControllerError> {
     shares.locate(&Location::Export(id.export.clone()))?;
     Ok(Origin::upstream(&id.text, id.archive.clone()))
-}
-
-/// The UUID of the share at another address than that of the copy: it may be the same one by another name.
-pub(super) async fn uuid_of_other(
-    shares: &Arc<Shares>,
-    export: &Export,
-) -> Result<ShareUuid, ControllerError> {
-    let expect = shares.expect_or(export, Expect::Initialised);
-    let uuid = shares.with_share(export, &[], expect, |share| Ok(share.uuid()));
-    uuid.await.map_err(|error| match error {
-        // The copy's share has records, so it is another one.
-        ControllerError::Share { source, .. } if matches!(*source, ShareError::NotInitialised) => {
-            missing(export, ShareError::SourceElsewhere)
-        }
-        other => other,
-    })
 }
 
 /// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
@@ -265,15 +192,15 @@ pub(super) fn objection(
     }
 }
 
-/// Deletes the volume as its id says.
+/// Deletes the volume as its id says; as `otherwise` says where it does not.
 pub(super) async fn delete_volume(
     shares: &Arc<Shares>,
     patience: Duration,
     id: UpstreamVolumeId,
     secrets: &BTreeMap<String, String>,
+    otherwise: OnDelete,
 ) -> Result<(), ControllerError> {
-    let otherwise = shares.config.upstream.map(|upstream| upstream.on_delete);
-    let archive = match id.on_delete.or(otherwise).unwrap_or_default() {
+    let archive = match id.on_delete.unwrap_or(otherwise) {
         // Nothing to do, and so nothing to mount.
         OnDelete::Retain => return Ok(()),
         OnDelete::Archive => true,

@@ -15,7 +15,7 @@ const PROVISIONED: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 ///
 /// # Errors
 /// When a template has no value, or the path is not safe with it.
-pub(super) fn sub_dir(
+pub(crate) fn sub_dir(
     text: &str,
     context: &BTreeMap<String, String>,
 ) -> Result<SubPath, NodeError> {
@@ -35,7 +35,7 @@ impl Ownership {
     ///
     /// # Errors
     /// When one of them has a value that cannot be.
-    pub(super) fn of_upstream(
+    pub(crate) fn of_upstream(
         context: &BTreeMap<String, String>,
     ) -> Result<Option<Self>, NodeError> {
         let get = |key: &str| {

@@ -1,0 +1,69 @@
+//! Tasks that ask no server, done by a thread of this process: to start a process takes longer than they do. Owns that thread and
+//! its bound; must not decide which tasks ask no server.
+
+use crate::log::{Level, Log};
+use crate::mount::helper::{HelperError, Helpers};
+use crate::mount::perform::perform;
+use crate::mount::task::{Done, Task};
+use crate::privileges;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// What a thread does now.
+type Step = Arc<Mutex<String>>;
+
+impl Helpers {
+    /// Does `task`, which asks no server, in a thread of this process, for at most `bound`. The thread goes on after that, and
+    /// drops `guard` when it ends.
+    ///
+    /// # Errors
+    /// When the task fails or does not end in time.
+    pub async fn run_here(
+        &self,
+        task: Task,
+        bound: Duration,
+        guard: impl Send + 'static,
+    ) -> Result<Done, HelperError> {
+        let step: Step = Arc::new(Mutex::new("starting".to_owned()));
+        let (told, ended) = oneshot::channel();
+        let (now, log) = (Arc::clone(&step), self.log);
+        // Of its own: it changes its privileges and its mount namespace, and nobody else may get it after that.
+        let thread = std::thread::Builder::new().name("mounting".to_owned());
+        let started = thread.spawn(move || {
+            let done = perform_here(&task, &now, log);
+            drop(guard);
+            // Whoever does not wait any more does not need to know.
+            let _ = told.send(done);
+        });
+        started.map_err(HelperError::Start)?;
+        let step = || lock(&step).clone();
+        match tokio::time::timeout(bound, ended).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(HelperError::Lost {
+                step: step(),
+                detail: "its thread has panicked".to_owned(),
+            }),
+            Err(_) => Err(HelperError::Hangs {
+                step: step(),
+                after: bound,
+            }),
+        }
+    }
+}
+
+fn perform_here(task: &Task, now: &Step, log: Log) -> Result<Done, HelperError> {
+    // Capabilities are a thread's: the others of this process stay without those that mounting takes.
+    privileges::keep_for_mounting().map_err(HelperError::Start)?;
+    let mut say = |step: String| {
+        log.event(Level::Debug, "task", &[("step", step.clone().into())]);
+        *lock(now) = step;
+    };
+    perform(task, &mut say)
+        .map(|(done, _)| done)
+        .map_err(HelperError::Failed)
+}
+
+fn lock(step: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
+    step.lock().unwrap_or_else(PoisonError::into_inner)
+}
