@@ -3,11 +3,12 @@
 //! When a cycle begins stands in `pace.rs`, what a step does in `side.rs`.
 
 use super::pace::{Limits, Pace};
-use super::side::{Open, Side, lock};
+use super::side::{Open, Side};
 use super::taking_back;
 use super::tally::Tally;
 use super::template::Knowledge;
 use crate::error::Error;
+use csi_proto::lock::lock;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

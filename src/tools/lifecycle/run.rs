@@ -6,7 +6,7 @@ use super::writer::WriterThread;
 use crate::error::{Error, ErrorKind};
 use crate::invocation::interrupt::Signals;
 use crate::output::steps::StepOutcome;
-use crate::undo::made::lock;
+use csi_proto::lock::lock;
 use std::io::{self, Write};
 use std::path::Path;
 use std::pin::pin;

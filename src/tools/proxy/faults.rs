@@ -6,9 +6,9 @@
 use crate::error::{CODE_NAMES, code_name};
 use crate::rpc::GROUPS;
 use csi_proto::duration::{self, DurationError};
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use thiserror::Error;
 use tonic::Code;
@@ -252,7 +252,7 @@ impl Faults {
         if !self.any {
             return FaultPlan::default();
         }
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = lock(&self.rules);
         let delay = first(&mut rules.delays, path, method);
         let end = None
             .or_else(|| first(&mut rules.failures, path, method).map(PlannedEnd::Fail))
