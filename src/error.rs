@@ -293,6 +293,25 @@ impl Error {
     }
 }
 
+/// A failure on its way to become an [`Error`].
+pub trait OrError<T> {
+    /// The command line asks for something that cannot be, in the failure's own words.
+    fn or_usage(self) -> Result<T, Error>;
+
+    /// Something on this side failed because of it.
+    fn or_because(self, message: impl fmt::Display) -> Result<T, Error>;
+}
+
+impl<T, E: StdError + 'static> OrError<T> for Result<T, E> {
+    fn or_usage(self) -> Result<T, Error> {
+        self.map_err(|error| Error::usage(error.to_string()))
+    }
+
+    fn or_because(self, message: impl fmt::Display) -> Result<T, Error> {
+        self.map_err(|error| Error::because(message.to_string(), &error))
+    }
+}
+
 /// The end of what an `exec:` command wrote to stderr, at most 8 KiB: untrusted text of one line or many.
 ///
 /// It stands in the chain of causes; [`Error::caused_by`] shows it line by line.

@@ -29,6 +29,7 @@ pub mod duration;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
+pub mod lock;
 pub mod methods;
 pub mod path;
 pub mod random;

@@ -2,11 +2,15 @@
 //!
 //! They are kept as numbers, so that ones which nobody knows do no harm.
 
-use csi_proto::v1::plugin_capability::{self, service, volume_expansion};
+use csi_proto::path::contents;
+use csi_proto::schema::Message;
+use csi_proto::v1::plugin_capability::{service, volume_expansion};
 use csi_proto::v1::{
     controller_service_capability, group_controller_service_capability, node_service_capability,
 };
+use csi_proto::wire::{self, Raw};
 use csi_proto::{Request, v1};
+use prost::Message as _;
 
 /// The capabilities that a driver advertises, as far as it was asked.
 #[derive(Clone, Debug, Default)]
@@ -55,68 +59,35 @@ impl Advertised {
         end: DriverEnd,
     ) -> Result<(), A::Error> {
         let request = v1::GetPluginCapabilitiesRequest {};
-        let reply = asks
-            .ask(end, request, |reply| reply.capabilities.len())
-            .await?;
-        for capability in reply.unwrap_or_default().capabilities {
-            match capability.r#type {
-                Some(plugin_capability::Type::Service(one)) => self.plugin.push(one.r#type),
-                Some(plugin_capability::Type::VolumeExpansion(one)) => {
-                    self.expansion.push(one.r#type);
-                }
-                None => {}
-            }
-        }
+        let reply = ask(asks, end, request).await?;
+        self.plugin.extend(types(&reply, "capabilities.service"));
+        let expansion = types(&reply, "capabilities.volume_expansion");
+        self.expansion.extend(expansion);
         Ok(())
     }
 
     /// Asks for the controller's capabilities.
     pub async fn ask_controller<A: Asks>(&mut self, asks: &mut A) -> Result<(), A::Error> {
-        use controller_service_capability::Type;
         let request = v1::ControllerGetCapabilitiesRequest {};
-        let reply = asks
-            .ask(DriverEnd::Controller, request, |reply| {
-                reply.capabilities.len()
-            })
-            .await?;
-        let all = reply.unwrap_or_default().capabilities.into_iter();
-        self.controller = all
-            .filter_map(|one| one.r#type)
-            .map(|Type::Rpc(rpc)| rpc.r#type)
-            .collect();
+        let reply = ask(asks, DriverEnd::Controller, request).await?;
+        self.controller = types(&reply, "capabilities.rpc");
         Ok(())
     }
 
     /// Asks for the group controller's capabilities.
     pub async fn ask_group_controller<A: Asks>(&mut self, asks: &mut A) -> Result<(), A::Error> {
-        use group_controller_service_capability::Type;
         let request = v1::GroupControllerGetCapabilitiesRequest {};
-        let reply = asks
-            .ask(DriverEnd::Controller, request, |reply| {
-                reply.capabilities.len()
-            })
-            .await?;
-        let all = reply.unwrap_or_default().capabilities.into_iter();
-        self.group_controller = all
-            .filter_map(|one| one.r#type)
-            .map(|Type::Rpc(rpc)| rpc.r#type)
-            .collect();
+        let reply = ask(asks, DriverEnd::Controller, request).await?;
+        self.group_controller = types(&reply, "capabilities.rpc");
         Ok(())
     }
 
     /// Asks for the node's capabilities.
     pub async fn ask_node<A: Asks>(&mut self, asks: &mut A) -> Result<(), A::Error> {
-        use node_service_capability::Type;
         let request = v1::NodeGetCapabilitiesRequest {};
-        let reply = asks
-            .ask(DriverEnd::Node, request, |reply| reply.capabilities.len())
-            .await?;
+        let reply = ask(asks, DriverEnd::Node, request).await?;
         self.serves_node = reply.is_some();
-        let all = reply.unwrap_or_default().capabilities.into_iter();
-        self.node = all
-            .filter_map(|one| one.r#type)
-            .map(|Type::Rpc(rpc)| rpc.r#type)
-            .collect();
+        self.node = types(&reply, "capabilities.rpc");
         Ok(())
     }
 
@@ -145,4 +116,34 @@ impl Advertised {
     pub fn node(&self, one: node_service_capability::rpc::Type) -> bool {
         self.node.contains(&one.into())
     }
+}
+
+/// The reply to a request for capabilities.
+type CapabilitiesReply = Option<(&'static Message, Vec<u8>)>;
+
+async fn ask<A: Asks, Q: Request>(
+    asks: &mut A,
+    end: DriverEnd,
+    request: Q,
+) -> Result<CapabilitiesReply, A::Error> {
+    let count = |reply: &Q::Reply| {
+        let bytes = reply.encode_to_vec();
+        contents(Q::METHOD.response, &bytes, "capabilities").len()
+    };
+    let reply = asks.ask(end, request, count).await?;
+    Ok(reply.map(|reply| (Q::METHOD.response, reply.encode_to_vec())))
+}
+
+/// The `type` in each message at a path: the replies of all services have the same form.
+fn types(reply: &CapabilitiesReply, path: &str) -> Vec<i32> {
+    let Some((message, bytes)) = reply else {
+        return Vec::new();
+    };
+    let all = contents(message, bytes, path).into_iter();
+    let fields = all.flat_map(|one| wire::fields(one).map_while(Result::ok));
+    let numbers = fields.filter_map(|(_, raw)| match raw {
+        Raw::Varint(number) => i32::try_from(number).ok(),
+        _ => None,
+    });
+    numbers.collect()
 }

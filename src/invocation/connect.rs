@@ -7,7 +7,7 @@ use crate::call::endpoint::{Endpoint, EndpointKind};
 use crate::call::error::connection_error;
 use crate::call::session::Session;
 use crate::call::wait;
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
@@ -33,7 +33,7 @@ pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
                 .hint("--cacert, --cert, --key and --server-name say whom to trust and who calls"),
         );
     }
-    Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
+    Endpoint::parse(text).or_usage()
 }
 
 /// A session with the driver, without a command's deadline and metadata.
@@ -64,7 +64,7 @@ pub fn with_deadline_and_metadata(session: Session, globals: &Globals) -> Result
     session
         .with_timeout(globals.timeout())
         .with_metadata(&globals.metadata())
-        .map_err(|error| Error::usage(error.to_string()))
+        .or_usage()
 }
 
 /// A session for a command, once the driver is ready where `--wait` asks for that.
@@ -108,8 +108,7 @@ pub fn block_on(
 ) -> Result<(), Error> {
     // A shell goes on after the signal.
     if !defaults.in_shell {
-        interrupt::second_signal_kills()
-            .map_err(|error| Error::because("signals cannot be watched", &error))?;
+        interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     }
     runtime()?.block_on(async {
         tokio::select! {
@@ -125,5 +124,5 @@ pub fn block_on(
 /// When the system refuses.
 pub fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Error::because("the program cannot start", &error))
+    built.or_because("the program cannot start")
 }

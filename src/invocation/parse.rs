@@ -3,7 +3,7 @@
 //! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too.
 //! All other words about a wrong line are clap's.
 
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -88,7 +88,7 @@ pub const NOT_IN_A_SHELL: &str = "the shell has the terminal: this command is fo
 /// # Errors
 /// When the matches are of another command: a usage error in clap's own words.
 pub fn flags<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Error> {
-    T::from_arg_matches(matches).map_err(|error| Error::usage(error.to_string()))
+    T::from_arg_matches(matches).or_usage()
 }
 
 /// The command with the flags of `T`, and with its own description, which the description of `T` would replace.

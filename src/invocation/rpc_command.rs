@@ -7,7 +7,7 @@ use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
-use crate::error::{Error, code_name};
+use crate::error::{Error, OrError, code_name};
 use crate::output::{self, OutputError, Printer, Reply, json};
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{self, Calls, Group, Request, Rpc, facts::Making};
@@ -156,8 +156,7 @@ impl Command {
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
     ) -> Result<AfterReply, Error> {
-        validation::request(self.rpc.method, &request.bytes, &self.checks)
-            .map_err(|error| Error::usage(error.to_string()))?;
+        validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
         let mut token = String::new();
         loop {

@@ -39,7 +39,15 @@ pub fn stdout() -> impl Write {
 /// When stdout cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// The result of writing to stdout. A reader who went away is no error: what the program does goes on.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn written(result: io::Result<()>) -> Result<(), Error> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::because("stdout cannot be written", &error))
         }

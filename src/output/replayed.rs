@@ -20,20 +20,31 @@ pub struct Replayed<'a> {
     /// The duration of the replayed call.
     pub took: Duration,
     /// The result of the comparison.
-    pub verdict: ReplayOutcome<'a>,
+    pub verdict: ReplayOutcome,
 }
 
 /// The result of the comparison of a replayed call with the recorded one.
-#[derive(Clone, Debug)]
-pub enum ReplayOutcome<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplayOutcome {
     /// Nothing differs.
     Same,
-    /// Differences: the place, the recorded value, the value now.
-    Different(Vec<(&'a str, &'a Json, &'a Json)>),
+    /// These differ.
+    Different(Vec<Difference>),
     /// The call was sent, and there is nothing to compare with: the reason.
-    NotCompared(&'a str),
+    NotCompared(&'static str),
     /// The call was not sent: the reason.
-    Skipped(&'a str),
+    Skipped(String),
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The place, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
+    pub at: String,
+    /// The recorded value; `null` for none.
+    pub recorded: Json,
+    /// The value now; `null` for none.
+    pub now: Json,
 }
 
 /// The numbers of calls by their results.
@@ -53,7 +64,7 @@ pub struct Count {
 
 impl Count {
     /// Counts a call.
-    pub fn add(&mut self, verdict: &ReplayOutcome<'_>) {
+    pub fn add(&mut self, verdict: &ReplayOutcome) {
         *match verdict {
             ReplayOutcome::Same => &mut self.same,
             ReplayOutcome::Different(_) => &mut self.different,
@@ -135,8 +146,8 @@ fn object(call: &Replayed<'_>) -> Json {
     let (outcome, reason) = match &call.verdict {
         ReplayOutcome::Same => ("same", None),
         ReplayOutcome::Different(_) => ("different", None),
-        ReplayOutcome::NotCompared(why) => ("not compared", Some(why)),
-        ReplayOutcome::Skipped(why) => ("skipped", Some(why)),
+        ReplayOutcome::NotCompared(why) => ("not compared", Some(*why)),
+        ReplayOutcome::Skipped(why) => ("skipped", Some(why.as_str())),
     };
     let mut object = json!({
         "call": call.number, "method": call.name, "outcome": outcome, "milliseconds": figure::milliseconds(call.took),
@@ -145,7 +156,8 @@ fn object(call: &Replayed<'_>) -> Json {
         object["reason"] = json!(reason);
     }
     if let ReplayOutcome::Different(all) = &call.verdict {
-        let one = |(at, recorded, now): &(&str, &Json, &Json)| json!({"at": at, "recorded": recorded, "now": now});
+        let one =
+            |one: &Difference| json!({"at": one.at, "recorded": one.recorded, "now": one.now});
         object["differences"] = all.iter().map(one).collect();
     }
     object
@@ -169,8 +181,9 @@ fn lines(call: &Replayed<'_>) -> String {
     let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
     let mut lines = format!("{}\n", line.trim_end());
     if let ReplayOutcome::Different(all) = &call.verdict {
-        for (at, recorded, now) in all {
-            let (at, recorded, now) = (escaped(at), json_text(recorded), json_text(now));
+        for one in all {
+            let (recorded, now) = (json_text(&one.recorded), json_text(&one.now));
+            let at = escaped(&one.at);
             lines.push_str(&format!("     {at}: {recorded} -> {now}\n"));
         }
     }
@@ -190,9 +203,13 @@ mod tests {
 
     #[test]
     fn every_end_of_a_call_has_its_line_and_its_object() {
-        let (one, two) = (json!("1\u{1b}"), json!(2));
-        let (null, list) = (Json::Null, json!([]));
-        let both = vec![("a", &one, &two), ("b", &null, &list)];
+        let differs = |at: &str, recorded, now| Difference {
+            at: at.to_owned(),
+            recorded,
+            now,
+        };
+        let one = differs("a", json!("1\u{1b}"), json!(2));
+        let both = vec![one.clone(), differs("b", Json::Null, json!([]))];
         for (verdict, line, outcome) in [
             (
                 ReplayOutcome::Same,
@@ -205,7 +222,7 @@ mod tests {
                 "different",
             ),
             (
-                ReplayOutcome::Different(vec![("a", &one, &two)]),
+                ReplayOutcome::Different(vec![one]),
                 "!! #3 Node/Stage                                   1.5 ms  1 difference\n     a: \"1\\u001b\" -> 2\n",
                 "different",
             ),
@@ -215,7 +232,7 @@ mod tests {
                 "not compared",
             ),
             (
-                ReplayOutcome::Skipped("no\n"),
+                ReplayOutcome::Skipped("no\n".to_owned()),
                 "-- #3 Node/Stage                                           not sent: no\\n\n",
                 "skipped",
             ),

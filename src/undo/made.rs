@@ -9,7 +9,6 @@ use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tonic::Code;
 
 /// Something to take back.
@@ -216,11 +215,6 @@ impl Item {
             Self::Folder(_) => None,
         }
     }
-}
-
-/// A list that tasks share. What one of them has left half-done when it panicked is still the best there is.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a call that ended with this code may have taken effect, or may still.

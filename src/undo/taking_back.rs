@@ -1,11 +1,12 @@
 //! Takes items back: makes the calls in the order that `order.rs` says, as often as `tries.rs` says, until the list is empty
 //! or what is left has to stay.
 
-use super::made::{Item, Made, lock};
+use super::made::{Item, Made};
 use super::order::{InUse, waves};
 use super::tries::{NextTry, Tries};
 use crate::call::session::CallError;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use futures_util::StreamExt as _;
 use std::io;

@@ -5,6 +5,7 @@
 
 use super::{EndpointError, ExecOutcome};
 use crate::error::StderrLines;
+use csi_proto::lock::lock;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
@@ -14,7 +15,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -189,10 +190,6 @@ impl Stderr {
         }
         String::from_utf8_lossy(lock(&self.tail).make_contiguous()).into_owned()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The end of a command whose output has ended.

@@ -2,9 +2,10 @@
 //! not speak gRPC.
 
 use super::{EndpointError, handshake};
+use csi_proto::lock::lock;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -22,14 +23,11 @@ pub(super) struct LastError(Arc<Mutex<Option<EndpointError>>>);
 
 impl LastError {
     pub(super) fn get(&self) -> Option<EndpointError> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 
     pub(super) fn set(&self, error: Option<EndpointError>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *lock(&self.0) = error;
     }
 }
 

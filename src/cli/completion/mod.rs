@@ -3,7 +3,7 @@
 pub mod answer;
 pub mod script;
 
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
@@ -32,7 +32,6 @@ pub fn command() -> Command {
 /// When stdout cannot be written.
 pub fn run(matches: &ArgMatches, _: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<CompletionFlags>(matches)?;
-    let script = script(flags.shell, defaults.name)
-        .map_err(|error| Error::because("the script cannot be made", &error))?;
+    let script = script(flags.shell, defaults.name).or_because("the script cannot be made")?;
     output::print(&script)
 }

@@ -4,7 +4,7 @@ mod environment;
 mod help_text;
 mod page;
 
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
@@ -42,9 +42,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let pages = pages((defaults.program.tree)());
     for page in &pages {
         let path = folder.join(page.file_name());
-        fs::write(&path, &page.text).map_err(|error| {
-            Error::because(format!("{} cannot be written", path.display()), &error)
-        })?;
+        fs::write(&path, &page.text)
+            .or_because(format_args!("{} cannot be written", path.display()))?;
     }
     let (count, folder) = (pages.len(), folder.display().to_string());
     let said = match json {

@@ -24,7 +24,7 @@ pub use tree::command;
 
 use crate::call::advertised::Advertised;
 use crate::call::endpoint::{Endpoint, EndpointKind};
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
@@ -46,7 +46,7 @@ use tree::{Bench, Load};
 /// # Errors
 /// What kept it from running; that too many calls failed; that something could not be taken back; Ctrl-C.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
-    let bench = &tree::task(matches).map_err(|error| Error::usage(error.to_string()))?;
+    let bench = &tree::task(matches).or_usage()?;
     refuse_useless(globals)?;
     let flags = &bench.flags;
     let prepared = Prepared::of(bench, globals, defaults)?;
@@ -119,7 +119,7 @@ fn refuse_useless(globals: &Globals) -> Result<(), Error> {
 }
 
 fn parsed(text: &str) -> Result<Endpoint, Error> {
-    Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))
+    Endpoint::parse(text).or_usage()
 }
 
 /// The part of a load that is parsed and checked before there is a connection.
@@ -136,8 +136,7 @@ impl Prepared {
                 rpc,
                 matches,
             } => {
-                let flags = RequestFlags::from_arg_matches(matches)
-                    .map_err(|error| Error::usage(error.to_string()))?;
+                let flags = RequestFlags::from_arg_matches(matches).or_usage()?;
                 let context = request::context(&flags, rpc, defaults)?;
                 let called = Called {
                     group,
@@ -244,6 +243,6 @@ async fn connected(
 
 /// Names what a run makes. Another run's things must never be taken for ours.
 fn run_id() -> Result<String, Error> {
-    let drawn = random::from_kernel().map_err(|error| Error::because(random::MISSING, &error))?;
+    let drawn = random::from_kernel().or_because(random::MISSING)?;
     Ok(format!("{:012x}", u64::from_ne_bytes(drawn) >> 16))
 }

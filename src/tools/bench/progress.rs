@@ -2,10 +2,10 @@
 //! terminal.
 
 use super::pace::Limits;
-use super::side::lock;
 use super::tally::Tally;
 use crate::output::load::{count, per_second};
 use csi_proto::duration;
+use csi_proto::lock::lock;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex};

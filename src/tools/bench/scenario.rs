@@ -4,9 +4,9 @@
 //! Calls nothing; `side.rs` does.
 
 use super::flags::{BenchFlags, CycleFlags};
-use super::template::{Learnt, Template, TemplateError};
+use super::template::{Template, TemplateError};
 use crate::call::advertised::Advertised;
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::invocation::rpc_command;
 use crate::rpc;
 use crate::rpc::context::RequestContext;
@@ -29,7 +29,7 @@ pub struct CycleStep {
     /// The step's requests, taken in turn.
     requests: Vec<Template>,
     /// The values in the reply that later steps may need, each with its path there.
-    pub learns: Vec<(Learnt, &'static str)>,
+    pub learns: Vec<(Given, &'static str)>,
     /// Whether what it makes is noted, so that it can be taken back.
     pub undone: bool,
 }
@@ -127,7 +127,7 @@ impl CycleStep {
         Ok(())
     }
 
-    fn needs(&self, what: Learnt) -> bool {
+    fn needs(&self, what: Given) -> bool {
         self.requests.iter().any(|template| template.needs(what))
     }
 
@@ -190,29 +190,18 @@ impl CycleStep {
 }
 
 /// The values in an RPC's reply that other steps may need.
-fn learns(method: &Method) -> Vec<(Learnt, &'static str)> {
-    let id = |kind| match kind {
-        IdKind::Volume => Learnt::VolumeId,
-        IdKind::Snapshot => Learnt::SnapshotId,
-        IdKind::GroupSnapshot => Learnt::GroupSnapshotId,
-        IdKind::Node => Learnt::NodeId,
-    };
+fn learns(method: &Method) -> Vec<(Given, &'static str)> {
     let own = rpc::making(method).and_then(Making::own_id);
-    let own = own.map(|(kind, path)| (id(kind), path));
+    let own = own.map(|(kind, path)| (Given::Ids(kind), path));
     let given = rpc::facts(method).map_or(&[][..], |facts| facts.gives);
-    let given = given.iter().map(|(given, path)| match given {
-        Given::Ids(kind) => (id(*kind), *path),
-        Given::VolumeContext => (Learnt::VolumeContext, *path),
-        Given::PublishContext => (Learnt::PublishContext, *path),
-    });
-    own.into_iter().chain(given).collect()
+    own.into_iter().chain(given.iter().copied()).collect()
 }
 
 /// Adds the contexts that were learnt, where the RPC takes them.
 fn carry_contexts(method: &Method, template: &mut Template) {
     for (name, what) in [
-        ("volume_context", Learnt::VolumeContext),
-        ("publish_context", Learnt::PublishContext),
+        ("volume_context", Given::VolumeContext),
+        ("publish_context", Given::PublishContext),
     ] {
         if let Some(field) = method.request.field(name) {
             template.carry(field.number, what);
@@ -255,8 +244,8 @@ pub fn of_rpc(
     }
     let mut setup = Vec::new();
     for (what, name) in [
-        (Learnt::SnapshotId, "{snapshot_id}"),
-        (Learnt::GroupSnapshotId, "{group_snapshot_id}"),
+        (Given::Ids(IdKind::Snapshot), "{snapshot_id}"),
+        (Given::Ids(IdKind::GroupSnapshot), "{group_snapshot_id}"),
     ] {
         if step.needs(what) {
             return Err(Error::usage(format!(
@@ -264,11 +253,11 @@ pub fn of_rpc(
             )));
         }
     }
-    if step.needs(Learnt::NodeId) {
+    if step.needs(Given::Ids(IdKind::Node)) {
         let request = v1::NodeGetInfoRequest {};
         setup.push(CycleStep::typed(&request).map_err(usage)?);
     }
-    if step.needs(Learnt::VolumeId) {
+    if step.needs(Given::Ids(IdKind::Volume)) {
         setup.push(volume_for_all(command, flags, context)?);
     }
     Ok(Scenario {
@@ -359,8 +348,7 @@ impl CycleParts<'_> {
                  whoever uses it there: say --yes to allow that",
             ));
         }
-        self.steps(given)
-            .map_err(|error| Error::usage(error.to_string()))
+        self.steps(given).or_usage()
     }
 
     fn attaches(&self) -> bool {

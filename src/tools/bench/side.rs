@@ -9,13 +9,14 @@ use super::template::{Filling, Knowledge};
 use crate::rpc::{self, facts::Thing};
 use crate::undo::made::Made;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::{Message, Method};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tonic::Code;
 
 /// A driver, what is done to it, and what is there because of that.
@@ -153,9 +154,4 @@ fn staging_folder(thing: Thing, message: &'static Message, request: &Bytes) -> O
     }
     let path = contents(message, request, "staging_target_path").pop()?;
     Some(PathBuf::from(std::str::from_utf8(path).ok()?))
-}
-
-/// A value that tasks share. What one of them left half-done when it panicked is still the best there is.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

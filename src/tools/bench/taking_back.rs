@@ -3,7 +3,7 @@
 //!
 //! Owns when that begins and ends, and the lines that say what stays. How it is done is `undo`.
 
-use super::side::{Open, Side, lock};
+use super::side::{Open, Side};
 use crate::call::session::CallError;
 use crate::error::code_name;
 use crate::undo::left::Commands;
@@ -12,6 +12,7 @@ use crate::undo::order::waves;
 use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::collections::HashMap;

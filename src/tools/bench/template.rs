@@ -4,6 +4,7 @@
 //! A request is taken apart once; what has no place in it stays the bytes that it was. Secrets are sent as they are. Owns
 //! the syntax; knows no flag, and calls nothing.
 
+use crate::rpc::facts::{Given, IdKind};
 use bytes::Bytes;
 use csi_proto::random;
 use csi_proto::schema::{Kind, Message};
@@ -28,38 +29,21 @@ pub enum TemplateError {
     Wire(#[from] WireError),
 }
 
-/// A value from a call or reply that a later call may need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learnt {
-    /// A volume's id.
-    VolumeId,
-    /// A volume's context, entry by entry.
-    VolumeContext,
-    /// The context that a controller's publish gave, entry by entry.
-    PublishContext,
-    /// A snapshot's id.
-    SnapshotId,
-    /// A group snapshot's id.
-    GroupSnapshotId,
-    /// The node's id.
-    NodeId,
-}
-
-const LEARNT: usize = 6;
-
 /// Everything learnt so far, as the contents of fields.
 #[derive(Clone, Debug, Default)]
-pub struct Knowledge([Vec<Bytes>; LEARNT]);
+pub struct Knowledge(Vec<(Given, Vec<Bytes>)>);
 
 impl Knowledge {
     /// The contents of what was learnt; empty for nothing.
-    pub fn get(&self, what: Learnt) -> &[Bytes] {
-        &self.0[what as usize]
+    pub fn get(&self, what: Given) -> &[Bytes] {
+        let known = self.0.iter().find(|(known, _)| *known == what);
+        known.map_or(&[], |(_, contents)| contents)
     }
 
-    /// Learns.
-    pub fn set(&mut self, what: Learnt, contents: Vec<Bytes>) {
-        self.0[what as usize] = contents;
+    /// Learns, in the place of what was known.
+    pub fn set(&mut self, what: Given, contents: Vec<Bytes>) {
+        self.0.retain(|(known, _)| *known != what);
+        self.0.push((what, contents));
     }
 }
 
@@ -86,7 +70,7 @@ enum Part {
     Worker,
     Run,
     Random,
-    Learnt(Learnt),
+    Learnt(Given),
 }
 
 /// A text, taken apart.
@@ -99,7 +83,7 @@ enum Piece {
     Text(u32, Parts),
     Message(u32, Vec<Piece>),
     /// A field for each content.
-    Learnt(u32, Learnt),
+    Learnt(u32, Given),
 }
 
 /// A request, taken apart.
@@ -138,7 +122,7 @@ impl Template {
     }
 
     /// Adds a field that holds what was learnt; entries of a map that the request has already win over it.
-    pub fn carry(&mut self, number: u32, what: Learnt) {
+    pub fn carry(&mut self, number: u32, what: Given) {
         self.pieces.insert(0, Piece::Learnt(number, what));
         self.settle();
     }
@@ -206,7 +190,7 @@ impl Template {
     }
 
     /// Whether anything in it needs what `what` says.
-    pub fn needs(&self, what: Learnt) -> bool {
+    pub fn needs(&self, what: Given) -> bool {
         needs(&self.pieces, what)
     }
 
@@ -221,7 +205,7 @@ impl Template {
     }
 }
 
-fn needs(pieces: &[Piece], what: Learnt) -> bool {
+fn needs(pieces: &[Piece], what: Given) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Bytes(_) | Piece::Learnt(..) => false,
         Piece::Text(_, parts) => parts.contains(&Part::Learnt(what)),
@@ -334,10 +318,10 @@ fn place(name: &str) -> Result<Part, TemplateError> {
         "worker" => Part::Worker,
         "run" => Part::Run,
         "random" => Part::Random,
-        "volume_id" => Part::Learnt(Learnt::VolumeId),
-        "snapshot_id" => Part::Learnt(Learnt::SnapshotId),
-        "group_snapshot_id" => Part::Learnt(Learnt::GroupSnapshotId),
-        "node_id" => Part::Learnt(Learnt::NodeId),
+        "volume_id" => Part::Learnt(Given::Ids(IdKind::Volume)),
+        "snapshot_id" => Part::Learnt(Given::Ids(IdKind::Snapshot)),
+        "group_snapshot_id" => Part::Learnt(Given::Ids(IdKind::GroupSnapshot)),
+        "node_id" => Part::Learnt(Given::Ids(IdKind::Node)),
         _ => {
             let divisor = name.strip_prefix("i%").and_then(|text| text.parse().ok());
             match divisor {
@@ -437,8 +421,8 @@ mod tests {
         let template =
             Template::new(&tables::CREATE_VOLUME_REQUEST, &request.encode_to_vec()).unwrap();
         let mut known = Knowledge::default();
-        known.set(Learnt::VolumeId, vec!["vol-1".into()]);
-        known.set(Learnt::SnapshotId, vec!["snap-1".into()]);
+        known.set(Given::Ids(IdKind::Volume), vec!["vol-1".into()]);
+        known.set(Given::Ids(IdKind::Snapshot), vec!["snap-1".into()]);
         let mut expected = request.clone();
         expected.name = "pvc-123-3-3".into();
         expected.parameters = [("r1".to_owned(), "{vol-1}".to_owned())].into();
@@ -451,8 +435,11 @@ mod tests {
         });
         let got: v1::CreateVolumeRequest = filled(&template, 123, &known);
         assert_eq!(got, expected);
-        assert!(template.needs(Learnt::VolumeId) && template.needs(Learnt::SnapshotId));
-        assert!(!template.needs(Learnt::NodeId));
+        assert!(
+            template.needs(Given::Ids(IdKind::Volume))
+                && template.needs(Given::Ids(IdKind::Snapshot))
+        );
+        assert!(!template.needs(Given::Ids(IdKind::Node)));
     }
 
     #[test]
@@ -489,11 +476,11 @@ mod tests {
             _ => panic!("an entry is bytes"),
         });
         let mut known = Knowledge::default();
-        known.set(Learnt::VolumeContext, contexts.collect());
+        known.set(Given::VolumeContext, contexts.collect());
         let message = &tables::NODE_PUBLISH_VOLUME_REQUEST;
         let mut template = Template::new(message, &[]).unwrap();
         let number = message.field("volume_context").unwrap().number;
-        template.carry(number, Learnt::VolumeContext);
+        template.carry(number, Given::VolumeContext);
         let got: v1::NodePublishVolumeRequest = filled(&template, 0, &known);
         assert_eq!(got.volume_context, reply.volume_context);
     }

@@ -3,11 +3,12 @@
 //! When a cycle begins stands in `pace.rs`, what a step does in `side.rs`.
 
 use super::pace::{Limits, Pace};
-use super::side::{Open, Side, lock};
+use super::side::{Open, Side};
 use super::taking_back;
 use super::tally::Tally;
 use super::template::Knowledge;
-use crate::error::Error;
+use crate::error::{Error, OrError};
+use csi_proto::lock::lock;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -48,8 +49,7 @@ impl Side {
         tally: &Arc<Mutex<Tally>>,
         running: &Mutex<Option<Arc<Pace>>>,
     ) -> Result<(), Error> {
-        let pace = Pace::start(limits)
-            .map_err(|error| Error::because("there is no timer to be had", &error))?;
+        let pace = Pace::start(limits).or_because("there is no timer to be had")?;
         let pace = Arc::new(pace);
         *lock(running) = Some(Arc::clone(&pace));
         lock(tally).start(pace.started());

@@ -13,7 +13,7 @@ impl<W: Write> Lifecycle<'_, W> {
     pub(super) async fn ask(&mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
         let info = self
-            .node(&v1::GetPluginInfoRequest {}, |reply| {
+            .step(&v1::GetPluginInfoRequest {}, |reply| {
                 format!("{} {}", reply.name, reply.vendor_version)
             })
             .await?;
@@ -26,7 +26,7 @@ impl<W: Write> Lifecycle<'_, W> {
         advertised.ask_plugin(self, DriverEnd::Node).await?;
         let request = v1::ProbeRequest {};
         let probe = self
-            .node(&request, |reply| {
+            .step(&request, |reply| {
                 let ready = reply.ready.unwrap_or(true);
                 if ready { "ready" } else { "not ready" }.to_owned()
             })
@@ -53,7 +53,7 @@ impl<W: Write> Asks for Lifecycle<'_, W> {
 
     async fn ask<Q: Request>(
         &mut self,
-        end: DriverEnd,
+        _end: DriverEnd,
         request: Q,
         count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
@@ -61,6 +61,6 @@ impl<W: Write> Asks for Lifecycle<'_, W> {
             1 => "1 capability".to_owned(),
             count => format!("{count} capabilities"),
         };
-        self.step(end, &request, tell).await.map(Some)
+        self.step(&request, tell).await.map(Some)
     }
 }

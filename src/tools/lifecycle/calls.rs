@@ -4,17 +4,19 @@
 use super::data::Exercised;
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
-use crate::call::advertised::DriverEnd;
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
-use crate::error::{Error, Style, code_name};
+use crate::error::{Error, OrError, Style, code_name};
+use crate::output;
 use crate::output::steps::{StepOutcome, StepPrinter};
+use crate::rpc;
 use crate::rpc::context::RequestContext;
 use crate::rpc::validation::{self, Checks, Replies};
-use crate::undo::made::{Made, lock};
+use crate::undo::made::Made;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::{Request, random};
@@ -109,8 +111,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         steps: StepPrinter<W>,
     ) -> Result<Self, Error> {
         // A container's processes have the same few ids in every container.
-        let drawn =
-            random::from_kernel().map_err(|error| Error::because(random::MISSING, &error))?;
+        let drawn = random::from_kernel().or_because(random::MISSING)?;
         let drawn = u64::from_ne_bytes(drawn);
         Ok(Self {
             flags,
@@ -125,32 +126,14 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         })
     }
 
-    /// A step of the way up, at the node.
-    pub(super) async fn node<Q: Request>(
-        &mut self,
-        request: &Q,
-        tell: impl FnOnce(&Q::Reply) -> String,
-    ) -> Result<Q::Reply, Error> {
-        self.step(DriverEnd::Node, request, tell).await
-    }
-
-    /// A step of the way up, at the controller.
-    pub(super) async fn controller<Q: Request>(
-        &mut self,
-        request: &Q,
-        tell: impl FnOnce(&Q::Reply) -> String,
-    ) -> Result<Q::Reply, Error> {
-        self.step(DriverEnd::Controller, request, tell).await
-    }
-
+    /// A step of the way up.
     pub(super) async fn step<Q: Request>(
         &mut self,
-        end: DriverEnd,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
         let started = Instant::now();
-        let result = self.checked(end, request).await;
+        let result = self.checked(request).await;
         let (outcome, text) = match &result {
             Ok(reply) => (StepOutcome::Done, tell(reply)),
             Err(_) => (StepOutcome::Failed, String::new()),
@@ -162,15 +145,15 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     }
 
     /// Makes one call, checks it, and notes it when it may make something.
-    async fn checked<Q: Request>(&self, end: DriverEnd, request: &Q) -> Result<Q::Reply, Error> {
+    async fn checked<Q: Request>(&self, request: &Q) -> Result<Q::Reply, Error> {
         let (method, checks) = (Q::METHOD, &self.settings.checks);
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
             .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
-        let driver = match end {
-            DriverEnd::Node => &self.node,
-            DriverEnd::Controller => &self.controller,
+        let driver = match rpc::is_at_node(method) {
+            true => &self.node,
+            false => &self.controller,
         };
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&self.made).asked(method, &sent);
@@ -206,18 +189,13 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         text: &str,
         took: Duration,
     ) -> Result<(), Error> {
-        match self.steps.step(name, outcome, text, took) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Error::because("stdout cannot be written", &error))
-            }
-            _ => Ok(()),
-        }
+        output::written(self.steps.step(name, outcome, text, took))
     }
 }
 
 /// The command that makes the same call.
 pub(super) fn step_name(method: &Method) -> String {
-    match crate::rpc::of_method(method) {
+    match rpc::of_method(method) {
         Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
         None => method.name.to_owned(),
     }

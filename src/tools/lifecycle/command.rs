@@ -3,7 +3,7 @@
 use super::calls::{Driver, Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use crate::call::endpoint::Endpoint;
-use crate::error::{Error, Style};
+use crate::error::{Error, OrError, Style};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
@@ -45,7 +45,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let endpoint = connect::endpoint(globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
-        Some(text) => Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?,
+        Some(text) => Endpoint::parse(text).or_usage()?,
     };
     if !defaults.in_shell {
         connect::private_mounts(&endpoint)?;

@@ -3,10 +3,10 @@
 use super::calls::{Lifecycle, say, text};
 use super::data::{Exercise, Exercised, Target};
 use super::writer::WriterThread;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, OrError};
 use crate::invocation::interrupt::Signals;
 use crate::output::steps::StepOutcome;
-use crate::undo::made::lock;
+use csi_proto::lock::lock;
 use std::io::{self, Write};
 use std::path::Path;
 use std::pin::pin;
@@ -81,7 +81,7 @@ impl<W: Write> Lifecycle<'_, W> {
         };
         let path = target.to_owned();
         let writer = WriterThread::start(move |stop| exercise.run(&path, stop))
-            .map_err(|error| Error::because("there is no thread to write with", &error))?;
+            .or_because("there is no thread to write with")?;
         let (writer, _) = self.writer.insert((writer, target.to_owned()));
         let limit = self.node.session.timeout().unwrap_or(Duration::MAX);
         let result = match tokio::time::timeout(limit, writer.result()).await {

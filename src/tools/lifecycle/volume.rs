@@ -2,9 +2,10 @@
 
 use super::calls::{Lifecycle, say, text};
 use crate::call::advertised::Advertised;
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::rpc::facts::Thing;
-use crate::undo::made::{Item, lock};
+use crate::undo::made::Item;
+use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
@@ -34,12 +35,8 @@ impl<W: Write> Lifecycle<'_, W> {
         let folder = parent.join(&self.name);
         let staging = folder.join("staging");
         for path in [&folder, &staging] {
-            fs::create_dir(path).map_err(|error| {
-                Error::because(
-                    format!("the folder {} cannot be made", path.display()),
-                    &error,
-                )
-            })?;
+            fs::create_dir(path)
+                .or_because(format_args!("the folder {} cannot be made", path.display()))?;
             lock(&self.made).add(Item::Folder(path.clone()));
         }
         Ok((staging, folder.join("target")))
@@ -73,7 +70,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     volume_id: id.clone(),
                 };
                 let reply = self
-                    .controller(&request, |reply| {
+                    .step(&request, |reply| {
                         let context = reply.volume.as_ref().map(|one| &one.volume_context);
                         match context.map_or(0, BTreeMap::len) {
                             0 => "no volume context".to_owned(),
@@ -108,7 +105,7 @@ impl<W: Write> Lifecycle<'_, W> {
             ..self.request()
         };
         let result = self
-            .controller(&request, |reply| {
+            .step(&request, |reply| {
                 let volume = reply.volume.as_ref();
                 volume.map_or_else(String::new, |volume| volume.volume_id.clone())
             })
@@ -152,7 +149,7 @@ impl<W: Write> Lifecycle<'_, W> {
             );
         }
         let info = self
-            .node(&v1::NodeGetInfoRequest {}, |reply| reply.node_id.clone())
+            .step(&v1::NodeGetInfoRequest {}, |reply| reply.node_id.clone())
             .await?;
         let request = v1::ControllerPublishVolumeRequest {
             volume_id: volume.id.clone(),
@@ -160,7 +157,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume_context: volume.context.clone(),
             ..self.request()
         };
-        let result = self.controller(&request, |_| String::new()).await;
+        let result = self.step(&request, |_| String::new()).await;
         volume.publish_context = result?.publish_context;
         Ok(())
     }
@@ -182,8 +179,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume_context: volume.context.clone(),
             ..self.request()
         };
-        let result = self.node(&request, |_| text(staging)).await;
-        result?;
+        self.step(&request, |_| text(staging)).await?;
         Ok(true)
     }
 
@@ -201,9 +197,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume_context: volume.context.clone(),
             ..self.request()
         };
-        let result = self.node(&request, |_| text(target)).await;
-        result?;
-        Ok(())
+        self.step(&request, |_| text(target)).await.map(drop)
     }
 
     pub(super) async fn stats(
@@ -220,7 +214,7 @@ impl<W: Write> Lifecycle<'_, W> {
             volume_path: text(target),
             ..Default::default()
         };
-        self.node(&request, |reply| {
+        self.step(&request, |reply| {
             let bytes = reply
                 .usage
                 .iter()

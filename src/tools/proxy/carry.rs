@@ -8,11 +8,12 @@ use super::upstream::{Upstream, in_words};
 use crate::recording::call::CallEnd;
 use crate::recording::grpc::status::CallStatus;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::future::{Future, poll_fn};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tonic::Code;
 
 /// An observer of the messages that pass.
@@ -294,7 +295,7 @@ impl Caller {
 }
 
 fn seen_by<'a, 'w>(witness: &'a Mutex<&'w mut dyn Witness>) -> MutexGuard<'a, &'w mut dyn Witness> {
-    witness.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&witness)
 }
 
 /// The side on which passing on failed.

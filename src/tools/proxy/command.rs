@@ -4,7 +4,7 @@ use super::stdio::{self, RelayError};
 use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -43,7 +43,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 }
 
 fn relay(socket: &str, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
-    let endpoint = Endpoint::parse(socket).map_err(|error| Error::usage(error.to_string()))?;
+    let endpoint = Endpoint::parse(socket).or_usage()?;
     let options = globals.connect_options();
     connect::block_on(defaults, async {
         let relayed = stdio::relay(&endpoint, &options).await;
@@ -62,12 +62,10 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     }
     let driver = match (&flags.take_over, &flags.to) {
         (Some(socket), _) => {
-            let aside = aside(socket).map_err(|error| Error::usage(error.to_string()))?;
-            Endpoint::parse(&aside).map_err(|error| Error::usage(error.to_string()))?
+            let aside = aside(socket).or_usage()?;
+            Endpoint::parse(&aside).or_usage()?
         }
-        (None, Some(text)) => {
-            Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?
-        }
+        (None, Some(text)) => Endpoint::parse(text).or_usage()?,
         (None, None) => connect::endpoint(globals)?,
     };
     let show = Show {
@@ -75,8 +73,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         metadata: globals.verbosity() > 0,
     };
     // The socket must not stay behind, whenever the second signal comes.
-    interrupt::second_signal_kills()
-        .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
     runtime.block_on(async {
         let mut signals = Signals::watch();

@@ -5,10 +5,11 @@
 
 use crate::error::{CODE_NAMES, code_name};
 use crate::rpc::GROUPS;
+use clap::Args;
 use csi_proto::duration::{self, DurationError};
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use thiserror::Error;
 use tonic::Code;
@@ -184,17 +185,23 @@ pub struct Faults {
     any: bool,
 }
 
+const FAULTS: &str = "Faults on purpose";
+
 /// The rules of each flag, in the order of the command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct FaultRules {
-    /// `--delay`
-    pub delays: Vec<FaultRule<Duration>>,
-    /// `--fail`
-    pub failures: Vec<FaultRule<Code>>,
-    /// `--drop`
-    pub drops: Vec<FaultRule<()>>,
-    /// `--drop-reply`
-    pub dropped_replies: Vec<FaultRule<()>>,
+    /// Hold calls back for a while
+    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = delay, help_heading = FAULTS)]
+    pub delay: Vec<FaultRule<Duration>>,
+    /// Answer calls, the first N or all, with this status; the driver does not hear of them
+    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = fail, help_heading = FAULTS)]
+    pub fail: Vec<FaultRule<Code>>,
+    /// Never answer calls, the first N or all; the driver does not hear of them
+    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    pub drop: Vec<FaultRule<()>>,
+    /// Pass calls on, the first N or all, and never answer them, though the driver has
+    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    pub drop_reply: Vec<FaultRule<()>>,
 }
 
 /// The faults of one call.
@@ -237,10 +244,10 @@ impl FaultPlan {
 impl Faults {
     /// Faults by these rules.
     pub fn new(rules: FaultRules) -> Self {
-        let any = !(rules.delays.is_empty()
-            && rules.failures.is_empty()
-            && rules.drops.is_empty()
-            && rules.dropped_replies.is_empty());
+        let any = !(rules.delay.is_empty()
+            && rules.fail.is_empty()
+            && rules.drop.is_empty()
+            && rules.drop_reply.is_empty());
         Self {
             rules: Mutex::new(rules),
             any,
@@ -252,14 +259,12 @@ impl Faults {
         if !self.any {
             return FaultPlan::default();
         }
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let delay = first(&mut rules.delays, path, method);
+        let mut rules = lock(&self.rules);
+        let delay = first(&mut rules.delay, path, method);
         let end = None
-            .or_else(|| first(&mut rules.failures, path, method).map(PlannedEnd::Fail))
-            .or_else(|| first(&mut rules.drops, path, method).map(|()| PlannedEnd::Drop))
-            .or_else(|| {
-                first(&mut rules.dropped_replies, path, method).map(|()| PlannedEnd::DropReply)
-            });
+            .or_else(|| first(&mut rules.fail, path, method).map(PlannedEnd::Fail))
+            .or_else(|| first(&mut rules.drop, path, method).map(|()| PlannedEnd::Drop))
+            .or_else(|| first(&mut rules.drop_reply, path, method).map(|()| PlannedEnd::DropReply));
         FaultPlan { delay, end }
     }
 }
@@ -317,13 +322,13 @@ mod tests {
     #[test]
     fn rules_count_down_and_the_first_that_holds_counts() {
         let faults = Faults::new(FaultRules {
-            delays: vec![
+            delay: vec![
                 delay("probe=2s").expect("a rule"),
                 delay("10ms").expect("a rule"),
             ],
-            failures: vec![fail("CreateVolume=UNAVAILABLE:2").expect("a rule")],
-            drops: vec![drop("/own.v1.S/M:1").expect("a rule")],
-            dropped_replies: vec![drop("create-volume").expect("a rule")],
+            fail: vec![fail("CreateVolume=UNAVAILABLE:2").expect("a rule")],
+            drop: vec![drop("/own.v1.S/M:1").expect("a rule")],
+            drop_reply: vec![drop("create-volume").expect("a rule")],
         });
         let short = Some(Duration::from_millis(10));
         let ends: Vec<_> = (0..3).map(|_| plan(&faults, "CreateVolume").end).collect();

@@ -1,13 +1,10 @@
 //! The flags of `csi proxy`, and the settings that they make together.
 
-use super::faults::{self, FaultRule, FaultRules};
+use super::faults::FaultRules;
 use clap::{ArgGroup, Args};
 use csi_proto::duration;
 use std::path::PathBuf;
 use std::time::Duration;
-use tonic::Code;
-
-const FAULTS: &str = "Faults on purpose";
 
 /// The flags of `csi proxy`.
 #[derive(Args, Clone, Debug)]
@@ -43,30 +40,8 @@ pub struct ProxyFlags {
     /// Show the messages of methods that CSI does not have: their fields by number, which may be secrets; nothing masks them
     #[arg(long, conflicts_with = "quiet")]
     pub show_unknown: bool,
-    /// Hold calls back for a while
-    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = faults::delay, help_heading = FAULTS)]
-    delay: Vec<FaultRule<Duration>>,
-    /// Answer calls, the first N or all, with this status; the driver does not hear of them
-    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = faults::fail, help_heading = FAULTS)]
-    fail: Vec<FaultRule<Code>>,
-    /// Never answer calls, the first N or all; the driver does not hear of them
-    #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
-    drop: Vec<FaultRule<()>>,
-    /// Pass calls on, the first N or all, and never answer them, though the driver has
-    #[arg(long, value_name = "METHOD[:N]", value_parser = faults::drop, help_heading = FAULTS)]
-    drop_reply: Vec<FaultRule<()>>,
-}
-
-impl ProxyFlags {
-    /// The faults that were asked for.
-    pub(super) fn rules(&self) -> FaultRules {
-        FaultRules {
-            delays: self.delay.clone(),
-            failures: self.fail.clone(),
-            drops: self.drop.clone(),
-            dropped_replies: self.drop_reply.clone(),
-        }
-    }
+    #[command(flatten)]
+    pub(super) faults: FaultRules,
 }
 
 /// Permission bits that let somebody connect, which takes the right to write.

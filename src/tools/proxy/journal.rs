@@ -8,12 +8,13 @@ use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::grpc::framing::Messages;
 use bytes::Bytes;
 use csi_proto::grpc_timeout;
+use csi_proto::lock::lock;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use http::HeaderMap;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The tolerance by which a caller's deadline may pass earlier than here.
@@ -133,10 +134,7 @@ impl CallEntry<'_> {
             sent: self.sent,
         };
         if let Some(recorder) = &self.journal.recorder {
-            recorder
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .add(&call);
+            lock(&recorder).add(&call);
         }
         let mark = now(&self.mark);
         self.journal.show(Event::Ended(mark, Box::new(call)));

@@ -161,7 +161,7 @@ impl Proxy {
         };
         let display = (!flags.quiet).then_some(display);
         let journal = CallJournal::new(display, recorder).map_err(ProxyError::Output)?;
-        let faults = Faults::new(flags.rules());
+        let faults = Faults::new(flags.faults.clone());
         Ok(Self {
             relay: Arc::new(Relay::new(upstream, faults, journal)),
             listener,

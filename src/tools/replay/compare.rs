@@ -2,6 +2,7 @@
 
 use super::names::{NamePlace, Names};
 use super::request::place_of;
+use crate::output::replayed::Difference;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::MASK;
 use serde_json::{Map, Value as Json};
@@ -11,17 +12,6 @@ const MEASURED: [&str; 2] = ["csi.v1.VolumeUsage", "csi.v1.GetCapacityResponse"]
 
 /// The one field of such a message that is not measured.
 const UNIT: &str = "unit";
-
-/// A difference.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The place, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
-    pub at: String,
-    /// The recorded value; `null` for none.
-    pub recorded: Json,
-    /// The value now; `null` for none.
-    pub now: Json,
-}
 
 /// The rules of the comparison.
 #[derive(Clone, Debug, Default)]

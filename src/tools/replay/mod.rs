@@ -17,6 +17,7 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Lost, Session};
 use crate::error::{Error, code_name};
+use crate::output;
 use crate::output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
 use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
@@ -126,14 +127,16 @@ impl<'a, W: Write> Replay<'a, W> {
                     let session = self.session.clone();
                     running.spawn(async move { ask(index, &session, method, request).await });
                 }
-                Err(reason) => self.skip(call, &reason)?,
+                Err(reason) => {
+                    self.print(call, Duration::ZERO, ReplayOutcome::Skipped(reason))?;
+                }
             }
         }
         while !ends.is_empty() {
             self.next(&mut running, &mut ends).await?;
         }
         self.count.taken_over = self.names.count();
-        written(self.printer.end(self.count))?;
+        output::written(self.printer.end(self.count))?;
         match self.count.different {
             0 => Ok(()),
             1 => Err(Error::local(
@@ -259,28 +262,14 @@ impl<'a, W: Write> Replay<'a, W> {
         };
         let messages = self.flags.messages;
         let verdict = verdict(call, &now, messages, &self.rules, &mut self.names)?;
-        let shown = match &verdict {
-            verdict::Comparison::Same => ReplayOutcome::Same,
-            verdict::Comparison::NotCompared(why) => ReplayOutcome::NotCompared(why),
-            verdict::Comparison::Different(all) => {
-                let all = all
-                    .iter()
-                    .map(|one| (one.at.as_str(), &one.recorded, &one.now));
-                ReplayOutcome::Different(all.collect())
-            }
-        };
-        self.print(call, answer.took, shown)
-    }
-
-    fn skip(&mut self, call: &Recorded, reason: &str) -> Result<(), Error> {
-        self.print(call, Duration::ZERO, ReplayOutcome::Skipped(reason))
+        self.print(call, answer.took, verdict)
     }
 
     fn print(
         &mut self,
         call: &Recorded,
         took: Duration,
-        verdict: ReplayOutcome<'_>,
+        verdict: ReplayOutcome,
     ) -> Result<(), Error> {
         self.count.add(&verdict);
         let name = match call.method {
@@ -293,17 +282,7 @@ impl<'a, W: Write> Replay<'a, W> {
             took,
             verdict,
         };
-        written(self.printer.call(&replayed))
-    }
-}
-
-/// A reader who went away is no error: the calls go on.
-fn written(result: io::Result<()>) -> Result<(), Error> {
-    match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::because("stdout cannot be written", &error))
-        }
-        _ => Ok(()),
+        output::written(self.printer.call(&replayed))
     }
 }
 

@@ -2,26 +2,16 @@
 //!
 //! Decides alone. Who sends, counts and prints stands elsewhere.
 
-use super::compare::{CompareRules, Difference, compare};
+use super::compare::{CompareRules, compare};
 use super::names::{NamePlace, Names};
-use crate::error::{Error, code_name};
+use crate::error::{Error, OrError, code_name};
+use crate::output::replayed::{Difference, ReplayOutcome};
 use crate::recording::{Recorded, RecordedOutcome};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
 use tonic::Code;
-
-/// The result of a comparison.
-#[derive(Debug, PartialEq)]
-pub enum Comparison {
-    /// Nothing differs.
-    Same,
-    /// Something differs.
-    Different(Vec<Difference>),
-    /// There is nothing to compare with: why.
-    NotCompared(&'static str),
-}
 
 /// The end of a replayed call.
 pub struct Now<'a> {
@@ -44,11 +34,11 @@ pub fn verdict(
     messages: bool,
     rules: &CompareRules,
     names: &mut Names,
-) -> Result<Comparison, Error> {
+) -> Result<ReplayOutcome, Error> {
     let (code, message) = match &call.outcome {
         RecordedOutcome::Answered { code, message } => (code, message),
         RecordedOutcome::EndedBy(by) => {
-            return Ok(Comparison::NotCompared(match by.as_str() {
+            return Ok(ReplayOutcome::NotCompared(match by.as_str() {
                 "caller" => "the caller gave it up then",
                 "connection" => "the connection broke then",
                 "reset" => "the driver ended it without a status then",
@@ -57,12 +47,12 @@ pub fn verdict(
         }
     };
     let Some(method) = call.method else {
-        return Ok(Comparison::Same);
+        return Ok(ReplayOutcome::Same);
     };
     let expected = names.translate(NamePlace::Other, message);
     let is_other = *code != code_name(now.code) || (messages && expected != now.message);
     if is_other && !rules.ignores("status") {
-        return Ok(Comparison::Different(vec![Difference {
+        return Ok(ReplayOutcome::Different(vec![Difference {
             at: "status".to_owned(),
             recorded: status_json(code, message),
             now: status_json(code_name(now.code), now.message),
@@ -71,8 +61,8 @@ pub fn verdict(
     let replies = json_of(method, call.number, now.replies)?;
     let differences = compare(method.response, &call.replies, &replies, names, rules);
     Ok(match differences.is_empty() {
-        true => Comparison::Same,
-        false => Comparison::Different(differences),
+        true => ReplayOutcome::Same,
+        false => ReplayOutcome::Different(differences),
     })
 }
 
@@ -85,11 +75,9 @@ fn status_json(code: &str, message: &str) -> Json {
 
 fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Vec<Json>, Error> {
     let json = |reply: &Bytes| {
-        let value = decode(method.response, reply, Secrets::Mask).map_err(|error| {
-            Error::because(format!("the reply to #{number} is not valid"), &error)
-        })?;
-        serde_json::to_value(&value)
-            .map_err(|error| Error::because("the reply cannot be compared", &error))
+        let value = decode(method.response, reply, Secrets::Mask)
+            .or_because(format_args!("the reply to #{number} is not valid"))?;
+        serde_json::to_value(&value).or_because("the reply cannot be compared")
     };
     replies.iter().map(json).collect()
 }
@@ -137,9 +125,9 @@ mod tests {
         let then = || vec![json!({"ready": true})];
         let different = |at: &str, recorded: Json, now: Json| {
             let at = at.to_owned();
-            Comparison::Different(vec![Difference { at, recorded, now }])
+            ReplayOutcome::Different(vec![Difference { at, recorded, now }])
         };
-        let not_compared = Comparison::NotCompared;
+        let not_compared = ReplayOutcome::NotCompared;
         // How it ended then, with which replies; the code, message and replies of now; `--messages`; `--ignore`.
         for (outcome, replies, code, message, now, messages, ignored, expected) in [
             (
@@ -150,7 +138,7 @@ mod tests {
                 &yes[..],
                 true,
                 "",
-                Comparison::Same,
+                ReplayOutcome::Same,
             ),
             (
                 answered("OK", ""),
@@ -170,7 +158,7 @@ mod tests {
                 &no[..],
                 true,
                 "ready",
-                Comparison::Same,
+                ReplayOutcome::Same,
             ),
             (
                 answered("OK", ""),
@@ -190,7 +178,7 @@ mod tests {
                 &[],
                 false,
                 "",
-                Comparison::Same,
+                ReplayOutcome::Same,
             ),
             (
                 answered("INTERNAL", "x"),
@@ -210,7 +198,7 @@ mod tests {
                 &[],
                 false,
                 "status",
-                Comparison::Same,
+                ReplayOutcome::Same,
             ),
             (
                 ended_by("caller"),
@@ -287,6 +275,6 @@ mod tests {
         assert!(error.contains("the reply to #7 is not valid"), "{error}");
         call.method = None;
         let same = verdict(&call, &now, false, &CompareRules::default(), &mut names);
-        assert_eq!(same.expect("a verdict"), Comparison::Same);
+        assert_eq!(same.expect("a verdict"), ReplayOutcome::Same);
     }
 }

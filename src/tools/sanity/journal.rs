@@ -5,11 +5,12 @@
 //! Secrets are not in it. Owns the file and its format.
 
 use crate::rpc;
-use crate::undo::made::{Item, lock};
+use crate::undo::made::Item;
 use crate::undo::requests::with_secrets;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use serde_json::{Value as Json, json};

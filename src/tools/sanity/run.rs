@@ -11,8 +11,9 @@ use crate::call::session::Session;
 use crate::error::Error;
 use bytes::Bytes;
 use csi_proto::Request;
+pub use csi_proto::lock::lock as locked;
 use csi_proto::schema::Method;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -92,11 +93,6 @@ impl Run {
             matches!(kind, Unix | Abstract | Embedded)
         })
     }
-}
-
-/// A lock whose holder has panicked is still good: what it guards is only added to.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes one call, unary or streaming.

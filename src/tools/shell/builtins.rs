@@ -2,8 +2,8 @@
 //! and completion are the same for all.
 
 use crate::invocation::defaults::Program;
-use crate::rpc::{GROUPS, Rpc};
-use clap::{Arg, ArgAction, Command, Subcommand, ValueEnum};
+use crate::rpc::GROUPS;
+use clap::{Arg, ArgAction, Args, Command, Subcommand, ValueEnum};
 use csi_proto::schema::{Cardinality, Kind};
 use std::path::PathBuf;
 
@@ -52,14 +52,8 @@ pub enum Builtin {
         /// Seconds between two runs
         #[arg(short = 'n', value_name = "SECONDS", default_value = "2", value_parser = seconds)]
         seconds: f64,
-        /// The command
-        #[arg(
-            value_name = "COMMAND",
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true
-        )]
-        command: Vec<String>,
+        #[command(flatten)]
+        command: InnerCommand,
     },
     /// Run a command several times, up to the first failure
     #[command(after_help = "Example:\n  repeat 10 identity probe")]
@@ -67,14 +61,8 @@ pub enum Builtin {
         /// How often
         #[arg(value_name = "N")]
         count: u64,
-        /// The command
-        #[arg(
-            value_name = "COMMAND",
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true
-        )]
-        command: Vec<String>,
+        #[command(flatten)]
+        command: InnerCommand,
     },
     /// Demand that a command fails with a code
     #[command(after_help = "Example:\n  expect NOT_FOUND controller get-volume no-such-volume")]
@@ -82,14 +70,8 @@ pub enum Builtin {
         /// A gRPC code such as NOT_FOUND; also OK, USAGE and LOCAL
         #[arg(value_name = "CODE")]
         code: String,
-        /// The command
-        #[arg(
-            value_name = "COMMAND",
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true
-        )]
-        command: Vec<String>,
+        #[command(flatten)]
+        command: InnerCommand,
     },
     /// Demand that a comparison holds
     #[command(
@@ -132,6 +114,26 @@ assert $vol.volume.capacity_bytes == 10Gi"
     /// Leave
     #[command(visible_alias = "quit")]
     Exit,
+}
+
+/// The command inside another.
+#[derive(Args, Debug)]
+pub struct InnerCommand {
+    /// The command
+    #[arg(
+        value_name = "COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<String>,
+}
+
+impl InnerCommand {
+    /// Its words.
+    pub fn words(self) -> Vec<String> {
+        self.command
+    }
 }
 
 /// On or off.
@@ -199,10 +201,12 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
         let positionals = command.get_positionals().skip(given.len());
         missing.extend(positionals.filter_map(value_of));
     }
-    let method = GROUPS
-        .iter()
-        .flat_map(|group| group.rpcs)
-        .find(|rpc| rpc.verb() == command.get_name() && words_name(words, rpc));
+    let (group, verb) = (words.first(), command.get_name());
+    let mut groups = GROUPS.iter();
+    let group = groups.find(|one| {
+        group.is_some_and(|name| name == one.name || one.aliases.contains(&name.as_str()))
+    });
+    let method = group.and_then(|group| group.rpcs.iter().find(|rpc| rpc.verb() == verb));
     let required = method.map_or(&[][..], |rpc| rpc.facts.required);
     for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {
         let is_plain = matches!(field.kind, Kind::String | Kind::Int64)
@@ -231,21 +235,6 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
         }
     }
     (!missing.is_empty()).then(|| missing.join(" "))
-}
-
-/// Whether the words name the RPC's group, too: verbs are the same in several.
-fn words_name(words: &[String], rpc: &Rpc) -> bool {
-    let group = GROUPS.iter().find(|group| {
-        group
-            .rpcs
-            .iter()
-            .any(|one| one.method.name == rpc.method.name)
-    });
-    group.is_some_and(|group| {
-        words
-            .first()
-            .is_some_and(|word| word == group.name || group.aliases.contains(&word.as_str()))
-    })
 }
 
 /// The name of an argument's value, as help writes it.

@@ -4,7 +4,7 @@ use super::builtins::{Builtin, Switch};
 use super::execute::{Flow, Shell};
 use super::line::is_name;
 use super::{assertion, describe, edit, listing, script, watch};
-use crate::error::{CODE_NAMES, Error, ErrorKind, Style, code_name};
+use crate::error::{CODE_NAMES, Error, ErrorKind, OrError, Style, code_name};
 use crate::invocation::globals::Globals;
 use crate::output;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Shell {
             } => {
                 let value = value.join(" ");
                 let set = self.settings.set(&name, &value);
-                set.map_err(|error| Error::usage(error.to_string()))?;
+                set.or_usage()?;
             }
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
@@ -39,16 +39,17 @@ impl Shell {
                 eprintln!("timing is {state}");
             }
             Builtin::Watch { seconds, command } => {
-                watch::run(self, &command, Duration::from_secs_f64(seconds))?;
+                watch::run(self, &command.words(), Duration::from_secs_f64(seconds))?;
             }
             Builtin::Repeat { count, command } => {
+                let words = command.words();
                 for _ in 0..count {
-                    if self.command(command.clone())? == Flow::Leave {
+                    if self.command(words.clone())? == Flow::Leave {
                         return Ok(Flow::Leave);
                     }
                 }
             }
-            Builtin::Expect { code, command } => self.expect(&code, command)?,
+            Builtin::Expect { code, command } => self.expect(&code, command.words())?,
             Builtin::Assert { expression } => assertion::check(&expression)?,
             Builtin::Desc { name } => output::print(describe::describe(&name)?.as_bytes())?,
             Builtin::Edit { rpc } => {
@@ -104,13 +105,12 @@ impl Shell {
 
     /// Another driver from now on, if it can be reached.
     fn connect(&mut self, endpoint: &str) -> Result<(), Error> {
-        let wrong = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
         let mut globals = self.settings.globals_of_shell();
         globals.endpoint = Some(endpoint.to_owned());
         let connections = self.connections.clone();
         self.until_interrupted(async move { connections.get(&globals).await.map(drop) })?;
         let set = self.settings.set("endpoint", endpoint);
-        set.map_err(|error| wrong(&error))
+        set.or_usage()
     }
 
     fn expect(&mut self, code: &str, command: Vec<String>) -> Result<(), Error> {

@@ -6,10 +6,11 @@ use crate::error::Error;
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
 use crate::output::terminal::columns_of;
+use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -41,7 +42,7 @@ pub struct Connection {
 
 impl Connections {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Connection>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The connection that a line asks for: an open one, or a new one. A lost one mends itself at its next call.

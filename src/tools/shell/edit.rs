@@ -1,7 +1,7 @@
 //! `edit`: opens a request as commented JSON in an editor.
 
 use super::describe;
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::rpc;
 use csi_proto::schema::{Cardinality, Field, Kind, Message, Method, summary};
 use std::fmt::Write as _;
@@ -90,7 +90,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
     let opened = options.write(true).create_new(true).mode(0o600).open(path);
     opened
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| Error::because(format!("{} cannot be written", path.display()), &error))
+        .or_because(format_args!("{} cannot be written", path.display()))
 }
 
 fn open_editor(file: &Path) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use super::line::{Statement, Word, WordPiece, statements};
 use super::pipeline::Pipeline;
 use super::settings::SessionSettings;
 use super::values::{LAST, Values, Variable};
-use crate::error::{Error, ErrorKind, Style};
+use crate::error::{Error, ErrorKind, OrError, Style};
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
@@ -80,11 +80,10 @@ impl Shell {
             .worker_threads(1)
             .enable_all()
             .build()
-            .map_err(|error| Error::because("the shell cannot start", &error))?;
+            .or_because("the shell cannot start")?;
         let interrupts = {
             let _context = runtime.enter();
-            signal(SignalKind::interrupt())
-                .map_err(|error| Error::because("signals cannot be watched", &error))?
+            signal(SignalKind::interrupt()).or_because("signals cannot be watched")?
         };
         Ok(Self {
             program,
@@ -219,7 +218,7 @@ impl Shell {
 
     fn values_in(&self, word: &Word) -> Result<String, Error> {
         let expanded = self.values.expand(word);
-        expanded.map_err(|error| Error::usage(error.to_string()))
+        expanded.or_usage()
     }
 
     /// Runs one command of which everything is known.
@@ -366,7 +365,7 @@ impl Shell {
 /// # Errors
 /// When its quotes or signs do not fit.
 pub fn parsed(text: &str) -> Result<Vec<Statement>, Error> {
-    statements(text).map_err(|error| Error::usage(error.to_string()))
+    statements(text).or_usage()
 }
 
 /// Runs `work` until it is done or Ctrl-C is pressed; then it is dropped, which cancels its call.

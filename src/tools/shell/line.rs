@@ -381,34 +381,7 @@ pub fn is_name(text: &str) -> bool {
 
 /// `text` as a word that means exactly it.
 pub fn quoted(text: &str) -> String {
-    let plain = |c: char| {
-        c.is_alphanumeric()
-            || matches!(
-                c,
-                '_' | '-'
-                    | '.'
-                    | '/'
-                    | ':'
-                    | ','
-                    | '='
-                    | '@'
-                    | '+'
-                    | '%'
-                    | '{'
-                    | '}'
-                    | '#'
-                    | '~'
-                    | '^'
-                    | '['
-                    | ']'
-                    | '('
-                    | ')'
-                    | '?'
-                    | '*'
-                    | '!'
-                    | '&'
-            )
-    };
+    let plain = |c: char| c.is_alphanumeric() || "_-./:,=@+%{}#~^[]()?*!&".contains(c);
     // A # begins a comment, and a lone = an assignment, only where a word begins.
     if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=']) {
         return text.to_owned();

@@ -21,7 +21,7 @@ mod settings;
 mod values;
 mod watch;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, OrError};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -137,8 +137,7 @@ fn interact(shell: Shell) -> Result<(), Error> {
     for line in shell.borrow().history.lines() {
         editor.history_mut().add(line).map_err(failed)?;
     }
-    let at_prompt = interrupt::ends_while_set()
-        .map_err(|error| Error::because("signals cannot be watched", &error))?;
+    let at_prompt = interrupt::ends_while_set().or_because("signals cannot be watched")?;
     loop {
         let prompt = shell.borrow_mut().prompt();
         at_prompt.store(true, Ordering::Relaxed);

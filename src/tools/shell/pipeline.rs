@@ -1,6 +1,6 @@
 //! Sends a command's output to a file or a program: `> FILE`, `| PROGRAM`.
 
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use crate::output::redirect::Redirected;
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl Pipeline {
         };
         let redirect = |target: std::os::fd::OwnedFd| {
             let redirected = Redirected::to(target);
-            redirected.map_err(|error| Error::because("the output cannot be redirected", &error))
+            redirected.or_because("the output cannot be redirected")
         };
         let Some((last, _)) = programs.split_last().map(|_| (programs.len() - 1, ())) else {
             if let Some(file) = file {
@@ -57,7 +57,7 @@ impl Pipeline {
                 .stdin(std::mem::replace(&mut input, Stdio::null()))
                 .stdout(output)
                 .spawn()
-                .map_err(|error| Error::because(format!("{name} cannot be started"), &error))?;
+                .or_because(format_args!("{name} cannot be started"))?;
             if let Some(stdin) = child.stdin.take() {
                 entry = Some(stdin);
             }
@@ -80,9 +80,7 @@ impl Pipeline {
         self.redirected = None;
         let mut result = Ok(());
         for (name, child) in &mut self.programs {
-            let status = child
-                .wait()
-                .map_err(|error| Error::because(format!("{name} was lost"), &error))?;
+            let status = child.wait().or_because(format_args!("{name} was lost"))?;
             result = match status.success() {
                 true => Ok(()),
                 false => Err(Error::local(format!("{name}: {status}"))),
@@ -111,5 +109,5 @@ fn open(name: &str, append: bool) -> Result<File, Error> {
         .append(append)
         .truncate(!append);
     let opened = options.open(&path);
-    opened.map_err(|error| Error::because(format!("{} cannot be written", path.display()), &error))
+    opened.or_because(format_args!("{} cannot be written", path.display()))
 }

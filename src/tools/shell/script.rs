@@ -2,7 +2,7 @@
 
 use super::execute::{self, Flow, Shell};
 use super::line::{self, Statement};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, OrError};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,8 +13,7 @@ use std::path::Path;
 /// As [`lines`]; also when it cannot be read.
 pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Error> {
     let name = path.display().to_string();
-    let file = File::open(path)
-        .map_err(|error| Error::because(format!("{name} cannot be read"), &error))?;
+    let file = File::open(path).or_because(format_args!("{name} cannot be read"))?;
     lines(shell, &name, BufReader::new(file), keep_going)
 }
 
@@ -38,7 +37,7 @@ pub fn lines(
             let mut next = String::new();
             let read = input
                 .read_line(&mut next)
-                .map_err(|error| Error::because(format!("{name} cannot be read"), &error))?;
+                .or_because(format_args!("{name} cannot be read"))?;
             number += 1;
             if read == 0 {
                 break false;

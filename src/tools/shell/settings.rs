@@ -11,7 +11,6 @@ use csi_proto::duration;
 use csi_proto::text::escaped;
 use csi_proto::v1::VolumeCapability;
 use std::path::Path;
-use std::time::Duration;
 use thiserror::Error;
 
 /// The names that `set` knows, with what each is.
@@ -30,10 +29,8 @@ pub struct SessionSettings {
     program: Program,
     /// The command line of the shell itself.
     base: Globals,
-    endpoint: Option<String>,
-    output: Option<String>,
-    timeout: Option<Duration>,
-    verbose: Option<u8>,
+    /// The same as `set` has changed it.
+    now: Globals,
     cap: Option<(String, VolumeCapability)>,
     secrets_file: Option<String>,
 }
@@ -64,11 +61,8 @@ impl SessionSettings {
     pub fn new(program: Program, base: Globals) -> Self {
         Self {
             program,
+            now: base.clone(),
             base,
-            endpoint: None,
-            output: None,
-            timeout: None,
-            verbose: None,
             cap: None,
             secrets_file: None,
         }
@@ -86,7 +80,7 @@ impl SessionSettings {
         match name {
             "endpoint" => {
                 Endpoint::parse(value).map_err(|error| wrong("endpoint", &error))?;
-                self.endpoint = Some(value.to_owned());
+                self.now.endpoint = Some(value.to_owned());
             }
             "output" => {
                 if !Globals::formats().iter().any(|format| format == value) {
@@ -96,14 +90,14 @@ impl SessionSettings {
                         &format!("{value:?} is not one of {formats}"),
                     ));
                 }
-                self.output = Some(value.to_owned());
+                self.now.set_output(value);
             }
             "timeout" => {
-                let limit = duration::parse(value).map_err(|error| wrong("timeout", &error))?;
-                self.timeout = Some(limit);
+                self.now.timeout =
+                    duration::parse(value).map_err(|error| wrong("timeout", &error))?;
             }
             "verbose" => match value.parse() {
-                Ok(level @ 0..=3) => self.verbose = Some(level),
+                Ok(level @ 0..=3) => self.now.verbose = level,
                 _ => return Err(wrong("verbose", &"write 0, 1, 2 or 3")),
             },
             "cap" => {
@@ -127,12 +121,11 @@ impl SessionSettings {
     /// When there is no such setting.
     pub fn unset(&mut self, name: &str) -> Result<(), SettingError> {
         match name {
-            "endpoint" => self.endpoint = None,
-            "output" => self.output = None,
-            "timeout" => self.timeout = None,
-            "verbose" => self.verbose = None,
             "cap" => self.cap = None,
             "secrets-file" => self.secrets_file = None,
+            flag if NAMES.iter().any(|(name, _)| *name == flag) => {
+                self.now.inherit(&self.base, |id| id != flag);
+            }
             _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
@@ -141,26 +134,13 @@ impl SessionSettings {
     /// The flags of a parsed line: what stands in it counts, then the settings, then the shell's own command line.
     pub fn globals(&self, mut line: Globals, matches: &ArgMatches) -> Globals {
         let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        line.inherit(&self.globals_of_shell(), typed);
+        line.inherit(&self.now, typed);
         line
     }
 
     /// The flags where a line says nothing.
     pub fn globals_of_shell(&self) -> Globals {
-        let mut globals = self.base.clone();
-        if let Some(endpoint) = &self.endpoint {
-            globals.endpoint = Some(endpoint.clone());
-        }
-        if let Some(output) = &self.output {
-            globals.set_output(output);
-        }
-        if let Some(timeout) = self.timeout {
-            globals.timeout = timeout;
-        }
-        if let Some(verbose) = self.verbose {
-            globals.verbose = verbose;
-        }
-        globals
+        self.now.clone()
     }
 
     /// The defaults of the session's commands.
@@ -179,7 +159,7 @@ impl SessionSettings {
 
     /// Lists all settings, one on each line.
     pub fn listing(&self) -> String {
-        let globals = self.globals_of_shell();
+        let globals = &self.now;
         let timeout = globals.timeout();
         let values = [
             globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),

@@ -3,9 +3,11 @@
 //! A reply stays bytes until somebody asks for a part of it. Nothing here prints or calls a driver.
 
 use super::line::{Word, WordPiece};
+use crate::arguments::map;
+use crate::output::cell;
+use crate::output::view::CellFormat;
 use csi_proto::schema::{Cardinality, Kind, Message};
-use csi_proto::value::{Key, Secrets, TimestampText, Value, ValueError, decode, enum_text};
-use std::borrow::Cow;
+use csi_proto::value::{Key, Secrets, Value, ValueError, decode};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -343,40 +345,28 @@ fn steps(path: &str) -> Option<(&str, Vec<PathStep<'_>>)> {
 
 /// A value as a flag would take it.
 pub fn text(value: &Value<'_>) -> String {
+    let mut out = String::new();
     match value {
-        Value::Absent => String::new(),
-        Value::Bool(value) => value.to_string(),
-        Value::Int32(value) => value.to_string(),
-        Value::Int64(value) => value.to_string(),
-        Value::Text(text) => text.to_string(),
-        Value::Enum(number, name) => enum_text(*number, *name).into_owned(),
-        Value::Timestamp(time) => TimestampText(*time).to_string(),
+        Value::Text(text) => out.push_str(text),
         Value::Map(map) => {
-            let entries = map.iter().map(|(key, value)| entry(key, value));
-            entries.collect::<Vec<_>>().join(",")
+            for (key, value) in map {
+                if !out.is_empty() {
+                    out.push(',');
+                }
+                map::write_pair(key, value, &mut out);
+            }
         }
-        Value::List(list)
-            if !list
-                .iter()
-                .any(|one| matches!(one, Value::Message(_) | Value::List(_))) =>
-        {
-            list.iter().map(text).collect::<Vec<_>>().join(",")
+        Value::List(list) if !list.iter().any(is_composite) => {
+            out = list.iter().map(text).collect::<Vec<_>>().join(",");
         }
-        value => serde_json::to_string(value).unwrap_or_default(),
+        value if is_composite(value) => out = serde_json::to_string(value).unwrap_or_default(),
+        value => cell::write(value, CellFormat::Plain, &mut out),
     }
+    out
 }
 
-/// An entry of a map as a flag takes it back: quoted where a comma, a quote or a line break would end it.
-fn entry(key: &str, value: &str) -> String {
-    let value = match value.strip_prefix('@') {
-        Some(_) => Cow::Owned(format!("@{value}")),
-        None => Cow::Borrowed(value),
-    };
-    let entry = format!("{key}={value}");
-    match entry.contains([',', '\n', '\r', '"']) {
-        true => format!("\"{}\"", entry.replace('"', "\"\"")),
-        false => entry,
-    }
+fn is_composite(value: &Value<'_>) -> bool {
+    matches!(value, Value::Message(_) | Value::List(_))
 }
 
 #[cfg(test)]
