@@ -10,6 +10,7 @@ use csi_proto::v1::{
 };
 use http::uri::PathAndQuery;
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -85,7 +86,7 @@ async fn a_node_is_ready_when_its_kubelet_knows_it() {
 async fn a_driver_that_ends_is_not_ready() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("export/v")).unwrap();
-    let (mut driver, http) = watched(&rig, &["--verbose"]);
+    let (mut driver, http) = watched(&rig, &["--log-level", "debug"]);
     assert!(ask(&http, "/readyz").0);
     let client = Client::connect(&rig).await;
     let records = std::fs::File::open(rig.path("work/publishes")).unwrap();
@@ -212,6 +213,40 @@ async fn what_happens_is_counted() {
     let text = ask(&http, "/metrics").1;
     assert!(text.contains("method_name=\"unknown\",grpc_status_code=\"Unimplemented\""));
     assert!(!text.contains("Invented"), "{text}");
+}
+
+/// Names of metrics in a text.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = text.split(|letter| !is_of_a_name(letter));
+    words
+        .filter(|word| word.starts_with("csi_nfs_") || word.starts_with("csi_plugin_"))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn every_metric_is_documented_and_no_other() {
+    let rig = Rig::new();
+    let (_driver, http) = watched(&rig, &[]);
+    Client::connect(&rig)
+        .await
+        .call(ProbeRequest {})
+        .await
+        .unwrap();
+    let text = ask(&http, "/metrics").1;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let found: BTreeSet<&str> = lines
+        .map(|line| line.split(['{', ' ']).next().unwrap())
+        .map(|name| {
+            let part = ["_bucket", "_count", "_sum"];
+            part.iter()
+                .find_map(|part| name.strip_suffix(part))
+                .unwrap_or(name)
+        })
+        .collect();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/driver.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert_eq!(names(&page), found);
 }
 
 #[test]
