@@ -209,7 +209,7 @@ impl Parameters {
             server: value(SERVER).map(str::to_owned),
             share: value(SHARE).map(str::to_owned),
             sub_dir: match value(SUB_DIR) {
-                Some(template) => Some(SubPath::parse(&expand(template, given)?)?),
+                Some(template) => Some(SubPath::of_user(&expand(template, given)?)?),
                 None => None,
             },
             on_delete: match value("onDelete") {

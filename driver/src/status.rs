@@ -152,13 +152,13 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::NotInitialised
         | ShareError::OtherShare { .. }
         | ShareError::NewerFormat { .. }
+        | ShareError::OlderFormat { .. }
         | ShareError::Damaged { .. }
         | ShareError::Foreign { .. }
         | ShareError::NothingToAdopt { .. }
         | ShareError::FolderGone { .. }
         | ShareError::NotPlain { .. }
         | ShareError::Empty
-        | ShareError::Astray { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {

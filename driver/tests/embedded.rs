@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "../../tests/support/placed.rs"]
+mod placed;
 #[path = "driver/rig/mod.rs"]
 mod rig;
 

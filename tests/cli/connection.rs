@@ -1,6 +1,7 @@
 //! Every way to name a driver, and what reaches it beside the request.
 
 use crate::support::certificates::Certificates;
+use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::GetPluginInfoResponse;
@@ -228,7 +229,7 @@ fn the_embedded_driver_needs_no_home() {
         .succeeds();
     let user = rustix::process::geteuid().as_raw();
     let folder = csi.home().join(format!("csi-embedded-{user}"));
-    assert!(folder.join("share/one").is_dir());
+    assert!(of_volume(&folder, "share/one").is_dir());
     // The same folder again, also from within the namespace that a lifecycle enters.
     csi.run("-e embedded: lifecycle").succeeds();
     let listed = csi.run("-e embedded: controller list-volumes -o name");

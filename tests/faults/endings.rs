@@ -3,6 +3,7 @@
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use csi_proto::v1::CreateVolumeRequest;
 use rustix::process::Signal;
 use std::fs;
@@ -20,7 +21,7 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
     let request = calls::volume("source", &calls::Map::new());
     let source = runtime.block_on(calls.create(request)).unwrap();
     for number in 0..FILES {
-        fs::write(driver.share().join(format!("source/{number}")), "").unwrap();
+        fs::write(of_volume(&driver.share(), format!("source/{number}")), "").unwrap();
     }
     let copy = CreateVolumeRequest {
         volume_content_source: calls::of_volume(&source.volume_id),
@@ -48,7 +49,7 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
     runtime
         .block_on(repeated(|| calls.create(copy.clone())))
         .unwrap();
-    let copied = fs::read_dir(driver.share().join("copy")).unwrap().count();
+    let copied = fs::read_dir(of_volume(&driver.share(), "copy")).unwrap().count();
     assert_eq!(copied, FILES);
 }
 

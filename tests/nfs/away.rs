@@ -8,6 +8,7 @@ use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::pin::Pin;
@@ -76,7 +77,7 @@ impl Rig {
         let volume = create(format!("volume-{round}")).await;
         let doomed = create(format!("doomed-{round}")).await;
         for number in 0..40 {
-            let file = share.folder().join(format!("volume-{round}/{number}"));
+            let file = of_volume(share.folder(), format!("volume-{round}/{number}"));
             fs::write(file, number.to_string()).unwrap();
         }
         let rig = Self {
@@ -212,7 +213,7 @@ async fn made_good(rigs: &[Rig], share: &Share, disk: &Disk) {
         }
         folders.extend(["volume", "created", "cloned"].map(|name| format!("{name}-{round}")));
         for number in 0..40 {
-            let file = share.folder().join(format!("cloned-{round}/{number}"));
+            let file = of_volume(share.folder(), format!("cloned-{round}/{number}"));
             assert_eq!(fs::read_to_string(file).unwrap(), number.to_string());
         }
     }

@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use tonic::{Code, Status};
@@ -58,7 +59,7 @@ fn a_full_share() {
         };
         let first = create("first").await.unwrap();
         let second = create("second").await.unwrap();
-        fs::write(share.folder().join("first/data"), vec![7; 1 << 20]).unwrap();
+        fs::write(of_volume(share.folder(), "first/data"), vec![7; 1 << 20]).unwrap();
         // A copy that has no room is taken back.
         let answer = calls.ready_snapshot("snapshot", &first.volume_id).await;
         refused(answer, Code::ResourceExhausted, &["No space left"]);
@@ -69,7 +70,7 @@ fn a_full_share() {
         refused(answer, Code::ResourceExhausted, &["No space left"]);
         disk.settles_with(&volumes(&["first", "second"], 0));
         // To the last byte.
-        let full = fs::write(share.folder().join("second/data"), vec![7; 4 << 20]);
+        let full = fs::write(of_volume(share.folder(), "second/data"), vec![7; 4 << 20]);
         assert!(full.is_err());
         refused(
             create("third").await,
@@ -153,7 +154,7 @@ fn a_share_that_squashes_root() {
         fs::set_permissions(share.folder(), Permissions::from_mode(0o777)).unwrap();
         let disk = Disk::with_foreign_files(share.folder());
         let made = calls.create(request("v")).await.unwrap();
-        let owner = fs::metadata(share.folder().join("v")).unwrap().uid();
+        let owner = fs::metadata(of_volume(share.folder(), "v")).unwrap().uid();
         assert_eq!(owner, 65534);
         let mut owned = request("w");
         owned.parameters.insert("uid".to_owned(), "1000".to_owned());
@@ -163,7 +164,7 @@ fn a_share_that_squashes_root() {
             &["root_squash"],
         );
         disk.settles_with(&volumes(&["v"], 0));
-        fs::write(share.folder().join("v/file"), "data").unwrap();
+        fs::write(of_volume(share.folder(), "v/file"), "data").unwrap();
         calls.ready_snapshot("s", &made.volume_id).await.unwrap();
         calls.delete(&made.volume_id).await.unwrap();
         disk.settles_with(&volumes(&[], 1));
@@ -178,7 +179,7 @@ fn records_removed_by_hand() {
         let calls = Calls::to(&driver.endpoint());
         let request = |name: &str| calls::volume(name, &share.parameters());
         let made = calls.create(request("made")).await.unwrap();
-        fs::write(share.folder().join("made/file"), "data").unwrap();
+        fs::write(of_volume(share.folder(), "made/file"), "data").unwrap();
         let (records, backup) = (
             share.folder().join(".csi-nfs"),
             share.folder().with_extension("backup"),
@@ -209,7 +210,7 @@ fn records_removed_by_hand() {
         // Nothing was made in their place, and the data are untouched.
         assert!(!records.exists());
         assert_eq!(
-            fs::read_to_string(share.folder().join("made/file")).unwrap(),
+            fs::read_to_string(of_volume(share.folder(), "made/file")).unwrap(),
             "data"
         );
 

@@ -5,6 +5,7 @@ use crate::server::Server;
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use rustix::io::Errno;
 use std::fs;
 use std::io::{Read as _, Seek as _};
@@ -95,7 +96,7 @@ fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
         let calls = Calls::to(&driver.endpoint());
         let request = calls::volume("v", &share.parameters());
         let volume = calls.create(request).await.unwrap();
-        let folder = share.folder().join("v");
+        let folder = of_volume(share.folder(), "v");
         // Long enough to be met in the middle, and all holes, which version 3 cannot tell.
         for name in ["removed", "replaced"] {
             let file = fs::File::create(folder.join(name)).unwrap();

@@ -7,6 +7,7 @@ use crate::server::Server;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use crate::support::storm::{self, Storm, race_for_one_name};
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 use std::fs;
@@ -124,7 +125,11 @@ fn killed_in_mid_work_and_collected_at_the_first_use() {
             let calls = Calls::to(&driver.endpoint());
             let source = calls::volume(&format!("source-{round}"), &share.parameters());
             let source = repeated(|| calls.create(source.clone())).await.unwrap();
-            fs::write(share.folder().join(format!("source-{round}/file")), step).unwrap();
+            fs::write(
+                of_volume(share.folder(), format!("source-{round}/file")),
+                step,
+            )
+            .unwrap();
             let mut request = calls::volume(&name, &share.parameters());
             if what == "clone" {
                 request.volume_content_source = calls::of_volume(&source.volume_id);
@@ -157,7 +162,7 @@ fn killed_in_mid_work_and_collected_at_the_first_use() {
         });
         disk.settles_with(&expected);
         if what == "clone" {
-            let copied = fs::read_to_string(share.folder().join(name).join("file"));
+            let copied = fs::read_to_string(of_volume(share.folder(), name).join("file"));
             assert_eq!(copied.unwrap(), step);
         }
     }

@@ -7,6 +7,7 @@ pub mod calls;
 pub mod certificates;
 pub mod disk;
 pub mod driver;
+pub mod placed;
 pub mod process;
 pub mod program;
 pub mod reference;

@@ -5,6 +5,7 @@
 
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
+use crate::support::placed::of_volume;
 use csi_proto::random;
 use csi_proto::v1::CreateVolumeRequest;
 use std::cell::RefCell;
@@ -112,7 +113,7 @@ impl Storm<'_> {
         let gold = gold.await.unwrap().volume_id;
         for file in 0..20 {
             std::fs::write(
-                self.folder.join(format!("gold/{file}")),
+                of_volume(self.folder, format!("gold/{file}")),
                 format!("gold {file}"),
             )
             .unwrap();
@@ -210,7 +211,7 @@ impl Storm<'_> {
             .filter(|name| name.starts_with("copy") || *name == "gold")
         {
             for file in 0..20 {
-                let path = self.folder.join(name).join(file.to_string());
+                let path = of_volume(self.folder, name).join(file.to_string());
                 let content = std::fs::read_to_string(&path).unwrap();
                 assert_eq!(
                     content,
@@ -225,6 +226,10 @@ impl Storm<'_> {
 
 fn request(parameters: &Map, name: &str, policy: &str) -> CreateVolumeRequest {
     let mut parameters = parameters.clone();
+    // Some at paths that users have chosen, some where the driver wants them.
+    if name.len() % 2 == 0 || name.ends_with(['1', '3', '5', '7', '9']) {
+        parameters.insert("subDir".to_owned(), name.to_owned());
+    }
     parameters.insert("onDelete".to_owned(), policy.to_owned());
     calls::volume(name, &parameters)
 }

@@ -78,7 +78,7 @@ pub(super) fn context(export: &Export, record: &Record) -> BTreeMap<String, Stri
     let mut context = BTreeMap::from([
         (SERVER.to_owned(), export.server().to_owned()),
         (SHARE.to_owned(), export.path().to_owned()),
-        (SUB_DIR.to_owned(), wanted.sub_dir.to_string()),
+        (SUB_DIR.to_owned(), record.path.to_string()),
     ]);
     if !wanted.mount_options.is_empty() {
         context.insert(MOUNT_OPTIONS.to_owned(), wanted.mount_options.join(","));

@@ -12,9 +12,9 @@ use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
+use crate::share::claims;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::lifecycle;
 use crate::share::roots::{MoreMounts, Root, RootError};
 use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::ShareUuid;
@@ -211,7 +211,7 @@ impl Shares {
         for (outer, path) in self.enclosing(export) {
             let expect = self.expect_or(&outer, Expect::Initialised);
             let looked = self.with_share(&outer, &[], expect, move |share| {
-                lifecycle::refuse_claimed(share, &path)
+                claims::refuse_taken(share, &path)
             });
             let Err(ControllerError::Share { source, .. }) = looked.await else {
                 continue;

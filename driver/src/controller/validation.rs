@@ -8,7 +8,6 @@ use crate::export::Export;
 use crate::limits;
 use crate::parameters::{MUTABLE, Parameters, SERVER, SHARE};
 use crate::share::record::{Record, State, Wanted};
-use crate::share::sub_path::SubPath;
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 
@@ -137,10 +136,7 @@ pub(crate) fn objection(
         Ok(_) => {}
     }
     let wanted = Wanted {
-        sub_dir: parameters
-            .sub_dir
-            .clone()
-            .unwrap_or_else(|| SubPath::of_name(&record.wanted.name)),
+        sub_dir: parameters.sub_dir.clone(),
         on_delete: parameters.policy(),
         mode: parameters.folder_mode(record.wanted.source.is_some()),
         adopt: parameters.adopt,

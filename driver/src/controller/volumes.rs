@@ -113,6 +113,11 @@ impl Creation {
         }
         let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
+        if parameters.adopt && parameters.sub_dir.is_none() {
+            return Err(ControllerError::Invalid(
+                "the parameter adopt needs subDir, the folder that becomes the volume".to_owned(),
+            ));
+        }
         let source = match (given, &request.volume_content_source) {
             (Some(given), _) => Some(given),
             (None, Some(source)) => Some(check_source(source)?),
@@ -144,10 +149,7 @@ impl Creation {
             wanted: Wanted {
                 required_bytes,
                 limit_bytes,
-                sub_dir: parameters
-                    .sub_dir
-                    .clone()
-                    .unwrap_or_else(|| SubPath::of_name(&request.name)),
+                sub_dir: parameters.sub_dir.clone(),
                 on_delete: parameters.policy(),
                 mode: parameters.folder_mode(source.is_some()),
                 uid: parameters.uid,

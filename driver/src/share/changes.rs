@@ -2,17 +2,16 @@
 //! gRPC.
 
 use super::beneath;
+use super::claims;
 use super::crash_points::step;
 use super::database::Share;
-use super::deletion::is_ours;
-use super::error::{Doing, ShareError};
-use super::folders::blocked;
-use super::lifecycle::{contended, finish_create};
+use super::error::ShareError;
+use super::folders::{blocked, set_attributes};
+use super::keep::Keep;
+use super::lifecycle::finish_create;
 use super::record::{Changes, OnDelete, Record, State};
 use super::store::{self, ATTEMPTS, Claimed, pause};
 use super::token::{NameKey, Nonce};
-use rustix::fs::{self, Gid, Mode, Uid};
-use std::os::fd::OwnedFd;
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
 /// it is then.
@@ -54,7 +53,7 @@ pub fn expand(
             return Ok(next);
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Record>(key))
 }
 
 /// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
@@ -95,13 +94,13 @@ pub fn modify(
             return Err(ShareError::Adopted { what });
         }
         if ownership {
-            let path = &record.wanted.sub_dir;
+            let path = &record.path;
             let folder = beneath::folder(&share.root, path.to_path())
                 .map_err(blocked(path, || format!("opening {path}")))?;
             if !is_ours(share, record)? {
                 continue;
             }
-            dress(&folder, changes.mode, changes.uid, changes.gid)?;
+            set_attributes(&folder, changes.mode, changes.uid, changes.gid)?;
             step("the folder is changed")?;
         }
         let mut next = record.next();
@@ -113,31 +112,13 @@ pub fn modify(
             return Ok(next);
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Record>(key))
 }
 
-/// Gives a volume's folder its owner and mode, as far as they are said.
-pub(super) fn dress(
-    folder: &OwnedFd,
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-) -> Result<(), ShareError> {
-    let mut mode = mode;
-    if uid.is_some() || gid.is_some() {
-        if mode.is_none() {
-            // A change of owner clears the set-id bits.
-            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
-            mode = Some(stat.st_mode & 0o7777);
-        }
-        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
-            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
-                .to_owned()
-        })?;
-    }
-    match mode {
-        Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
-            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
-        None => Ok(()),
-    }
+/// Whether the folder at the record's path is its volume's now. A claim counts only with its record: a creation that came too
+/// late may have left one.
+fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
+    Ok(claims::holds(share, record)?
+        && store::find::<Record>(share, record.key())?
+            .is_some_and(|found| found.record.nonce == record.nonce))
 }

@@ -1,5 +1,6 @@
-//! The owner of each folder of the share. Owns `folders/` on the share, which keeps two volumes from having one folder, or
-//! one inside the other's, also when several controllers ask at the same time.
+//! The owner of each folder that a user has chosen for a volume. Owns `folders/` on the share, which keeps two volumes from
+//! having one folder, or one inside the other's, also when several controllers ask at the same time. A folder that the driver
+//! names needs no claim: nobody else ever has that name.
 //!
 //! The tree under `folders/` repeats the volumes' paths, each component with a `+` before it; the folder at a path's end
 //! holds one file `@<name key>.<nonce>`, its owner. A claim is a draft folder with the owner in it, renamed into place: that
@@ -22,12 +23,20 @@ use std::os::fd::OwnedFd;
 
 /// Who has a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub key: NameKey,
-    pub nonce: Nonce,
+struct Owner {
+    key: NameKey,
+    nonce: Nonce,
 }
 
 impl Owner {
+    /// The owner of the folder of `record`; nothing when it needs none.
+    fn of(record: &Record) -> Option<Self> {
+        record.wanted.sub_dir.as_ref().map(|_| Self {
+            key: record.key(),
+            nonce: record.nonce,
+        })
+    }
+
     fn file_name(self) -> String {
         format!("@{}.{}", self.key, self.nonce)
     }
@@ -87,11 +96,14 @@ enum Attempt {
     Taken(&'static str, Owner),
 }
 
-/// Claims `path` for `owner`; again is fine.
+/// Claims the path of `record` for it, where that needs a claim; again is fine.
 ///
 /// # Errors
 /// [`ShareError::Overlap`] when it is, lies in, or holds the folder of a volume that exists, and I/O errors.
-pub(super) fn claim(share: &Share, path: &SubPath, owner: Owner) -> Result<(), ShareError> {
+pub(super) fn claim(share: &Share, record: &Record) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+        return Ok(());
+    };
     let draft = format!(
         "{}-{}",
         owner.nonce,
@@ -251,11 +263,14 @@ fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
     }
 }
 
-/// Whether `path` is claimed by `owner` now.
+/// Whether the path of `record` is its now.
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn holds(share: &Share, path: &SubPath, owner: Owner) -> Result<bool, ShareError> {
+pub(super) fn holds(share: &Share, record: &Record) -> Result<bool, ShareError> {
+    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+        return Ok(true);
+    };
     let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
     let found = beneath::folder(&share.claims, steps.join("/")).and_then(|folder| place(&folder));
     let found = match found {
@@ -279,11 +294,19 @@ fn place_now(share: &Share, steps: &[String]) -> io::Result<Place> {
     place(&at)
 }
 
-/// Whose claim keeps others from `path`, as the error that says so; nothing when it is free or its owner is gone.
+/// Who keeps others from `path`, as the error that says so; nothing when it is free or the owner of a claim is gone.
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>, ShareError> {
+fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>, ShareError> {
+    if let Some(name) = path.own_name() {
+        let relation = if name == path.leaf() { IS } else { INSIDE };
+        return Ok(Some(ShareError::Overlap {
+            path: path.clone(),
+            relation,
+            volume: name.to_owned(),
+        }));
+    }
     let found = look_down(share, path).or_else(|error| {
         if beneath::is_gone(&error) {
             Ok(None)
@@ -301,6 +324,14 @@ pub(super) fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>,
             volume,
         }),
     )
+}
+
+/// Refuses `path` when somebody keeps others from it.
+///
+/// # Errors
+/// [`ShareError::Overlap`], and I/O errors.
+pub fn refuse_taken(share: &Share, path: &SubPath) -> Result<(), ShareError> {
+    taken(share, path)?.map_or(Ok(()), Err)
 }
 
 fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, Owner)>> {
@@ -326,11 +357,14 @@ fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError
     })
 }
 
-/// Releases `owner`'s claim of `path`; again, or without one, is fine.
+/// Releases the claim of `record` to its path; again, or without one, is fine.
 ///
 /// # Errors
 /// I/O errors, after which the claim stands.
-pub(super) fn release(share: &Share, path: &SubPath, owner: Owner) -> Result<(), ShareError> {
+pub(super) fn release(share: &Share, record: &Record) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+        return Ok(());
+    };
     let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
     match beneath::folder(&share.claims, steps.join("/")) {
         Ok(folder) => match fs::unlinkat(&folder, owner.file_name(), AtFlags::empty()) {
@@ -360,6 +394,8 @@ pub(super) fn release(share: &Share, path: &SubPath, owner: Owner) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::super::database::Expect;
+    use super::super::record::State;
+    use super::super::tests::wanted;
     use super::*;
     use std::fs::File;
     use std::sync::Arc;
@@ -369,17 +405,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Arc::new(File::open(folder.path()).unwrap().into());
         let share = Share::open(root, Expect::Any).unwrap();
-        let path = SubPath::parse("a/b").unwrap();
-        let owner = Owner {
-            key: NameKey::of("v"),
-            nonce: Nonce::random().unwrap(),
-        };
-        claim(&share, &path, owner).unwrap();
+        let record = Record::new(
+            wanted("v", "a/b"),
+            Nonce::random().unwrap(),
+            State::Creating,
+        );
+        let owner = Owner::of(&record).unwrap();
+        claim(&share, &record).unwrap();
         let draft = folder.path().join(".csi-nfs/drafts/late");
         std::fs::create_dir(&draft).unwrap();
         std::fs::write(draft.join(owner.file_name()), "").unwrap();
-        let attempt = try_claim(&share, &path, owner, "late").unwrap();
+        let attempt = try_claim(&share, &record.path, owner, "late").unwrap();
         assert!(matches!(attempt, Attempt::AlreadyClaimed));
-        assert!(draft.exists() && holds(&share, &path, owner).unwrap());
+        assert!(draft.exists() && holds(&share, &record).unwrap());
     }
 }

@@ -4,6 +4,7 @@
 use super::beneath;
 use super::crash_points::step;
 use super::error::{Doing, ShareError};
+use super::format::{FORMAT, FormatError, check_format};
 use super::roots::{MoreMounts, Mounted, Root};
 use super::sub_path::RECORDS_FOLDER;
 use super::token::{Nonce, ShareUuid};
@@ -11,9 +12,6 @@ use rustix::fs::{self, AtFlags, Mode};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The format that this driver writes, and the newest that it reads.
-pub const FORMAT: u64 = 1;
 
 const LABEL: &str = "share.json";
 const VOLUMES: &str = "volumes";
@@ -59,18 +57,13 @@ struct Label {
     created: u64,
 }
 
-/// Read first and alone, since a newer format may spell the rest otherwise.
-#[derive(Deserialize)]
-struct Format {
-    format: u64,
-}
-
 impl Share {
     /// Opens the records below `root`.
     ///
     /// # Errors
     /// [`ShareError::RecordsMissing`], [`ShareError::OtherShare`] and [`ShareError::NotInitialised`] when the share is
-    /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::Damaged`], and I/O errors.
+    /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::OlderFormat`], [`ShareError::Damaged`], and I/O
+    /// errors.
     pub fn open(root: Root, expect: Expect) -> Result<Self, ShareError> {
         beneath::refresh(&*root).doing(|| "looking at the share's root".to_owned())?;
         let (records, label) = match read_label(&root)? {
@@ -158,19 +151,22 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
             return Err(error).doing(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
         }
     };
-    let damaged = |error: serde_json::Error| ShareError::Damaged {
-        what: format!("{RECORDS_FOLDER}/{LABEL}"),
-        detail: error.to_string(),
-    };
-    let format: Format = serde_json::from_slice(&content).map_err(damaged)?;
-    if format.format > FORMAT {
-        return Err(ShareError::NewerFormat {
-            found: format.format,
+    let label = check_format(&content).and_then(|()| Ok(serde_json::from_slice(&content)?));
+    match label {
+        Ok(label) => Ok(Some((records, label))),
+        Err(FormatError::Newer(found)) => Err(ShareError::NewerFormat {
+            found,
             known: FORMAT,
-        });
+        }),
+        Err(FormatError::Older(found)) => Err(ShareError::OlderFormat {
+            found,
+            known: FORMAT,
+        }),
+        Err(FormatError::Text(error)) => Err(ShareError::Damaged {
+            what: format!("{RECORDS_FOLDER}/{LABEL}"),
+            detail: error.to_string(),
+        }),
     }
-    let label = serde_json::from_slice(&content).map_err(damaged)?;
-    Ok(Some((records, label)))
 }
 
 /// Makes the records folder. The label is linked last, so a share that has one has all its parts; of two controllers
@@ -292,11 +288,19 @@ mod tests {
             Share::open(root(&folder), Expect::Known(other)),
             Err(ShareError::OtherShare { .. })
         ));
-        std::fs::write(&label, r#"{"format":2,"else":1}"#).unwrap();
+        std::fs::write(&label, r#"{"format":3,"else":1}"#).unwrap();
         assert!(matches!(
             Share::open(root(&folder), Expect::Any),
-            Err(ShareError::NewerFormat { found: 2, known: 1 })
+            Err(ShareError::NewerFormat { found: 3, known: 2 })
         ));
+        let older = format!(r#"{{"format":1,"uuid":"{uuid}","created":1}}"#);
+        std::fs::write(&label, older).unwrap();
+        let error = Share::open(root(&folder), Expect::Known(uuid)).unwrap_err();
+        assert!(matches!(
+            error,
+            ShareError::OlderFormat { found: 1, known: 2 }
+        ));
+        assert!(error.to_string().contains("adopt"), "{error}");
         std::fs::write(&label, r#"{"form"#).unwrap();
         assert!(matches!(
             Share::open(root(&folder), Expect::Any),

@@ -1,20 +1,36 @@
 //! How a volume is deleted: its folder is taken away, kept or archived, its claim released, its record removed. Owns the order
-//! of these steps; see `lifecycle` for the whole. Blocking; must not know gRPC.
+//! of these steps. Blocking; must not know gRPC.
+//!
+//! A rename goes by a path, and may come late: hung for an hour on a dead server, or sent again by a client, while somebody
+//! else has finished this deletion and a newer volume has come to the same path. A path that the driver has named is never
+//! used again, so there such a rename finds nothing. From a path that a user has chosen, the folder leaves through the folder
+//! `leaving` beside the record, which was made with that and is never made again: it is removed before the claim of the path
+//! is released, and into a folder that is removed nothing can be renamed any more, however late.
 
 use super::beneath;
 use super::claims;
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::folders::{exists_at, make_parents, open_parent};
-use super::lifecycle::{contended, is_full, is_overtaken, is_read_only, owner};
-use super::record::{OnDelete, Record, State};
+use super::folders::{make_parents, open_parent};
+use super::keep::Keep;
+use super::record::{OnDelete, Record, State, Wanted};
 use super::removal;
 use super::store::{self, ATTEMPTS, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use super::trash;
+use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// Through what, beside its record, the folder of a volume leaves a path that a user has chosen.
+const LEAVING: &str = "leaving";
+/// The same, when nothing comes through any more.
+const LEFT: &str = "left";
+/// What leaves: a folder that was at its path, and one that was not there yet.
+const PLACED: &str = "placed";
+const UNPLACED: &str = "unplaced";
 
 /// Deletes the volume `nonce` of the name with `key`. One that is not there (any more) is fine.
 ///
@@ -29,9 +45,9 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             _ => return Ok(()),
         };
         if found.record.state == State::Deleting {
-            match finish_delete(share, &found) {
-                Err(error) if is_overtaken(&error) => continue,
-                other => return other,
+            match finish(share, &found) {
+                Err(error) if error.is_stale() => continue,
+                other => return other.map(drop),
             }
         }
         let mut next = found.record.next();
@@ -41,160 +57,179 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
             Ok(_) => {}
             // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
             // way, the record still says ready, and the repeated call does the rest.
-            Err(ShareError::Io { source, .. }) if is_full(&source) => {
-                return finish_delete(share, &found.with(next)?);
-            }
+            Err(error) if error.is_full() => return finish(share, &found.with(next)?).map(drop),
             // The first step of all: nothing was begun.
-            Err(ShareError::Io { doing, source }) if is_read_only(&source) => {
-                return Err(ShareError::Io { doing, source });
-            }
+            Err(error) if error.is_read_only() => return Err(error),
             Err(other) => return Err(other.unfinished()),
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Record>(key))
 }
 
-/// Finishes a deletion that the record tells of.
+/// Finishes a deletion that the record tells of. Returns whether this call has seen the volume's folder leave its path.
 ///
 /// # Errors
 /// As for [`delete`].
-pub(super) fn finish_delete(share: &Share, found: &Found) -> Result<(), ShareError> {
-    let record = &found.record;
-    let path = &record.wanted.sub_dir;
+pub(super) fn finish(share: &Share, found: &Found) -> Result<bool, ShareError> {
     step("the record says deleting")?;
-    if !set_aside(found).map_err(ShareError::unfinished)? {
-        match record.on_delete() {
-            OnDelete::Retain => bring_back(share, record).map_err(ShareError::unfinished)?,
-            OnDelete::Delete | OnDelete::Archive => {
-                take_away(share, record).map_err(ShareError::unfinished)?;
-            }
-        }
-    }
-    step("the folder is taken away")?;
-    claims::release(share, path, owner(record)).map_err(ShareError::unfinished)?;
-    step("the claim is released")?;
-    // Only now: without it, and with the claim, a repeat would take what lies at the path for ours.
-    trash::discard(share, &found.folder, SET_ASIDE, record.nonce)
-        .map_err(ShareError::unfinished)?;
-    removal::remove(share, found).map_err(ShareError::unfinished)
-}
-
-/// The prepared folder of a volume that is deleted before it was placed.
-const SET_ASIDE: &str = "withdrawn";
-
-/// Sees to it that the prepared folder is not placed any more. Returns false when it has been placed.
-fn set_aside(found: &Found) -> Result<bool, ShareError> {
-    let doing = || "setting the prepared folder aside".to_owned();
-    let prepared = data_name(found.record.copy);
-    match beneath::rename(&found.folder, &prepared, &found.folder, SET_ASIDE) {
-        Ok(()) => {
-            step("the prepared folder is set aside")?;
-            beneath::sync(&found.folder).doing(doing)?;
-            Ok(true)
-        }
-        // Set aside by an earlier call, then; or placed.
-        Err(Errno::NOENT) => beneath::exists(&found.folder, SET_ASIDE).doing(doing),
-        Err(error) => Err(error).doing(doing),
-    }
-}
-
-/// Moves the volume's folder from its path to the trash or the archive.
-///
-/// The move goes by the path, and may come late: hung for an hour on a dead server, while somebody else has finished this
-/// deletion and a new volume has come to the same path. So the folder goes to a waiting place first. If the claim is
-/// ours after that, it was ours at the move; if not, what was moved is another volume's and goes back.
-pub(super) fn take_away(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let path = &record.wanted.sub_dir;
-    let doing = || format!("moving {path} to the trash");
-    let parent = match open_parent(share, path) {
-        Ok(parent) => Some(parent),
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => None,
-        Err(other) => return Err(other),
+    let taken = match found.record.wanted.sub_dir {
+        None => take_own(share, found),
+        Some(_) => take_claimed(share, found),
     };
-    let waiting = trash::waiting_name(record.nonce);
-    // What comes to the path after the volume's folder was moved is somebody else's.
-    if let Some(parent) = &parent
-        && !beneath::exists(&share.trash, &waiting).doing(doing)?
-        && is_ours(share, record)?
-    {
-        // What this client knows to be there may be another's by now.
-        beneath::refresh(parent).doing(doing)?;
-        match beneath::rename(parent, path.leaf(), &share.trash, &waiting) {
-            // Nothing there: moved by another call, or removed by hand.
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error @ (Errno::BUSY | Errno::XDEV)) => {
-                return Err(ShareError::Blocked {
-                    path: path.clone(),
-                    source: error.into(),
-                });
-            }
+    let taken = taken.map_err(ShareError::unfinished)?;
+    step("the folder is taken away")?;
+    claims::release(share, &found.record).map_err(ShareError::unfinished)?;
+    step("the claim is released")?;
+    removal::remove(share, found).map_err(ShareError::unfinished)?;
+    Ok(taken)
+}
+
+/// Takes away a folder that the driver has named.
+fn take_own(share: &Share, found: &Found) -> Result<bool, ShareError> {
+    let (record, path) = (&found.record, &found.record.path);
+    if trash::discard(share, &found.folder, &data_name(record.copy), record.nonce)? {
+        return Ok(false);
+    }
+    step("the prepared folder is not there")?;
+    match record.on_delete() {
+        OnDelete::Retain => Ok(false),
+        OnDelete::Archive => archive(share, record, &share.root, path.leaf()),
+        OnDelete::Delete => trash::discard(share, &share.root, path.leaf(), record.nonce)
+            .map_err(|error| blocked(path, error)),
+    }
+}
+
+/// Takes away a folder that is where a user wanted it.
+fn take_claimed(share: &Share, found: &Found) -> Result<bool, ShareError> {
+    let record = &found.record;
+    let doing = || format!("taking away {}", record.path);
+    if record.wanted.adopt {
+        return Ok(false);
+    }
+    if let Some(leaving) = beside(found, LEAVING)? {
+        leave(share, found, &leaving)?;
+        step("the folder is leaving")?;
+        gone_is_fine(beneath::rename(&found.folder, LEAVING, &found.folder, LEFT)).doing(doing)?;
+        step("nothing leaves any more")?;
+    }
+    let mut taken = false;
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let Some(left) = beside(found, LEFT)? else {
+            return Ok(taken);
+        };
+        taken |= match record.on_delete() {
+            OnDelete::Archive => archive(share, record, &left, PLACED)?,
+            _ => trash::discard(share, &left, PLACED, record.nonce)?,
+        };
+        trash::discard(share, &left, UNPLACED, record.nonce)?;
+        step("what has left is in the trash")?;
+        match fs::unlinkat(&found.folder, LEFT, AtFlags::REMOVEDIR) {
+            Ok(()) => beneath::sync(&found.folder).doing(doing)?,
+            // Moved there by another call since.
+            Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
             Err(error) => return Err(error).doing(doing),
         }
-        step("the folder waits in the trash")?;
-        beneath::sync(parent).doing(doing)?;
     }
-    if !beneath::exists(&share.trash, &waiting).doing(doing)? {
-        let Some(other) = taken_by_another(share, record)? else {
-            return Ok(());
-        };
-        gone_is_fine(beneath::rename(
-            &share.trash,
-            &other,
-            &share.trash,
-            &waiting,
-        ))
-        .doing(doing)?;
-        step("the folder is found in the trash")?;
-    }
-    if !is_ours(share, record)? {
-        return give_back(share, path, &waiting);
-    }
-    if record.on_delete() == OnDelete::Archive {
-        // Unique, and the same on each retry: once it is there, nothing waits any more.
-        let parent = make_parents(share, path)?;
-        let archived = archived_name(path, record.nonce);
-        gone_is_fine(beneath::rename(&share.trash, &waiting, &parent, &archived)).doing(doing)?;
-        beneath::sync(&parent).doing(doing)
-    } else {
-        trash::discard(share, &share.trash, &waiting, record.nonce).map(drop)
+    Err(store::contended::<Record>(record.key()))
+}
+
+/// The open folder of that name beside the record, when it is there.
+fn beside(found: &Found, name: &str) -> Result<Option<OwnedFd>, ShareError> {
+    let look = || {
+        beneath::refresh(&found.folder)?;
+        beneath::folder(&found.folder, name)
+    };
+    match look() {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error).doing(|| format!("opening {name} beside the record")),
     }
 }
 
-/// The name in the trash under which this volume's folder waits, moved there by a late deletion of an earlier volume at the
-/// same path that died before it gave it back.
-fn taken_by_another(share: &Share, record: &Record) -> Result<Option<String>, ShareError> {
-    if !is_ours(share, record)? {
-        return Ok(None);
-    }
-    Ok(trash::waiting(share)?.remove(&record.inode))
-}
-
-/// Brings such a folder back to its path, if it is not there.
-fn bring_back(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let path = &record.wanted.sub_dir;
-    if exists_at(share, path)? {
+/// Moves the volume's folder to `leaving`: the prepared one, so that it is not placed any more; else the one at its path.
+fn leave(share: &Share, found: &Found, leaving: &OwnedFd) -> Result<(), ShareError> {
+    let (record, path) = (&found.record, &found.record.path);
+    let doing = || format!("moving {path} away");
+    let is_in = |name| beneath::exists(leaving, name).doing(doing);
+    // What comes to the path after the volume's folder has left is somebody else's.
+    if is_in(PLACED)? || is_in(UNPLACED)? {
         return Ok(());
     }
-    match taken_by_another(share, record)? {
-        Some(name) => give_back(share, path, &name),
-        None => Ok(()),
+    match beneath::rename(&found.folder, &data_name(record.copy), leaving, UNPLACED) {
+        Ok(()) => {
+            step("the prepared folder is leaving")?;
+            return beneath::sync(&found.folder).doing(doing);
+        }
+        Err(Errno::NOENT) => {}
+        Err(error) => return Err(error).doing(doing),
     }
+    // Placed, or moved by another call in this moment. Asked in this order: what is in `leaving` stays in it as long as that
+    // has its name.
+    if is_in(UNPLACED)? || !beneath::exists(&found.folder, LEAVING).doing(doing)? {
+        return Ok(());
+    }
+    if record.on_delete() == OnDelete::Retain || !claims::holds(share, record)? {
+        return Ok(());
+    }
+    let parent = match open_parent(share, path) {
+        Ok(parent) => parent,
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
+        Err(other) => return Err(other),
+    };
+    // What this client knows to be there may be another's by now.
+    beneath::refresh(&parent).doing(doing)?;
+    match beneath::rename(&parent, path.leaf(), leaving, PLACED) {
+        // Moved by another call, or removed by hand; or another call has moved it and something else has come.
+        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
+        Err(error) => {
+            return Err(error)
+                .doing(doing)
+                .map_err(|error| blocked(path, error));
+        }
+    }
+    step("the placed folder is leaving")?;
+    beneath::sync(&parent).doing(doing)
 }
 
-/// Whether the record's path is its volume's now. A claim counts only with its record: a creation that came too late may
-/// have left one.
-pub(super) fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
-    Ok(claims::holds(share, &record.wanted.sub_dir, owner(record))?
-        && store::find::<Record>(share, record.key())?
-            .is_some_and(|found| found.record.nonce == record.nonce))
+/// Moves `name` in `folder` to the archive of the volume, beside its path. Returns whether it was there.
+fn archive(
+    share: &Share,
+    record: &Record,
+    folder: &OwnedFd,
+    name: &str,
+) -> Result<bool, ShareError> {
+    let path = &record.path;
+    let doing = || format!("archiving {path}");
+    let parent = make_parents(share, path)?;
+    // Unique, and the same on each retry.
+    match beneath::rename(folder, name, &parent, &archived_name(path, record.nonce)) {
+        Ok(()) => {}
+        Err(Errno::NOENT) => return Ok(false),
+        Err(error) => {
+            return Err(error)
+                .doing(doing)
+                .map_err(|error| blocked(path, error));
+        }
+    }
+    step("the folder is archived")?;
+    beneath::sync(&parent).doing(doing)?;
+    Ok(true)
 }
 
-/// Puts another volume's folder back to its path.
-pub(super) fn give_back(share: &Share, path: &SubPath, waiting: &str) -> Result<(), ShareError> {
-    let parent = open_parent(share, path)?;
-    gone_is_fine(beneath::rename(&share.trash, waiting, &parent, path.leaf()))
-        .doing(|| format!("putting {path} back to its place"))?;
-    beneath::sync(&parent).doing(|| format!("putting {path} back to its place"))
+/// A mount on a volume's folder, or one within the share, is said as such.
+fn blocked(path: &SubPath, error: ShareError) -> ShareError {
+    match error {
+        ShareError::Io { source, .. }
+            if matches!(beneath::errno(&source), Some(Errno::BUSY | Errno::XDEV)) =>
+        {
+            ShareError::Blocked {
+                path: path.clone(),
+                source,
+            }
+        }
+        other => other,
+    }
 }
 
 fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
@@ -202,6 +237,85 @@ fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
         Err(Errno::NOENT) => Ok(()),
         other => other,
     }
+}
+
+/// Deletes a folder that has no record, as if it were the volume `name` at `path`. What is not there (any more) is fine; whether
+/// it is there, and may be deleted, says `look`. Before it is taken away it becomes a volume that is being deleted: a record
+/// says so, and its folder is claimed. What is claimed by a volume, lies in one or holds one is refused by that, races
+/// included, and a crash is finished as that of any other deletion.
+///
+/// # Errors
+/// [`ShareError::Overlap`] and those of `look`, and nothing was changed then. [`ShareError::Unfinished`] wants a retry.
+pub fn delete_unrecorded(
+    share: &Share,
+    name: &str,
+    path: &SubPath,
+    on_delete: OnDelete,
+    look: impl Fn() -> Result<bool, ShareError>,
+) -> Result<(), ShareError> {
+    let key = NameKey::of(name);
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Record>(share, key)? {
+            // Begun by an earlier call.
+            Some(found) => found,
+            None => {
+                if !look()? {
+                    return Ok(());
+                }
+                claims::refuse_taken(share, path)?;
+                let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+                let wanted = Wanted::unrecorded(name, path, on_delete);
+                let record = Record::new(wanted, nonce, State::Deleting);
+                match store::publish(share, record, prepare_to_leave)? {
+                    Some(published) => published,
+                    None => continue,
+                }
+            }
+        };
+        let record = &found.record;
+        if record.wanted.name != name || record.path != *path {
+            let other = record.wanted.name.clone();
+            return Err(ShareError::KeyTaken { other });
+        }
+        match take_unrecorded(share, &found, &look) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) if error.is_stale() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(store::contended::<Record>(key))
+}
+
+/// Takes away what `found`, the record of a deletion, is about. Returns false when that may be there still.
+fn take_unrecorded(
+    share: &Share,
+    found: &Found,
+    look: impl Fn() -> Result<bool, ShareError>,
+) -> Result<bool, ShareError> {
+    let record = &found.record;
+    // What an earlier call has taken away needs no claim: others may have come to its path.
+    let claimed = match beside(found, LEAVING)? {
+        Some(_) => claims::claim(share, record),
+        None => Ok(()),
+    };
+    if store::is_crash(&claimed) {
+        return claimed.map(|()| false);
+    }
+    // Without the claim this removes the record and nothing else.
+    let taken = finish(share, found)?;
+    claimed?;
+    // Another call may have finished this deletion before the claim was made, and has released none.
+    claims::release(share, record)?;
+    Ok(taken || !look()? || claims::refuse_taken(share, &record.path).is_err())
+}
+
+/// Makes the way out of a volume at a path that a user has chosen, in the draft of its record.
+pub(super) fn prepare_to_leave(draft: &OwnedFd) -> Result<bool, ShareError> {
+    beneath::make_folder(draft, LEAVING, 0o700)
+        .doing(|| "making the record's folder".to_owned())?;
+    Ok(false)
 }
 
 /// `archived-<folder>-<nonce>`, cut to fit a file name.

@@ -42,6 +42,16 @@ pub enum ShareError {
         /// The newest that this driver knows.
         known: u64,
     },
+    /// A version of the driver has written the records that was never released.
+    #[error(
+        "the records on the share have format {found}, this driver reads format {known} alone: delete the share's volumes and snapshots with the driver that made them; or rename the folder {RECORDS_FOLDER} and make volumes of the folders that are there, with the parameters subDir and adopt. Nothing was changed"
+    )]
+    OlderFormat {
+        /// The format on the share.
+        found: u64,
+        /// The one that this driver knows.
+        known: u64,
+    },
     /// A part of the records was removed or damaged.
     #[error("{what} on the share is damaged: {detail}")]
     Damaged {
@@ -87,14 +97,6 @@ pub enum ShareError {
         path: SubPath,
         /// A symlink, a mount, or a file in the way.
         source: io::Error,
-    },
-    /// A folder in the trash that may not be purged, since it is no volume's.
-    #[error(
-        "the folder {RECORDS_FOLDER}/trash/{name} belongs to no volume: a late deletion moved it there from a volume's path and died before it could put it back; look at it, then move it to its place or remove it"
-    )]
-    Astray {
-        /// Its name.
-        name: String,
     },
     /// The folder of a volume that is being created was removed by hand.
     #[error("{path} was removed from the share while its volume was being created")]
@@ -232,12 +234,29 @@ impl ShareError {
         }
     }
 
-    /// Whether the server does not know a file any more that is open here, such as the root of a share that was made anew.
+    /// Whether there is no room on the share.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
+    }
+
+    /// Whether nothing at all can be changed on the share.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.errno() == Some(Errno::ROFS)
+    }
+
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Io { source, .. } => Errno::from_io_error(source),
+            _ => None,
+        }
+    }
+
+    /// Whether the server does not know a file any more that is open here: the root of a share that was made anew, or the
+    /// folder of a record that somebody else has removed meanwhile.
     pub(crate) fn is_stale(&self) -> bool {
         match self {
-            Self::Io { source, .. } => Errno::from_io_error(source) == Some(Errno::STALE),
             Self::Unfinished { source } => source.is_stale(),
-            _ => false,
+            other => other.errno() == Some(Errno::STALE),
         }
     }
 

@@ -13,10 +13,11 @@ use super::copying::{self, CopyError, Progress};
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
+use super::keep::Keep;
 use super::process;
 use super::removal;
 use super::source::{Opened, Source, Target};
-use super::store::{self, COPYING, Claimed, Found, Keep};
+use super::store::{self, COPYING, Claimed, Found};
 use super::token::Nonce;
 use super::trash;
 use rustix::fs::{self, AtFlags};
@@ -52,9 +53,8 @@ pub trait Fill: Keep {
     fn copying(&self) -> Option<&Copying>;
     /// The next generation, with another claim.
     fn with_copying(&self, copying: Option<Copying>) -> Self;
-    /// The next generation, with the data there that the attempt `copy` has made. `inode` is their folder's, `left_out` what
-    /// did not travel.
-    fn filled(&self, copy: Nonce, inode: u64, left_out: Option<String>) -> Self;
+    /// The next generation, with the data there that the attempt `copy` has made. `left_out` is what did not travel.
+    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self;
 }
 
 /// What this process copies now.
@@ -184,8 +184,8 @@ pub(super) fn fill<R: Fill>(
             };
             step("the copy is made")?;
             source.still_there(share)?;
-            let inode = finish(&current, &folder, dress)?;
-            let filled = current.record.filled(attempt.0, inode, report.omissions());
+            finish(&current, &folder, dress)?;
+            let filled = current.record.filled(attempt.0, report.omissions());
             Ok(Some((current, filled)))
         },
     );
@@ -215,17 +215,16 @@ pub(super) fn fill<R: Fill>(
     result
 }
 
-/// Makes the finished copy in `folder` what it is to be. Returns the folder's inode.
+/// Makes the finished copy in `folder` what it is to be.
 fn finish<R: Fill>(
     current: &Found<R>,
     folder: &OwnedFd,
     dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<u64, ShareError> {
+) -> Result<(), ShareError> {
     let doing = || "finishing the copy".to_owned();
     dress(folder)?;
     beneath::sync(folder).doing(doing)?;
-    beneath::sync(&current.folder).doing(doing)?;
-    beneath::own_inode(folder).doing(doing)
+    beneath::sync(&current.folder).doing(doing)
 }
 
 /// Copies, and renews the claim meanwhile. Nothing when the claim was lost; else the record as it is then, and the copy.

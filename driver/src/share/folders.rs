@@ -5,7 +5,7 @@ use super::beneath;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::sub_path::SubPath;
-use rustix::fs::{self, Mode};
+use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -60,5 +60,31 @@ pub(super) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareErro
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
         Err(error) if beneath::is_gone(&error) => Ok(false),
         Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
+    }
+}
+
+/// Gives a volume's folder its owner and mode, as far as they are said.
+pub(super) fn set_attributes(
+    folder: &OwnedFd,
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), ShareError> {
+    let mut mode = mode;
+    if uid.is_some() || gid.is_some() {
+        if mode.is_none() {
+            // A change of owner clears the set-id bits.
+            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
+            mode = Some(stat.st_mode & 0o7777);
+        }
+        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
+            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
+                .to_owned()
+        })?;
+    }
+    match mode {
+        Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
+            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
+        None => Ok(()),
     }
 }

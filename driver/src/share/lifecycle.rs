@@ -2,30 +2,63 @@
 //! crash between any two is finished by whoever comes next. Its deletion is in `deletion`, what is changed later in `changes`.
 //! Blocking; must not know gRPC.
 //!
-//! Create: the record and the folder beside it are published in one rename (`store`), then the path is claimed (`claims`),
-//! then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not placed;
-//! one that does not was placed by us, so nobody else's folder is ever taken for ours. A source is copied to become the
-//! folder beside the record (`fill`) before the rest goes on. An adopted folder is claimed where it is.
-//! Delete: the record says deleting, the folder is moved to the trash, the claim is released, the record is removed.
+//! The record and the folder beside it are published in one rename (`store`), then the path is claimed if a user has chosen it
+//! (`claims`), then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not
+//! placed; one that does not was placed by us, so nobody else's folder is ever taken for ours. A source is copied to become
+//! the folder beside the record (`fill`) before the rest goes on. An adopted folder is claimed where it is.
 
 use super::beneath;
-use super::changes::dress;
-use super::claims::{self, Owner};
+use super::claims;
 use super::copying::Progress;
 use super::crash_points::step;
-use super::database::{FORMAT, Share, now};
-use super::deletion::finish_delete;
+use super::database::Share;
+use super::deletion;
 use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
-use super::folders::{blocked, exists_at, make_parents, open_parent};
-use super::record::{Changes, OnDelete, Record, State, Wanted};
+use super::folders::{exists_at, make_parents, open_parent, set_attributes};
+use super::keep::Keep;
+use super::record::{OnDelete, Record, State, Wanted};
 use super::removal;
 use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::OwnedFd;
+
+/// What a call does next that wants a volume.
+#[derive(Debug)]
+enum Next {
+    Begin,
+    FinishDeletion,
+    Refuse(ShareError),
+    Copy,
+    Place,
+    /// It is there, if its folder is.
+    Answer,
+}
+
+/// What follows from what is on record of the name that `wanted` has.
+fn next(record: Option<&Record>, wanted: &Wanted) -> Next {
+    let Some(record) = record else {
+        return Next::Begin;
+    };
+    if record.wanted.name != wanted.name {
+        let other = record.wanted.name.clone();
+        return Next::Refuse(ShareError::KeyTaken { other });
+    }
+    if record.state == State::Deleting {
+        return Next::FinishDeletion;
+    }
+    match record.difference(wanted) {
+        Some(difference) => Next::Refuse(ShareError::Different { difference }),
+        None if record.state == State::Ready => Next::Answer,
+        None if record.needs_copy() => Next::Copy,
+        None => Next::Place,
+    }
+}
+
+/// How often an error is met that another call may have caused before it is believed.
+const BELIEVED: usize = 3;
 
 /// Makes the volume that `wanted` describes, or returns the one that answers it. `location` is the share as it is to
 /// stand in a new volume's id, `progress` that of copying the source, where there is one.
@@ -40,96 +73,95 @@ pub fn create(
     progress: &Progress,
 ) -> Result<Record, ShareError> {
     let key = NameKey::of(&wanted.name);
-    let mut refusals = 0;
-    let mut gone = 0;
+    let mut doubts = 0;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let mut begun = None;
-        let found = if let Some(found) = store::find::<Record>(share, key)? {
-            found
-        } else {
-            if let Some(source) = &wanted.source {
-                begun = Some(Begun::of(share, source)?);
+        let found = store::find::<Record>(share, key)?;
+        match advance(share, found, wanted, location, progress) {
+            Ok(Some(record)) => return Ok(record),
+            // Overtaken, or lost to somebody else: the next look tells.
+            Ok(None) => {}
+            Err(error) if error.is_stale() => {}
+            Err(error) if may_pass(&error, wanted) && doubts + 1 < BELIEVED => {
+                // This very volume, made by another call since the look, will be found.
+                doubts += usize::from(!is_own_overlap(&error, wanted));
             }
-            let capacity_bytes = capacity(wanted, begun.as_ref().map(|begun| begun.size_bytes))?;
-            let refused = if wanted.adopt {
-                refuse_to_adopt(share, &wanted.sub_dir)
-            } else {
-                refuse_foreign(share, &wanted.sub_dir)
-            };
-            if let Err(refusal) = refused {
-                // What lies there may be this very volume, made by another call since the look.
-                let own = matches!(&refusal, ShareError::Overlap { volume, .. } if *volume == wanted.name);
-                refusals += usize::from(!own);
-                if refusals < 3 {
-                    continue;
-                }
-                return Err(refusal);
-            }
-            let record = Record {
-                format: FORMAT,
-                nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
-                generation: 1,
-                state: State::Creating,
-                location: location.to_owned(),
-                wanted: wanted.clone(),
-                capacity_bytes,
-                inode: 0,
-                created: now(),
-                copying: begun.as_ref().map(|begun| begun.copying.clone()),
-                copy: None,
-                changes: Changes::default(),
-            };
-            let published =
-                store::publish(share, record, |draft, record| prepare(share, draft, record))?;
-            // Lost to somebody else, the next look finds a record.
-            let Some(found) = published else { continue };
-            found
-        };
-        let record = &found.record;
-        if record.wanted.name != wanted.name {
-            return Err(ShareError::KeyTaken {
-                other: record.wanted.name.clone(),
-            });
-        }
-        match record.state {
-            State::Deleting => match finish_delete(share, &found) {
-                Err(error) if !is_overtaken(&error) => return Err(error),
-                _ => {}
-            },
-            State::Creating | State::Ready => {
-                if let Some(difference) = record.difference(wanted) {
-                    return Err(ShareError::Different { difference });
-                }
-                if record.state == State::Ready {
-                    let path = &record.wanted.sub_dir;
-                    if exists_at(share, path)? {
-                        return Ok(found.record);
-                    }
-                    // On its way back from a late deletion, or of a volume that was deleted since the look.
-                    gone += 1;
-                    if gone < 6 {
-                        continue;
-                    }
-                    return Err(ShareError::FolderGone { path: path.clone() });
-                }
-                let found = if record.needs_copy() {
-                    match copy_source(share, &found, begun, progress)? {
-                        Some(copied) => copied,
-                        None => continue,
-                    }
-                } else {
-                    found
-                };
-                match finish_create(share, &found) {
-                    Ok(Some(record)) => return Ok(record),
-                    Err(error) if !is_overtaken(&error) => return Err(error),
-                    _ => {}
-                }
-            }
+            Err(error) => return Err(error),
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Record>(key))
+}
+
+/// Whether it may be said of what has changed since the look.
+fn may_pass(error: &ShareError, wanted: &Wanted) -> bool {
+    is_own_overlap(error, wanted)
+        || matches!(
+            error,
+            ShareError::Overlap { .. }
+                | ShareError::Foreign { .. }
+                | ShareError::Blocked { .. }
+                | ShareError::NothingToAdopt { .. }
+                | ShareError::FolderGone { .. }
+        )
+}
+
+fn is_own_overlap(error: &ShareError, wanted: &Wanted) -> bool {
+    matches!(error, ShareError::Overlap { volume, .. } if *volume == wanted.name)
+}
+
+/// Does what comes next. Returns the volume when it is ready; nothing when it is to be looked at again.
+fn advance(
+    share: &Share,
+    found: Option<Found>,
+    wanted: &Wanted,
+    location: &str,
+    progress: &Progress,
+) -> Result<Option<Record>, ShareError> {
+    let (found, begun) = match found {
+        Some(found) => (found, None),
+        None => match begin(share, wanted, location)? {
+            Some(begun) => begun,
+            None => return Ok(None),
+        },
+    };
+    match next(Some(&found.record), wanted) {
+        Next::Begin => Ok(None),
+        Next::Refuse(refusal) => Err(refusal),
+        Next::FinishDeletion => deletion::finish(share, &found).map(|_| None),
+        Next::Copy => match copy_source(share, &found, begun, progress)? {
+            Some(copied) => finish_create(share, &copied),
+            None => Ok(None),
+        },
+        Next::Place => finish_create(share, &found),
+        Next::Answer => match exists_at(share, &found.record.path)? {
+            true => Ok(Some(found.record)),
+            false => Err(ShareError::FolderGone {
+                path: found.record.path,
+            }),
+        },
+    }
+}
+
+/// Publishes the record of a new volume. Returns it, with the copy of its source that it was published with; nothing when
+/// somebody else was first.
+fn begin(
+    share: &Share,
+    wanted: &Wanted,
+    location: &str,
+) -> Result<Option<(Found, Option<Begun>)>, ShareError> {
+    let begun = wanted.source.as_ref().map(|it| Begun::of(share, it));
+    let begun = begun.transpose()?;
+    let capacity_bytes = capacity(wanted, begun.as_ref().map(|begun| begun.size_bytes))?;
+    refuse_taken(share, wanted)?;
+    let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+    let record = Record {
+        location: location.to_owned(),
+        capacity_bytes,
+        copying: begun.as_ref().map(|begun| begun.copying.clone()),
+        ..Record::new(wanted.clone(), nonce, State::Creating)
+    };
+    let found = store::publish(share, record, |draft| prepare(draft, wanted))?;
+    Ok(found.map(|found| (found, begun)))
 }
 
 /// The volume that answers `wanted`, if it is ready.
@@ -144,7 +176,7 @@ pub fn existing(share: &Share, wanted: &Wanted) -> Result<Option<Record>, ShareE
             && record.difference(wanted).is_none()
     });
     match record {
-        Some(record) if exists_at(share, &record.wanted.sub_dir)? => Ok(Some(record)),
+        Some(record) if exists_at(share, &record.path)? => Ok(Some(record)),
         _ => Ok(None),
     }
 }
@@ -165,29 +197,22 @@ fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareErro
     Ok(wanted.required_bytes.max(source_bytes))
 }
 
-/// Makes ready what is published with the record: an empty volume's folder. A source is copied when the record is there. Returns
-/// whether the folder lies in the draft.
-fn prepare(share: &Share, draft: &OwnedFd, record: &mut Record) -> Result<bool, ShareError> {
-    let wanted = &record.wanted;
-    if wanted.source.is_some() {
+/// Makes ready what is published with the record of a volume. A source is copied when the record is there. Returns whether the
+/// folder lies in the draft.
+fn prepare(draft: &OwnedFd, wanted: &Wanted) -> Result<bool, ShareError> {
+    if wanted.sub_dir.is_some() && !wanted.adopt {
+        deletion::prepare_to_leave(draft)?;
+    }
+    if wanted.adopt || wanted.source.is_some() {
         return Ok(false);
     }
     let doing = || "making the volume's folder".to_owned();
-    let folder = if wanted.adopt {
-        let path = wanted.sub_dir.to_path();
-        beneath::folder(&share.root, path).map_err(blocked(&wanted.sub_dir, || {
-            format!("opening {}", wanted.sub_dir)
-        }))?
-    } else {
-        let name = data_name(None);
-        beneath::make_folder(draft, &name, 0o700).doing(doing)?;
-        let folder = beneath::folder(draft, name).doing(doing)?;
-        dress(&folder, wanted.mode, wanted.uid, wanted.gid)?;
-        beneath::sync(&folder).doing(doing)?;
-        folder
-    };
-    record.inode = beneath::own_inode(&folder).doing(doing)?;
-    Ok(!record.wanted.adopt)
+    let name = data_name(None);
+    beneath::make_folder(draft, &name, 0o700).doing(doing)?;
+    let folder = beneath::folder(draft, name).doing(doing)?;
+    set_attributes(&folder, wanted.mode, wanted.uid, wanted.gid)?;
+    beneath::sync(&folder).doing(doing)?;
+    Ok(true)
 }
 
 /// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with
@@ -206,10 +231,10 @@ pub(super) fn copy_source(
         return Ok(None);
     };
     let filled = fill::fill(share, found, source, begun, progress, |folder| {
-        dress(folder, wanted.mode, wanted.uid, wanted.gid)
+        set_attributes(folder, wanted.mode, wanted.uid, wanted.gid)
     });
     match filled {
-        Err(error) if is_overtaken(&error) => Ok(None),
+        Err(error) if error.is_stale() => Ok(None),
         Err(error) if error.is_final() => {
             // By now the record has other generations.
             for attempt in 0..ATTEMPTS {
@@ -237,10 +262,19 @@ pub(super) fn copy_source(
 /// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
 pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
-    refuse_misplaced(share, found)?;
+    let adopts = record.wanted.adopt;
+    if !found.prepared && !adopts && !claims::holds(share, record)? {
+        return refuse_misplaced(share, found);
+    }
     removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
-    let placed = claims::claim(share, &record.wanted.sub_dir, owner(record))
-        .and_then(|()| place(share, found));
+    let placed = claims::claim(share, record).and_then(|()| match found.prepared {
+        true => place(share, found),
+        false if exists_at(share, &record.path)? => Ok(()),
+        false if adopts => Err(nothing_to_adopt(&record.path)),
+        false => Err(ShareError::Vanished {
+            path: record.path.clone(),
+        }),
+    });
     match placed {
         Ok(()) => {}
         Err(
@@ -267,65 +301,41 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
     }
 }
 
-/// Refuses a record whose folder is said to be placed, where another folder lies: it was forged or damaged, and with a claim
-/// that folder would be taken for its own. To be asked before there is one.
-fn refuse_misplaced(share: &Share, found: &Found) -> Result<(), ShareError> {
+/// Refuses a record whose folder is said to be placed, though it has no claim to the path: it was forged or damaged, and with
+/// a claim now, what lies there would be taken for its own. Nothing when it is to be looked at again.
+fn refuse_misplaced(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
-    let path = &record.wanted.sub_dir;
-    if found.prepared || record.wanted.adopt {
-        return Ok(());
-    }
-    let parent = match open_parent(share, path) {
-        Ok(parent) => parent,
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
-        Err(other) => return Err(other),
-    };
-    let inode = beneath::inode(&parent, path.leaf()).doing(|| format!("looking at {path}"))?;
-    if inode.is_none_or(|inode| inode == record.inode) {
-        return Ok(());
-    }
     match store::find::<Record>(share, record.key())? {
         Some(now) if now.record == *record && !now.prepared => Err(ShareError::Damaged {
             what: format!("the record volumes/{}/{}", record.key(), record.nonce),
-            detail: format!("{path} is not the folder that was made for it"),
+            detail: format!(
+                "it has no claim to {}, where its folder is to be",
+                record.path
+            ),
         }),
-        // Finished, deleted and followed by another volume since the look.
-        _ => Ok(()),
+        // Finished, and perhaps deleted, since the look.
+        _ => Ok(None),
     }
 }
 
-/// Moves the prepared folder to its claimed path.
+/// Moves the prepared folder to its path.
 fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
-    let path = &found.record.wanted.sub_dir;
+    let path = &found.record.path;
     let doing = || format!("moving the volume's folder to {path}");
-    if found.record.wanted.adopt {
-        return match exists_at(share, path)? {
-            true => Ok(()),
-            false => Err(ShareError::NothingToAdopt { path: path.clone() }),
-        };
-    }
-    if !found.prepared {
-        return match exists_at(share, path)? {
-            true => Ok(()),
-            false => Err(ShareError::Vanished { path: path.clone() }),
-        };
-    }
     let parent = make_parents(share, path)?;
     step("the parents are made")?;
-    if let Some(inode) = beneath::inode(&parent, path.leaf()).doing(doing)? {
-        // Ours, when another call for this volume has placed it since we looked; then it no longer lies beside the record,
-        // which an NFSv3 client may be late to see.
-        if inode == found.record.inode {
-            return Ok(());
-        }
-        return match store::find::<Record>(share, found.record.key())? {
-            Some(again) if again.record.nonce == found.record.nonce && again.prepared => {
-                Err(ShareError::Foreign { path: path.clone() })
-            }
-            _ => Ok(()),
+    let prepared = data_name(found.record.copy);
+    if found.record.wanted.sub_dir.is_some()
+        && let Some(there) = beneath::inode(&parent, path.leaf()).doing(doing)?
+    {
+        // Ours, when another call for this volume has placed it since we looked; then it does not lie beside the record any
+        // more, which an NFSv3 client may be late to see.
+        let ours = beneath::inode(&found.folder, &prepared).doing(doing)?;
+        return match ours.is_none_or(|ours| ours == there) {
+            true => Ok(()),
+            false => Err(ShareError::Foreign { path: path.clone() }),
         };
     }
-    let prepared = data_name(found.record.copy);
     match beneath::rename(&found.folder, &prepared, &parent, path.leaf()) {
         Ok(()) => {}
         // Placed by another call.
@@ -353,30 +363,11 @@ fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
         Ok(Claimed::Lost) => return Ok(Claimed::Lost),
         Ok(Claimed::Won) => {}
         // All the other steps take no room.
-        Err(ShareError::Io { source, .. }) if is_full(&source) => {}
+        Err(error) if error.is_full() => {}
         Err(error) => return Err(error.unfinished()),
     }
-    finish_delete(share, &found.with(next)?)?;
+    deletion::finish(share, &found.with(next)?)?;
     Ok(Claimed::Won)
-}
-
-/// Whether somebody else has finished, and removed, what was worked on: NFS says ESTALE of an open folder that is gone.
-pub(super) fn is_overtaken(error: &ShareError) -> bool {
-    match error {
-        ShareError::Io { source, .. } => beneath::errno(source) == Some(Errno::STALE),
-        ShareError::Unfinished { source } => is_overtaken(source),
-        _ => false,
-    }
-}
-
-/// Whether there is no room on the share.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(beneath::errno(error), Some(Errno::NOSPC | Errno::DQUOT))
-}
-
-/// Whether nothing at all can be changed on the share.
-pub(super) fn is_read_only(error: &io::Error) -> bool {
-    beneath::errno(error) == Some(Errno::ROFS)
 }
 
 /// What is wrong with the volume, for its condition; nothing when all is well.
@@ -397,47 +388,30 @@ pub fn trouble(share: &Share, record: &Record) -> Result<Option<String>, ShareEr
         )),
         State::Creating => Some("its creation is not finished: repeat CreateVolume".to_owned()),
         State::Deleting => Some("its deletion is not finished: repeat DeleteVolume".to_owned()),
-        State::Ready => match exists_at(share, &record.wanted.sub_dir) {
+        State::Ready => match exists_at(share, &record.path) {
             Ok(true) => None,
-            Ok(false) => Some(format!("its folder {} is missing", record.wanted.sub_dir)),
+            Ok(false) => Some(format!("its folder {} is missing", record.path)),
             Err(blocked @ ShareError::Blocked { .. }) => Some(blocked.to_string()),
             Err(other) => return Err(other),
         },
     })
 }
 
-pub(super) fn owner(record: &Record) -> Owner {
-    Owner {
-        key: record.key(),
-        nonce: record.nonce,
+fn nothing_to_adopt(path: &SubPath) -> ShareError {
+    ShareError::NothingToAdopt { path: path.clone() }
+}
+
+/// Refuses a path that cannot be had before anything is begun. The claim decides races; this gives the better answer.
+fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
+    let Some(path) = &wanted.sub_dir else {
+        return Ok(());
+    };
+    if wanted.adopt {
+        return match exists_at(share, path)? {
+            true => claims::refuse_taken(share, path),
+            false => Err(nothing_to_adopt(path)),
+        };
     }
-}
-
-pub(super) fn contended(key: NameKey) -> ShareError {
-    ShareError::Contended {
-        what: format!("the volume with the record volumes/{key}"),
-    }
-}
-
-/// Refuses a folder that cannot be adopted before anything is begun. The claim decides races.
-fn refuse_to_adopt(share: &Share, path: &SubPath) -> Result<(), ShareError> {
-    if !exists_at(share, path)? {
-        return Err(ShareError::NothingToAdopt { path: path.clone() });
-    }
-    claims::taken(share, path)?.map_or(Ok(()), Err)
-}
-
-/// Refuses a folder that is, lies in, or holds a volume's: it cannot be a share of its own, where nobody would know of that
-/// volume.
-///
-/// # Errors
-/// [`ShareError::Overlap`], and I/O errors.
-pub fn refuse_claimed(share: &Share, path: &SubPath) -> Result<(), ShareError> {
-    claims::taken(share, path)?.map_or(Ok(()), Err)
-}
-
-/// Refuses a path that is taken before anything is begun. The claim decides races; this gives the better answer.
-fn refuse_foreign(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     let parent = match open_parent(share, path) {
         Ok(parent) => parent,
         Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
@@ -446,8 +420,70 @@ fn refuse_foreign(share: &Share, path: &SubPath) -> Result<(), ShareError> {
     if !beneath::exists(&parent, path.leaf()).doing(|| format!("looking for {path}"))? {
         return Ok(());
     }
-    Err(match claims::taken(share, path)? {
-        Some(overlap) => overlap,
-        None => ShareError::Foreign { path: path.clone() },
-    })
+    claims::refuse_taken(share, path)?;
+    Err(ShareError::Foreign { path: path.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::{Origin, Source};
+    use super::super::tests::wanted;
+    use super::*;
+
+    /// What follows from a record that `change` has made of one in this state, for who wants a volume "v".
+    fn after(state: State, change: impl Fn(&mut Record)) -> Next {
+        let nonce = Nonce::random().unwrap();
+        let mut record = Record::new(wanted("v", "v"), nonce, state);
+        record.capacity_bytes = 1 << 30;
+        change(&mut record);
+        let mut wanted = record.wanted.clone();
+        wanted.name = "v".to_owned();
+        wanted.gid = None;
+        next(Some(&record), &wanted)
+    }
+
+    #[test]
+    fn what_a_call_does_follows_from_the_record() {
+        use State::{Creating, Deleting, Ready};
+        let same = |_: &mut Record| {};
+        let other_name = |record: &mut Record| record.wanted.name = "w".to_owned();
+        let other_gid = |record: &mut Record| record.wanted.gid = Some(1);
+        let source = Source::Snapshot(Origin {
+            id: "s".to_owned(),
+            key: NameKey::of("s"),
+            nonce: Nonce::random().unwrap(),
+            path: None,
+        });
+        let of_source = |record: &mut Record| record.wanted.source = Some(source.clone());
+        let copied = |record: &mut Record| {
+            of_source(record);
+            record.copy = Some(Nonce::random().unwrap());
+        };
+        assert!(matches!(next(None, &wanted("v", "")), Next::Begin));
+        assert!(matches!(after(Creating, same), Next::Place));
+        assert!(matches!(after(Creating, of_source), Next::Copy));
+        assert!(matches!(after(Creating, copied), Next::Place));
+        assert!(matches!(after(Ready, same), Next::Answer));
+        assert!(matches!(after(Ready, copied), Next::Answer));
+        for state in [Creating, Ready] {
+            let refusal = after(state, other_gid);
+            assert!(matches!(
+                refusal,
+                Next::Refuse(ShareError::Different { .. })
+            ));
+        }
+        // Whatever it was, it is on its way out.
+        for change in [
+            &same as &dyn Fn(&mut Record),
+            &other_gid,
+            &of_source,
+            &copied,
+        ] {
+            assert!(matches!(after(Deleting, change), Next::FinishDeletion));
+        }
+        for state in [Creating, Ready, Deleting] {
+            let refusal = after(state, other_name);
+            assert!(matches!(refusal, Next::Refuse(ShareError::KeyTaken { .. })));
+        }
+    }
 }

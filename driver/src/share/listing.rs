@@ -2,10 +2,11 @@
 
 use super::database::Share;
 use super::error::ShareError;
+use super::keep::Keep;
 use super::lifecycle;
 use super::record::{Record, State};
 use super::snapshot::Snapshot;
-use super::store::{self, Keep, Kept};
+use super::store::{self, Kept};
 use super::token::{NameKey, Nonce};
 use crate::admission::ExtraThreads;
 use std::ops::ControlFlow;

@@ -2,7 +2,7 @@
 
 pub(crate) mod beneath;
 pub mod changes;
-mod claims;
+pub mod claims;
 pub mod copying;
 mod crash_points;
 pub mod database;
@@ -10,6 +10,8 @@ pub mod deletion;
 pub mod error;
 pub mod fill;
 mod folders;
+mod format;
+pub mod keep;
 pub mod lifecycle;
 pub mod listing;
 pub mod local;

@@ -1,18 +1,15 @@
-//! What is remembered of one volume. Owns the record's text and its checks; a record that was forged or cut short is
-//! refused here and its paths are checked again.
+//! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
-use super::database::{FORMAT, Share};
+use super::database::{Share, now};
 use super::fill::{Copying, Fill};
+use super::format::FORMAT;
+use super::keep::Keep;
 use super::source::Source;
-use super::store::Keep;
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
-
-/// The longest record that is read, in bytes. Parameters have at most 4 KiB.
-pub const MAX_RECORD: u64 = 64 * 1024;
 
 /// Where a volume is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,8 +64,9 @@ pub struct Wanted {
     pub required_bytes: i64,
     /// At most so many bytes; 0 when not said.
     pub limit_bytes: i64,
-    /// The folder, templates expanded.
-    pub sub_dir: SubPath,
+    /// The folder, templates expanded; unset: one that the driver names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_dir: Option<SubPath>,
     /// What becomes of the folder.
     pub on_delete: OnDelete,
     /// The folder's permission bits; unset: as the source has them.
@@ -121,6 +119,23 @@ impl Changes {
 }
 
 impl Wanted {
+    /// What no CreateVolume asked for: a folder without a record, at `path`, that is to be deleted under `name`.
+    pub(super) fn unrecorded(name: &str, path: &SubPath, on_delete: OnDelete) -> Self {
+        Self {
+            name: name.to_owned(),
+            required_bytes: 0,
+            limit_bytes: 0,
+            sub_dir: Some(path.clone()),
+            on_delete,
+            mode: None,
+            uid: None,
+            gid: None,
+            mount_options: Vec::new(),
+            source: None,
+            adopt: false,
+        }
+    }
+
     /// The capacity that a new volume gets. NFS has no sizes, so it is what was asked for.
     pub fn capacity(&self) -> i64 {
         if self.required_bytes > 0 {
@@ -146,10 +161,10 @@ pub struct Record {
     pub location: String,
     /// The original request.
     pub wanted: Wanted,
+    /// Where the volume's folder is: where the request wants it, or a path that no other volume ever has.
+    pub path: SubPath,
     /// The size that was promised last. Advisory.
     pub capacity_bytes: i64,
-    /// The folder's inode number when it was made. Helps to find whose a misplaced folder is; proves nothing.
-    pub inode: u64,
     /// Seconds since 1970 when it was made, by the clock of the controller that made it.
     pub created: u64,
     /// Who copies the source, while it is copied.
@@ -164,6 +179,27 @@ pub struct Record {
 }
 
 impl Record {
+    /// The first generation of a volume that `wanted` describes.
+    pub(super) fn new(wanted: Wanted, nonce: Nonce, state: State) -> Self {
+        Self {
+            format: FORMAT,
+            nonce,
+            generation: 1,
+            state,
+            location: String::new(),
+            path: match &wanted.sub_dir {
+                Some(path) => path.clone(),
+                None => SubPath::of_volume(&wanted.name, nonce),
+            },
+            capacity_bytes: 0,
+            created: now(),
+            copying: None,
+            copy: None,
+            changes: Changes::default(),
+            wanted,
+        }
+    }
+
     /// The key that the record is kept under.
     pub fn key(&self) -> NameKey {
         NameKey::of(&self.wanted.name)
@@ -177,49 +213,6 @@ impl Record {
     /// Whether a source waits to be copied before the folder can be placed.
     pub fn needs_copy(&self) -> bool {
         self.state == State::Creating && self.wanted.source.is_some() && self.copy.is_none()
-    }
-
-    /// The same volume, one generation on.
-    pub(super) fn next(&self) -> Self {
-        Self {
-            generation: self.generation + 1,
-            ..self.clone()
-        }
-    }
-
-    /// The record's text.
-    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, String> {
-        let mut text = serde_json::to_vec_pretty(self).map_err(|error| error.to_string())?;
-        text.push(b'\n');
-        Ok(text)
-    }
-
-    /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
-    pub(super) fn from_bytes(
-        content: &[u8],
-        key: NameKey,
-        nonce: Nonce,
-        generation: u64,
-    ) -> Result<Self, String> {
-        let record: Self = serde_json::from_slice(content).map_err(|error| error.to_string())?;
-        if record.format > FORMAT {
-            return Err(format!(
-                "it has format {}, this driver knows up to {FORMAT}: upgrade the driver",
-                record.format
-            ));
-        }
-        if record.nonce != nonce || record.generation != generation || record.key() != key {
-            return Err("its content does not match its file's name".to_owned());
-        }
-        if record.wanted.name.len() > 128
-            || record.wanted.mode.is_some_and(|mode| mode > 0o7777)
-            || record.changes.mode.is_some_and(|mode| mode > 0o7777)
-            || (record.wanted.adopt && record.on_delete() != OnDelete::Retain)
-            || record.capacity_bytes < 0
-        {
-            return Err("it has values that no volume has".to_owned());
-        }
-        Ok(record)
     }
 
     /// How `wanted` differs from what this volume was made for, or nothing when this volume answers it.
@@ -252,12 +245,12 @@ impl Record {
         let octal =
             |mode: Option<u32>| mode.map_or_else(|| "unset".to_owned(), |mode| format!("{mode:o}"));
         let id = |id: Option<u32>| id.map_or_else(|| "unset".to_owned(), |id| id.to_string());
+        let path = |path: &Option<SubPath>| {
+            let unset = || "unset".to_owned();
+            path.as_ref().map_or_else(unset, SubPath::to_string)
+        };
         let parameters = [
-            (
-                "subDir",
-                own.sub_dir.to_string(),
-                wanted.sub_dir.to_string(),
-            ),
+            ("subDir", path(&own.sub_dir), path(&wanted.sub_dir)),
             (
                 "onDelete",
                 own.on_delete.to_string(),
@@ -305,17 +298,24 @@ impl Keep for Record {
         self.copy
     }
 
-    fn to_bytes(&self) -> Result<Vec<u8>, String> {
-        self.to_bytes()
+    fn next(&self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            ..self.clone()
+        }
     }
 
-    fn from_bytes(
-        content: &[u8],
-        key: NameKey,
-        nonce: Nonce,
-        generation: u64,
-    ) -> Result<Self, String> {
-        Self::from_bytes(content, key, nonce, generation)
+    fn is_sound(&self) -> bool {
+        let path_is_own = match &self.wanted.sub_dir {
+            Some(path) => *path == self.path && path.own_name().is_none(),
+            None => self.path.is_of_volume(self.nonce) && !self.wanted.adopt,
+        };
+        let modes = [self.wanted.mode, self.changes.mode];
+        path_is_own
+            && self.wanted.name.len() <= 128
+            && modes.into_iter().flatten().all(|mode| mode <= 0o7777)
+            && (!self.wanted.adopt || self.on_delete() == OnDelete::Retain)
+            && self.capacity_bytes >= 0
     }
 }
 
@@ -331,11 +331,10 @@ impl Fill for Record {
         }
     }
 
-    fn filled(&self, copy: Nonce, inode: u64, _left_out: Option<String>) -> Self {
+    fn filled(&self, copy: Nonce, _left_out: Option<String>) -> Self {
         Self {
             copying: None,
             copy: Some(copy),
-            inode,
             ..self.next()
         }
     }
@@ -343,58 +342,49 @@ impl Fill for Record {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keep;
     use super::*;
     use proptest::prelude::*;
 
     fn record() -> Record {
-        Record {
-            format: 1,
-            nonce: Nonce::random().unwrap(),
-            generation: 1,
-            state: State::Creating,
-            location: "s:/a".to_owned(),
-            wanted: Wanted {
-                name: "v".to_owned(),
-                required_bytes: 10,
-                limit_bytes: 20,
-                sub_dir: SubPath::of_name("v"),
-                on_delete: OnDelete::Delete,
-                mode: Some(0o755),
-                uid: None,
-                gid: Some(7),
-                mount_options: vec![],
-                source: None,
-                adopt: false,
-            },
-            capacity_bytes: 10,
-            inode: 1,
-            created: 1,
-            copying: None,
-            copy: None,
-            changes: Changes::default(),
-        }
+        let wanted = Wanted {
+            name: "v".to_owned(),
+            required_bytes: 10,
+            limit_bytes: 20,
+            sub_dir: Some(SubPath::parse("v").unwrap()),
+            on_delete: OnDelete::Delete,
+            mode: Some(0o755),
+            uid: None,
+            gid: Some(7),
+            mount_options: vec![],
+            source: None,
+            adopt: false,
+        };
+        Record::new(wanted, Nonce::random().unwrap(), State::Creating)
+    }
+
+    fn text(record: &Record) -> String {
+        String::from_utf8(keep::write(record, None).unwrap()).unwrap()
     }
 
     fn read(text: &str, record: &Record) -> Result<Record, String> {
-        Record::from_bytes(
-            text.as_bytes(),
-            record.key(),
-            record.nonce,
-            record.generation,
-        )
+        let content = text.as_bytes();
+        keep::read(content, record.key(), record.nonce, record.generation)
     }
 
     #[test]
     fn a_record_survives_its_text() {
-        let record = record();
-        let text = String::from_utf8(record.to_bytes().unwrap()).unwrap();
-        assert_eq!(read(&text, &record).unwrap(), record);
+        let mut record = record();
+        assert_eq!(read(&text(&record), &record).unwrap(), record);
+        record.wanted.sub_dir = None;
+        let record = Record::new(record.wanted, record.nonce, State::Ready);
+        assert_eq!(read(&text(&record), &record).unwrap(), record);
     }
 
     #[test]
     fn forged_and_cut_records_are_refused() {
         let record = record();
-        let text = String::from_utf8(record.to_bytes().unwrap()).unwrap();
+        let text = text(&record);
         for length in 0..text.trim_end().len() {
             assert!(read(&text[..length], &record).is_err(), "{length}");
         }
@@ -404,13 +394,69 @@ mod tests {
             (r#""sub_dir": "v""#, r#""sub_dir": ".csi-nfs/volumes""#),
             (r#""name": "v""#, r#""name": "w""#),
             (r#""mode": 493"#, r#""mode": 70000"#),
+            (r#""path": "v""#, r#""path": "w""#),
             (r#""generation": 1"#, r#""generation": 2"#),
-            (r#""format": 1"#, r#""format": 2"#),
+            (r#""format": 2"#, r#""format": 1"#),
+            (r#""format": 2"#, r#""format": 3"#),
         ] {
             let forged = text.replacen(from, to, 1);
             assert_ne!(forged, text, "{from}");
             assert!(read(&forged, &record).is_err(), "{to}");
         }
+    }
+
+    #[test]
+    fn the_paths_of_volumes_without_a_subdir_are_nobody_elses() {
+        let mut own = record();
+        own.wanted.sub_dir = None;
+        let own = Record::new(own.wanted, own.nonce, State::Ready);
+        assert!(own.is_sound());
+        let other = Nonce::random().unwrap();
+        for path in [SubPath::of_volume("v", other), SubPath::parse("v").unwrap()] {
+            let path_of_another = Record {
+                path,
+                ..own.clone()
+            };
+            assert!(!path_of_another.is_sound());
+        }
+        let mut claimed = own.clone();
+        claimed.wanted.sub_dir = Some(own.path.clone());
+        assert!(!claimed.is_sound(), "a user chooses no such path");
+    }
+
+    /// As a newer version may write it, one that keeps the format.
+    #[test]
+    fn fields_that_this_version_does_not_know_survive_an_update() {
+        let record = record();
+        let newer = text(&record)
+            .replacen(r#""name": "v""#, r#""name": "v", "color": {"a": [1]}"#, 1)
+            .replacen(
+                r#""state""#,
+                r#""quota": 7, "changes": {"later": 1}, "state""#,
+                1,
+            );
+        let mut next = read(&newer, &record).unwrap().next();
+        next.changes.mode = Some(0o700);
+        let updated = keep::write(&next, Some(newer.as_bytes())).unwrap();
+        let again = String::from_utf8(updated.clone()).unwrap();
+        assert_eq!(read(&again, &next).unwrap(), next);
+        let updated: serde_json::Value = serde_json::from_slice(&updated).unwrap();
+        assert_eq!(updated["wanted"]["color"]["a"][0], 1);
+        assert_eq!(
+            (&updated["quota"], &updated["changes"]["later"]),
+            (&7.into(), &1.into())
+        );
+        assert_eq!(
+            (&updated["generation"], &updated["changes"]["mode"]),
+            (&2.into(), &0o700.into())
+        );
+        // What this version knows and has taken back is gone.
+        let claimed = r#""copying": {"attempt": "0123456789abcdef", "process": "p", "files": 0, "bytes": 0}, "state""#;
+        let claimed = text(&record).replacen(r#""state""#, claimed, 1);
+        let mut next = read(&claimed, &record).unwrap().next();
+        assert!(next.copying.take().is_some());
+        let updated = keep::write(&next, Some(claimed.as_bytes())).unwrap();
+        assert!(!String::from_utf8(updated).unwrap().contains("copying"));
     }
 
     #[test]
@@ -437,7 +483,8 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(content in proptest::collection::vec(any::<u8>(), 0..300)) {
             let record = record();
-            prop_assert!(Record::from_bytes(&content, record.key(), record.nonce, 1).is_err());
+            let read = keep::read::<Record>(&content, record.key(), record.nonce, 1);
+            prop_assert!(read.is_err());
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Finishing what a crash has left, at the first use of a share by a process: records that say creating or deleting, folders
-//! that wait in the trash, old drafts. Must be safe while other controllers work on the same share.
+//! Finishing what a crash has left, at the first use of a share by a process: records that say creating or deleting, and old
+//! drafts. Must be safe while other controllers work on the same share.
 
-use super::beneath;
 use super::copying::Progress;
 use super::database::Share;
 use super::deletion;
-use super::error::{Doing, ShareError};
+use super::error::ShareError;
 use super::lifecycle;
 use super::record::{Record, State};
 use super::removal;
@@ -75,7 +74,6 @@ pub fn recover<G>(
     let mut copies = Vec::new();
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     failures.extend(trash::sweep_drafts(share).err());
-    let mut waiting = trash::waiting(share)?;
     for key in store::keys::<Record>(share)? {
         let found = match store::look::<Record>(share, key)? {
             Kept::Found(found) => found,
@@ -83,20 +81,12 @@ pub fn recover<G>(
                 failures.extend(removal::clear_leftovers::<Record>(share, key).err());
                 continue;
             }
-            Kept::Unreadable(record) => {
-                waiting.retain(|_, name| trash::nonce_of_waiting(name) != Some(record.nonce));
-                continue;
-            }
+            Kept::Unreadable(_) => continue,
         };
         store::prune_leftovers(&found);
         let record = &found.record;
-        waiting.retain(|_, name| trash::nonce_of_waiting(name) != Some(record.nonce));
         let done = match record.state {
-            State::Ready => match waiting.remove(&record.inode) {
-                // Moved by a late deletion of an earlier volume at that path, which died before it gave it back.
-                Some(name) => give_back(share, record, &name),
-                None => removal::discard_attempts(share, &found),
-            },
+            State::Ready => removal::discard_attempts(share, &found),
             // That may take hours, and is not waited for here.
             State::Creating if record.needs_copy() => {
                 copies.push(Unfinished::Volume(key));
@@ -107,16 +97,10 @@ pub fn recover<G>(
                 Some(_guard) if unfinished == State::Creating => {
                     lifecycle::finish_create(share, &found).map(drop)
                 }
-                Some(_guard) => deletion::finish_delete(share, &found),
+                Some(_guard) => deletion::finish(share, &found).map(drop),
             },
         };
         failures.extend(done.err());
-    }
-    // Moved by a late deletion that died, and of no volume: somebody else's, whose place is not known any more.
-    for name in waiting.into_values() {
-        if beneath::exists(&share.trash, &name).doing(|| format!("looking at {name}"))? {
-            failures.push(ShareError::Astray { name });
-        }
     }
     for key in store::keys::<Snapshot>(share)? {
         let done = match store::look::<Snapshot>(share, key)? {
@@ -137,14 +121,4 @@ pub fn recover<G>(
         failures.extend(done.err());
     }
     Ok(Recovered { failures, copies })
-}
-
-fn give_back(share: &Share, record: &Record, waiting: &str) -> Result<(), ShareError> {
-    let path = &record.wanted.sub_dir;
-    let there = beneath::folder(&share.root, path.to_path());
-    match there {
-        Err(error) if beneath::is_gone(&error) => deletion::give_back(share, path, waiting),
-        Err(error) => Err(error).doing(|| format!("looking for {path}")),
-        Ok(_) => Ok(()),
-    }
 }

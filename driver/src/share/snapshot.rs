@@ -1,10 +1,10 @@
-//! What is remembered of one snapshot. Owns the record's text and its checks; its life is in `snapshots`.
+//! What is remembered of one snapshot. Owns its values and their checks; its life is in `snapshots`.
 
-use super::database::{FORMAT, Share};
+use super::database::Share;
 use super::fill::{Copying, Fill};
+use super::keep::Keep;
 use super::record::State;
 use super::source::Origin;
-use super::store::Keep;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -41,16 +41,6 @@ pub struct Snapshot {
     pub left_out: Option<String>,
 }
 
-impl Snapshot {
-    /// The same snapshot, one generation on.
-    pub(super) fn next(&self) -> Self {
-        Self {
-            generation: self.generation + 1,
-            ..self.clone()
-        }
-    }
-}
-
 impl Keep for Snapshot {
     const SHELF: &'static str = "snapshots";
 
@@ -74,32 +64,15 @@ impl Keep for Snapshot {
         self.copy
     }
 
-    fn to_bytes(&self) -> Result<Vec<u8>, String> {
-        let mut text = serde_json::to_vec_pretty(self).map_err(|error| error.to_string())?;
-        text.push(b'\n');
-        Ok(text)
+    fn next(&self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            ..self.clone()
+        }
     }
 
-    fn from_bytes(
-        content: &[u8],
-        key: NameKey,
-        nonce: Nonce,
-        generation: u64,
-    ) -> Result<Self, String> {
-        let record: Self = serde_json::from_slice(content).map_err(|error| error.to_string())?;
-        if record.format > FORMAT {
-            return Err(format!(
-                "it has format {}, this driver knows up to {FORMAT}: upgrade the driver",
-                record.format
-            ));
-        }
-        if record.nonce != nonce || record.generation != generation || record.key() != key {
-            return Err("its content does not match its file's name".to_owned());
-        }
-        if record.name.len() > 128 || !record.source.is_sound() || record.size_bytes < 0 {
-            return Err("it has values that no snapshot has".to_owned());
-        }
-        Ok(record)
+    fn is_sound(&self) -> bool {
+        self.name.len() <= 128 && self.source.is_sound() && self.size_bytes >= 0
     }
 }
 
@@ -115,7 +88,7 @@ impl Fill for Snapshot {
         }
     }
 
-    fn filled(&self, copy: Nonce, _inode: u64, left_out: Option<String>) -> Self {
+    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self {
         Self {
             copying: None,
             copy: Some(copy),
@@ -128,12 +101,14 @@ impl Fill for Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use super::super::format::FORMAT;
+    use super::super::keep;
     use super::*;
     use proptest::prelude::*;
 
     fn record() -> Snapshot {
         Snapshot {
-            format: 1,
+            format: FORMAT,
             nonce: Nonce::random().unwrap(),
             generation: 1,
             state: State::Creating,
@@ -157,14 +132,10 @@ mod tests {
     fn forged_and_cut_records_are_refused() {
         let record = record();
         let read = |text: &str| {
-            Snapshot::from_bytes(
-                text.as_bytes(),
-                record.key(),
-                record.nonce,
-                record.generation,
-            )
+            let content = text.as_bytes();
+            keep::read::<Snapshot>(content, record.key(), record.nonce, record.generation)
         };
-        let text = String::from_utf8(record.to_bytes().unwrap()).unwrap();
+        let text = String::from_utf8(keep::write(&record, None).unwrap()).unwrap();
         assert_eq!(read(&text).unwrap(), record);
         for length in 0..text.trim_end().len() {
             assert!(read(&text[..length]).is_err(), "{length}");
@@ -173,7 +144,8 @@ mod tests {
             (r#""name": "s""#, r#""name": "t""#),
             (r#""size_bytes": 1"#, r#""size_bytes": -1"#),
             (r#""generation": 1"#, r#""generation": 2"#),
-            (r#""format": 1"#, r#""format": 2"#),
+            (r#""format": 2"#, r#""format": 1"#),
+            (r#""format": 2"#, r#""format": 3"#),
         ] {
             let forged = text.replacen(from, to, 1);
             assert_ne!(forged, text, "{from}");
@@ -185,7 +157,8 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(content in proptest::collection::vec(any::<u8>(), 0..300)) {
             let record = record();
-            prop_assert!(Snapshot::from_bytes(&content, record.key(), record.nonce, 1).is_err());
+            let read = keep::read::<Snapshot>(&content, record.key(), record.nonce, 1);
+            prop_assert!(read.is_err());
         }
     }
 }

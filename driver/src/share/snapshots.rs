@@ -7,15 +7,16 @@
 
 use super::copying::Progress;
 use super::crash_points::step;
-use super::database::{FORMAT, Share, now};
+use super::database::{Share, now};
 use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
-use super::lifecycle::{is_full, is_overtaken, is_read_only};
+use super::format::FORMAT;
+use super::keep::Keep;
 use super::record::State;
 use super::removal;
 use super::snapshot::Snapshot;
 use super::source::{Origin, Source};
-use super::store::{self, ATTEMPTS, Claimed, Found, Keep, pause};
+use super::store::{self, ATTEMPTS, Claimed, Found, pause};
 use super::token::{NameKey, Nonce};
 use super::trash;
 
@@ -55,7 +56,7 @@ pub fn create(
                 left_out: None,
             };
             begun = Some(copy);
-            let published = store::publish(share, record, |_, _| Ok(false))?;
+            let published = store::publish(share, record, |_| Ok(false))?;
             // Lost to somebody else, the next look finds a record.
             let Some(found) = published else { continue };
             found
@@ -63,7 +64,7 @@ pub fn create(
         let record = &found.record;
         if record.state == State::Deleting {
             match finish_delete(share, &found) {
-                Err(error) if !is_overtaken(&error) => return Err(error),
+                Err(error) if !error.is_stale() => return Err(error),
                 _ => continue,
             }
         }
@@ -78,7 +79,7 @@ pub fn create(
             return Ok(made.record);
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Snapshot>(key))
 }
 
 /// Why `record` is not the snapshot `name` of `origin`; nothing when it is.
@@ -114,7 +115,7 @@ pub(super) fn resume(
 ) -> Result<Option<Found<Snapshot>>, ShareError> {
     let source = Source::Volume(found.record.source.clone());
     match fill::fill(share, found, &source, begun, progress, |_| Ok(())) {
-        Err(error) if is_overtaken(&error) => Ok(None),
+        Err(error) if error.is_stale() => Ok(None),
         Err(error) if error.is_final() => {
             withdraw(share, found)?;
             Err(error)
@@ -153,7 +154,7 @@ fn delete_if(
         };
         if found.record.state == State::Deleting {
             match finish_delete(share, &found) {
-                Err(error) if is_overtaken(&error) => continue,
+                Err(error) if error.is_stale() => continue,
                 other => return other,
             }
         }
@@ -164,17 +165,13 @@ fn delete_if(
             // Won or lost, the next look tells.
             Ok(Claimed::Won | Claimed::Lost) => {}
             // On a full share a deletion must still be possible: all its other steps take no room.
-            Err(ShareError::Io { source, .. }) if is_full(&source) => {
-                return finish_delete(share, &found.with(next)?);
-            }
+            Err(error) if error.is_full() => return finish_delete(share, &found.with(next)?),
             // The first step of all: nothing was begun.
-            Err(ShareError::Io { doing, source }) if is_read_only(&source) => {
-                return Err(ShareError::Io { doing, source });
-            }
+            Err(error) if error.is_read_only() => return Err(error),
             Err(other) => return Err(other.unfinished()),
         }
     }
-    Err(contended(key))
+    Err(store::contended::<Snapshot>(key))
 }
 
 /// Finishes a deletion that the record tells of.
@@ -188,10 +185,4 @@ pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<()
     trash::discard(share, &found.folder, &data, nonce).map_err(ShareError::unfinished)?;
     step("the snapshot's data are in the trash")?;
     removal::remove(share, found).map_err(ShareError::unfinished)
-}
-
-fn contended(key: NameKey) -> ShareError {
-    ShareError::Contended {
-        what: format!("the snapshot with the record snapshots/{key}"),
-    }
 }

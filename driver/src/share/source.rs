@@ -2,7 +2,7 @@
 //! not change it.
 
 use super::beneath;
-use super::claims::{self, Owner};
+use super::claims;
 use super::copying::{self, CopyError, LinksFolder, Progress, Report, View};
 use super::database::Share;
 use super::error::{Doing, ShareError};
@@ -160,16 +160,15 @@ impl Source {
             }
             Self::Volume(origin) => {
                 let record = self.volume(share, origin)?;
-                let path = &record.wanted.sub_dir;
-                let owner = Owner {
-                    key: origin.key,
-                    nonce: origin.nonce,
-                };
-                if !claims::holds(share, path, owner)? {
+                if !claims::holds(share, &record)? {
                     return Err(self.gone());
                 }
-                let folder = beneath::folder(&share.root, path.to_path());
-                (folder, path.to_path(), record.capacity_bytes)
+                let path = record.path.to_path();
+                (
+                    beneath::folder(&share.root, &path),
+                    path,
+                    record.capacity_bytes,
+                )
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;

@@ -16,7 +16,8 @@ use super::beneath;
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::record::{MAX_RECORD, Record};
+use super::keep::{self, Keep, MAX_RECORD};
+use super::record::Record;
 use super::removal;
 use super::sub_path::RECORDS_FOLDER;
 use super::token::{NameKey, Nonce};
@@ -45,42 +46,6 @@ pub(super) fn data_name(copy: Option<Nonce>) -> String {
 /// How often a look is repeated when others change what is looked at.
 pub(super) const ATTEMPTS: usize = 64;
 
-/// What is kept under a name, one record a folder, all records of one kind on a shelf of their own.
-pub trait Keep: Clone + PartialEq + Send + Sync + Sized + 'static {
-    /// The shelf's name below the records folder.
-    const SHELF: &'static str;
-    /// The shelf.
-    #[doc(hidden)]
-    fn shelf(share: &Share) -> &OwnedFd;
-    /// What the record is kept under.
-    fn key(&self) -> NameKey;
-    /// Which of those that had this name.
-    fn nonce(&self) -> Nonce;
-    /// 1 for the first, one more with each change.
-    fn generation(&self) -> u64;
-    /// The attempt that has copied the source. No other one's data are the record's, whatever lies beside it.
-    fn copy(&self) -> Option<Nonce>;
-    /// The record's text.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    fn to_bytes(&self) -> Result<Vec<u8>, String>;
-    /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    fn from_bytes(
-        content: &[u8],
-        key: NameKey,
-        nonce: Nonce,
-        generation: u64,
-    ) -> Result<Self, String>;
-    /// The name of the file that holds this generation.
-    fn file_name(&self) -> String {
-        format!("{}.{}", self.nonce(), self.generation())
-    }
-}
-
 /// A record and the open folder that it was found in.
 #[derive(Debug)]
 pub struct Found<R = Record> {
@@ -93,6 +58,8 @@ pub struct Found<R = Record> {
     pub(super) attempts: Vec<String>,
     /// The oldest generation that is there.
     oldest: u64,
+    /// The record's text, with what this version does not know of it.
+    text: Vec<u8>,
 }
 
 impl<R: Keep> Found<R> {
@@ -109,6 +76,7 @@ impl<R: Keep> Found<R> {
             record,
             prepared: self.prepared,
             attempts: self.attempts.clone(),
+            text: self.text.clone(),
         })
     }
 
@@ -156,6 +124,13 @@ pub(super) fn path_of<R: Keep>(key: NameKey) -> PathBuf {
     [RECORDS_FOLDER, R::SHELF, &key.to_string()]
         .iter()
         .collect()
+}
+
+/// The error of who finds each time that others have changed what is kept under `key`.
+pub(super) fn contended<R: Keep>(key: NameKey) -> ShareError {
+    ShareError::Contended {
+        what: format!("the record {}/{key}", R::SHELF),
+    }
 }
 
 /// The record under `key`, or nothing.
@@ -223,7 +198,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             }
             Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
         };
-        return Ok(match R::from_bytes(&content, key, nonce, generation) {
+        return Ok(match keep::read::<R>(&content, key, nonce, generation) {
             Ok(record) => {
                 let data = data_name(record.copy());
                 let mut beside = files.beside;
@@ -233,14 +208,13 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
                     attempts: beside.into_iter().filter(|it| is_attempt(it)).collect(),
                     record,
                     oldest: files.oldest,
+                    text: content,
                 })
             }
             Err(detail) => Kept::Unreadable(Unreadable { nonce, detail }),
         });
     }
-    Err(ShareError::Contended {
-        what: format!("the record {}/{name}", R::SHELF),
-    })
+    Err(contended::<R>(key))
 }
 
 /// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed
@@ -306,8 +280,8 @@ pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
 }
 
-/// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it may also
-/// fill in the record, and says whether the data are there. Returns the record as it is found then; nothing when somebody
+/// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it says whether the
+/// data are there. Returns the record as it is found then; nothing when somebody
 /// else was first.
 ///
 /// # Errors
@@ -315,7 +289,7 @@ pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
 pub(super) fn publish<R: Keep>(
     share: &Share,
     record: R,
-    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<bool, ShareError>,
+    prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
 ) -> Result<Option<Found<R>>, ShareError> {
     let draft = record.nonce().to_string();
     let result = draft_and_rename(share, record, &draft, prepare);
@@ -327,20 +301,17 @@ pub(super) fn publish<R: Keep>(
 
 fn draft_and_rename<R: Keep>(
     share: &Share,
-    mut record: R,
+    record: R,
     draft: &str,
-    prepare: impl FnOnce(&OwnedFd, &mut R) -> Result<bool, ShareError>,
+    prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
 ) -> Result<Option<Found<R>>, ShareError> {
     let doing = || "preparing the record on the share".to_owned();
     beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
     let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
     step("the draft's folder is made")?;
-    let prepared = prepare(&folder, &mut record)?;
+    let prepared = prepare(&folder)?;
     step("what lies beside the record is prepared")?;
-    let text = record.to_bytes().map_err(|detail| ShareError::Damaged {
-        what: "the new record".to_owned(),
-        detail,
-    })?;
+    let text = text_of(&record, None)?;
     beneath::write_new(&folder, &record.file_name(), &text).doing(doing)?;
     beneath::sync(&folder).doing(doing)?;
     step("the draft is written")?;
@@ -361,6 +332,7 @@ fn draft_and_rename<R: Keep>(
                 attempts: Vec::new(),
                 oldest: record.generation(),
                 record,
+                text,
             }));
         };
         match look::<R>(share, key).map_err(ShareError::unfinished)? {
@@ -379,9 +351,7 @@ fn draft_and_rename<R: Keep>(
             }
         }
     }
-    Err(ShareError::Contended {
-        what: format!("the record {}/{name}", R::SHELF),
-    })
+    Err(contended::<R>(key))
 }
 
 /// Best effort: what stays is swept later.
@@ -396,6 +366,13 @@ fn remove_draft(share: &Share, draft: &str) {
     }
 }
 
+fn text_of<R: Keep>(record: &R, before: Option<&[u8]>) -> Result<Vec<u8>, ShareError> {
+    keep::write(record, before).map_err(|error| ShareError::Damaged {
+        what: "a record that is to be written".to_owned(),
+        detail: error.to_string(),
+    })
+}
+
 /// Replaces `found` by `next`, its following generation, unless somebody has changed it since it was found.
 ///
 /// # Errors
@@ -406,10 +383,7 @@ pub(super) fn update<R: Keep>(
     next: &R,
 ) -> Result<Claimed, ShareError> {
     let doing = || "updating the record".to_owned();
-    let text = next.to_bytes().map_err(|detail| ShareError::Damaged {
-        what: "the updated record".to_owned(),
-        detail,
-    })?;
+    let text = text_of(next, Some(&found.text))?;
     let draft = format!("{}-{}", next.file_name(), Nonce::random().doing(doing)?);
     if let Err(error) = beneath::write_new(&share.drafts, &draft, &text) {
         let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
@@ -517,7 +491,6 @@ mod tests {
     use super::super::database::Expect;
     use super::super::lifecycle;
     use super::super::record::{OnDelete, Wanted};
-    use super::super::sub_path::SubPath;
     use super::*;
     use std::fs::File;
     use std::sync::Arc;
@@ -534,7 +507,7 @@ mod tests {
             name: "v".to_owned(),
             required_bytes: 1,
             limit_bytes: 0,
-            sub_dir: SubPath::of_name("v"),
+            sub_dir: None,
             on_delete: OnDelete::Delete,
             mode: None,
             uid: None,

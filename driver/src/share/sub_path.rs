@@ -1,7 +1,7 @@
 //! A folder below a share's root as a list of checked components, and the folder names made from volume names.
 //! No text reaches the file system but through here. Must not do I/O.
 
-use super::token::fnv;
+use super::token::{Nonce, fnv};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -14,6 +14,11 @@ pub const RECORDS_FOLDER: &str = ".csi-nfs";
 pub const MAX_COMPONENT: usize = 250;
 const MAX_PATH: usize = 1024;
 const MAX_ENCODED: usize = 200;
+
+/// What stands between a volume's name and a part of its nonce in the name of a folder that the driver names.
+const MARK: char = '~';
+/// How long that part is.
+const PART: usize = 8;
 
 /// A path below the share's root that cannot leave it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,6 +45,11 @@ pub enum SubPathError {
         "{0:?} is too long: at most {MAX_COMPONENT} bytes a component and {MAX_PATH} bytes in all"
     )]
     TooLong(String),
+    /// A component is such as the driver alone gives to folders.
+    #[error(
+        "{0:?} has a folder whose name ends in {MARK} and {PART} characters of 0-9 and a-v: the driver alone gives such names, to folders of volumes without a subDir; choose another name, or rename the folder first"
+    )]
+    OwnName(String),
     /// It is in the driver's own folder.
     #[error("{0:?} is in the driver's own folder {RECORDS_FOLDER}")]
     Records(String),
@@ -89,9 +99,40 @@ impl SubPath {
         Ok(Self(components))
     }
 
-    /// The folder of a volume that was given no subDir: its name, encoded to one component.
-    pub fn of_name(name: &str) -> Self {
-        Self(vec![encode_name(name)])
+    /// Checks `text` as [`SubPath::parse`] does, for a folder that a user chooses.
+    ///
+    /// # Errors
+    /// As for [`SubPath::parse`], and when a component is such as the driver alone gives to folders.
+    pub fn of_user(text: &str) -> Result<Self, SubPathError> {
+        let path = Self::parse(text)?;
+        match path.own_name() {
+            Some(_) => Err(SubPathError::OwnName(path.to_string())),
+            None => Ok(path),
+        }
+    }
+
+    /// The folder of a volume that was given no subDir: its name, encoded to one component, and a part of its nonce, so that
+    /// no two volumes ever have the same.
+    pub fn of_volume(name: &str, nonce: Nonce) -> Self {
+        Self(vec![encode_name(name) + &ending(nonce)])
+    }
+
+    /// Whether the driver may have made this path for the volume `nonce`.
+    pub fn is_of_volume(&self, nonce: Nonce) -> bool {
+        self.0.len() == 1 && self.leaf().ends_with(&ending(nonce))
+    }
+
+    /// The first component that is such as the driver alone gives to folders.
+    pub fn own_name(&self) -> Option<&str> {
+        let is_own = |component: &&String| {
+            component.rsplit_once(MARK).is_some_and(|(_, part)| {
+                // In any case, since servers may fold it.
+                let is_of_nonce =
+                    |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'v' | b'A'..=b'V');
+                part.len() == PART && part.bytes().all(is_of_nonce)
+            })
+        };
+        self.0.iter().find(is_own).map(String::as_str)
     }
 
     /// The components, at least one.
@@ -136,6 +177,11 @@ impl From<SubPath> for String {
     fn from(path: SubPath) -> Self {
         path.to_string()
     }
+}
+
+/// What the name of a folder ends in that the driver has named for the volume `nonce`.
+fn ending(nonce: Nonce) -> String {
+    format!("{MARK}{}", &nonce.to_string()[..PART])
 }
 
 /// One safe component from any text: percent-encoded where needed; beyond 200 bytes cut, with a hash of the whole.
@@ -215,6 +261,32 @@ mod tests {
         assert_eq!(path.parent().to_str(), Some("a"));
         assert_eq!(path.leaf(), "b c");
         assert_eq!(SubPath::parse("a").unwrap().parent().to_str(), Some("."));
+    }
+
+    #[test]
+    fn nobody_chooses_what_the_driver_calls_its_folders() {
+        let nonce: Nonce = "0123456789abcdef".parse().unwrap();
+        let own = SubPath::of_volume("a/b", nonce);
+        assert_eq!(own.to_string(), "a%2Fb~01234567");
+        assert_eq!(SubPath::parse("a%2Fb~01234567"), Ok(own.clone()));
+        assert!(own.is_of_volume(nonce));
+        let other: Nonce = "1123456789abcdef".parse().unwrap();
+        assert!(!SubPath::of_volume("a/b", other).is_of_volume(nonce));
+        assert!(!SubPath::parse("x/v~01234567").unwrap().is_of_volume(nonce));
+        for bad in ["v~01234567", "x/v~0123ABCV/y", "~vvvvvvvv", "a~b~01234567"] {
+            let refused = SubPath::of_user(bad);
+            assert!(matches!(refused, Err(SubPathError::OwnName(_))), "{bad:?}");
+        }
+        for good in [
+            "v~0123456",
+            "v~012345678",
+            "v~0123456w",
+            "v~01234567x",
+            "v-01234567",
+            "~",
+        ] {
+            assert!(SubPath::of_user(good).is_ok(), "{good:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! What is deleted and not gone yet. Owns `trash/` on the share: how things get there at once, and how they are purged
 //! bit by bit, by many threads, by any number of controllers, and again after a restart.
 //!
-//! An entry `<nonce>-<random>.purge` is to be purged. `<nonce>.waiting` is a volume's folder of which `lifecycle` must
-//! first make sure that it is the deleted one.
+//! An entry `<nonce>-<random>.purge` is to be purged.
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
@@ -15,7 +14,7 @@ use crate::admission::{ExtraThread, ExtraThreads};
 use crate::metrics::METRICS;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,45 +24,12 @@ use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
 const PURGE: &str = ".purge";
-const WAITING: &str = ".waiting";
 /// How long a purge goes on while others on the server wait for their turn.
 const TURN: Duration = Duration::from_secs(10);
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
 /// Pieces of work kept in memory; what is above that is done where it is found.
 const QUEUE: usize = 64;
-
-/// Where a volume's folder waits.
-pub(super) fn waiting_name(nonce: Nonce) -> String {
-    format!("{nonce}{WAITING}")
-}
-
-/// The nonce of a waiting folder's name.
-fn parse_waiting(name: &CStr) -> Option<Nonce> {
-    nonce_of_waiting(name.to_str().ok()?)
-}
-
-/// The same, of text.
-pub(super) fn nonce_of_waiting(name: &str) -> Option<Nonce> {
-    name.strip_suffix(WAITING)?.parse().ok()
-}
-
-/// What waits in the trash, by inode.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn waiting(share: &Share) -> Result<HashMap<u64, String>, ShareError> {
-    let mut waiting = HashMap::new();
-    for name in entries(share)? {
-        if parse_waiting(&name).is_some() {
-            let stat = fs::statat(&share.trash, &*name, AtFlags::SYMLINK_NOFOLLOW);
-            if let (Ok(stat), Ok(name)) = (stat, name.to_str()) {
-                waiting.insert(stat.st_ino, name.to_owned());
-            }
-        }
-    }
-    Ok(waiting)
-}
 
 /// Moves `name` from `folder` to the trash, whatever it is. Returns whether it was there.
 ///

@@ -1,23 +1,17 @@
 //! Finds and deletes volumes and snapshots that kubernetes-csi's driver has made, which have no record, and opens their
 //! archives. Owns the checks that nothing else is deleted. Blocking; must not know ids or gRPC.
 //!
-//! Such a volume is a folder that anybody may have made, so a path is all there is to go by. Before it is removed it becomes
-//! a volume of this driver that is being deleted: a record says so, and its folder is claimed like any other. What is
-//! claimed by a volume, lies in one or holds one is refused by that, races included, and a crash is finished as that of any
-//! other deletion.
+//! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
 use super::beneath;
-use super::claims;
-use super::database::{FORMAT, Share, now};
+use super::database::Share;
 use super::deletion;
 use super::error::{Doing, ShareError};
 use super::folders::blocked;
-use super::lifecycle::{contended, owner};
-use super::record::{Changes, OnDelete, Record, State, Wanted};
+use super::record::OnDelete;
 use super::roots::Root;
-use super::store::{self, ATTEMPTS, pause};
 use super::sub_path::{RECORDS_FOLDER, SubPath};
-use super::token::{NameKey, Nonce, fnv};
+use super::token::fnv;
 use rustix::fs::{self, FileType};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -189,26 +183,9 @@ fn delete(
     on_delete: OnDelete,
     objection: impl Fn(&OwnedFd) -> std::io::Result<Option<String>>,
 ) -> Result<(), ShareError> {
-    let name = deletion_name(id);
-    let key = NameKey::of(&name);
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        if let Some(found) = store::find::<Record>(share, key)? {
-            let wanted = &found.record.wanted;
-            if wanted.name != name || wanted.sub_dir != *path {
-                return Err(ShareError::KeyTaken {
-                    other: wanted.name.clone(),
-                });
-            }
-            // Begun by an earlier call.
-            deletion::delete(share, key, found.record.nonce)?;
-            if !is_still(share, path, found.record.inode)? {
-                return Ok(());
-            }
-            continue;
-        }
+    deletion::delete_unrecorded(share, &deletion_name(id), path, on_delete, || {
         let Some(folder) = open(&share.root, path)? else {
-            return Ok(());
+            return Ok(false);
         };
         let doing = || format!("looking at {path}");
         let why = match beneath::exists(&folder, RECORDS_FOLDER).doing(doing)? {
@@ -217,67 +194,12 @@ fn delete(
             )),
             false => objection(&folder).doing(doing)?,
         };
-        if let Some(why) = why {
-            return Err(ShareError::NotPlain {
+        match why {
+            Some(why) => Err(ShareError::NotPlain {
                 path: path.clone(),
                 why,
-            });
+            }),
+            None => Ok(true),
         }
-        if let Some(overlap) = claims::taken(share, path)? {
-            return Err(overlap);
-        }
-        let record = Record {
-            format: FORMAT,
-            nonce: Nonce::random().doing(|| "drawing a nonce".to_owned())?,
-            generation: 1,
-            state: State::Deleting,
-            location: String::new(),
-            wanted: Wanted {
-                name: name.clone(),
-                required_bytes: 0,
-                limit_bytes: 0,
-                sub_dir: path.clone(),
-                on_delete,
-                mode: None,
-                uid: None,
-                gid: None,
-                mount_options: Vec::new(),
-                source: None,
-                adopt: false,
-            },
-            capacity_bytes: 0,
-            inode: fs::fstat(&folder).doing(doing)?.st_ino,
-            created: now(),
-            copying: None,
-            copy: None,
-            changes: Changes::default(),
-        };
-        let Some(published) = store::publish(share, record, |_, _| Ok(false))? else {
-            continue;
-        };
-        let record = &published.record;
-        let claimed = claims::claim(share, path, owner(record));
-        if store::is_crash(&claimed) {
-            return claimed;
-        }
-        // Without the claim this removes the record and nothing else.
-        deletion::delete(share, key, record.nonce)?;
-        claimed?;
-        // Another call may have finished this deletion before the claim was made, and has released none.
-        claims::release(share, path, owner(record))?;
-        if !is_still(share, path, record.inode)? {
-            return Ok(());
-        }
-    }
-    Err(contended(key))
-}
-
-/// Whether the folder with that inode number is at `path` still: a deletion that died, or was finished by another
-/// controller, before it had the claim has taken nothing away. Something newer at the path is not what was deleted.
-fn is_still(share: &Share, path: &SubPath, inode: u64) -> Result<bool, ShareError> {
-    let folder = open(&share.root, path)?;
-    let stat = folder.map(fs::fstat).transpose();
-    Ok(stat
-        .doing(|| format!("looking at {path}"))?
-        .is_some_and(|stat| stat.st_ino == inode))
+    })
 }

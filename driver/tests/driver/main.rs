@@ -10,6 +10,8 @@ mod copying;
 mod hostile;
 mod observing;
 mod parsers;
+#[path = "../../../tests/support/placed.rs"]
+mod placed;
 mod privileges;
 mod publishing;
 mod registration;

@@ -139,7 +139,7 @@ impl Names {
 /// `nfs4` are not: that they change is a difference.
 fn is_chosen(text: &str) -> bool {
     let has = |wanted: fn(char) -> bool| text.chars().any(wanted);
-    has(|letter| letter == '/' || letter == '.')
+    has(|letter| matches!(letter, '/' | '.' | '~'))
         || (text.len() >= ID_MIN && has(|letter| letter.is_ascii_digit()))
 }
 

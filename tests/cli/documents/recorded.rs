@@ -63,12 +63,19 @@ fn without_varying_word(word: &str) -> String {
             continue;
         }
         let is_process_id = is_number && out.ends_with('-') && after.starts_with('-');
-        let varies =
-            is_token(run) || is_number && (run.len() > 3 || next_is_digit(':')) || is_process_id;
+        let varies = is_token(run)
+            || is_of_nonce(run, &out)
+            || is_number && (run.len() > 3 || next_is_digit(':'))
+            || is_process_id;
         out.push_str(if varies { "*" } else { run });
         rest = after;
     }
     out
+}
+
+/// What the folder of a volume without a subDir has behind its name.
+fn is_of_nonce(run: &str, before: &str) -> bool {
+    before.ends_with('~') && run.len() == 8
 }
 
 /// Ids of shares, names and volumes, checksums, runs.

@@ -11,45 +11,48 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_crash_in_a_creation_is_finished_by_a_retry() {
-    let volume = wanted("v", "team/v");
-    at_each_step(
-        9,
-        |_| (),
-        |trial, ()| trial.create(&volume).map(drop),
-        |trial, ()| {
-            trial.create(&volume).unwrap();
-            trial.check();
-            assert_eq!(trial.records().len(), 1);
-        },
-    );
+    for volume in [wanted("v", "team/v"), wanted("v", "")] {
+        at_each_step(
+            7,
+            |_| (),
+            |trial, ()| trial.create(&volume).map(drop),
+            |trial, ()| {
+                trial.create(&volume).unwrap();
+                trial.check();
+                assert_eq!(trial.records().len(), 1);
+            },
+        );
+    }
 }
 
 #[test]
 fn a_crash_in_a_creation_is_finished_by_the_recovery() {
-    let volume = wanted("v", "team/v");
-    at_each_step(
-        9,
-        |_| (),
-        |trial, ()| trial.create(&volume).map(drop),
-        |trial, ()| {
-            trial.recover();
-            trial.check();
-            assert!(trial.records().len() <= 1);
-        },
-    );
+    for volume in [wanted("v", "team/v"), wanted("v", "")] {
+        at_each_step(
+            7,
+            |_| (),
+            |trial, ()| trial.create(&volume).map(drop),
+            |trial, ()| {
+                trial.recover();
+                trial.check();
+                assert!(trial.records().len() <= 1);
+            },
+        );
+    }
 }
 
 #[test]
 fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
     for policy in [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive] {
-        for recover in [false, true] {
-            let mut volume = wanted("v", "team/v");
+        for (recover, sub_dir) in [(false, "team/v"), (true, "team/v"), (false, ""), (true, "")] {
+            let mut volume = wanted("v", sub_dir);
             volume.on_delete = policy;
             at_each_step(
-                6,
+                if policy == OnDelete::Retain { 5 } else { 6 },
                 |trial| {
                     let record = trial.create(&volume).unwrap();
-                    std::fs::write(trial.at("team/v/file"), "data").unwrap();
+                    let file = trial.at(&record.path.to_string()).join("file");
+                    std::fs::write(file, "data").unwrap();
                     record
                 },
                 |trial, record| trial.delete(record),
@@ -61,17 +64,20 @@ fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
                     }
                     // The recovery has nothing to do when the crash came before the deletion was on record.
                     if trial.records().is_empty() {
-                        let left = trial.files("team");
+                        let above = if sub_dir.is_empty() { "." } else { "team" };
+                        let mut left = trial.files(above);
+                        left.remove(".csi-nfs");
+                        let leaf = record.path.leaf();
                         let expected = match policy {
                             OnDelete::Delete => BTreeSet::new(),
-                            OnDelete::Retain => BTreeSet::from(["v".to_owned()]),
+                            OnDelete::Retain => BTreeSet::from([leaf.to_owned()]),
                             OnDelete::Archive => {
-                                BTreeSet::from([format!("archived-v-{}", record.nonce)])
+                                BTreeSet::from([format!("archived-{leaf}-{}", record.nonce)])
                             }
                         };
                         assert_eq!(left, expected);
                         for folder in left {
-                            let file = trial.at("team").join(folder).join("file");
+                            let file = trial.at(above).join(folder).join("file");
                             assert_eq!(std::fs::read(file).unwrap(), b"data");
                         }
                     } else {
@@ -86,19 +92,20 @@ fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
 
 #[test]
 fn a_crash_in_a_creation_can_be_deleted() {
-    let volume = wanted("v", "v");
-    at_each_step(
-        9,
-        |_| (),
-        |trial, ()| trial.create(&volume).map(drop),
-        |trial, ()| {
-            for record in trial.records() {
-                trial.delete(&record).unwrap();
-            }
-            trial.check();
-            assert!(!trial.at("v").exists());
-        },
-    );
+    for volume in [wanted("v", "v"), wanted("v", "")] {
+        at_each_step(
+            7,
+            |_| (),
+            |trial, ()| trial.create(&volume).map(drop),
+            |trial, ()| {
+                for record in trial.records() {
+                    trial.delete(&record).unwrap();
+                }
+                trial.check();
+                assert_eq!(trial.files("."), BTreeSet::from([".csi-nfs".to_owned()]));
+            },
+        );
+    }
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn a_record_that_names_another_folder_gets_nothing_of_it() {
             let text = std::fs::read_to_string(&file).unwrap();
             let forged = text
                 .replace(r#""sub_dir": "team/v""#, &format!(r#""sub_dir": "{path}""#))
+                .replace(r#""path": "team/v""#, &format!(r#""path": "{path}""#))
                 .replace(r#""state": "ready""#, &format!(r#""state": "{state}""#));
             assert_ne!(forged, text);
             std::fs::write(&file, forged).unwrap();
@@ -138,7 +139,9 @@ fn a_record_that_cannot_be_is_said_to_be_damaged() {
         (r#""mode": 488"#, r#""mode": 4294967295"#),
         (r#""state": "ready""#, r#""state": "gone""#),
         (r#""name": "v""#, r#""name": "other""#),
-        (r#""format": 1"#, r#""format": 99"#),
+        (r#""path": "team/v""#, r#""path": "victim""#),
+        (r#""format": 2"#, r#""format": 99"#),
+        (r#""format": 2"#, r#""format": 1"#),
     ] {
         let scene = Scene::new();
         let [file, _] = scene.records();
@@ -201,8 +204,8 @@ fn names_of_any_bytes_in_the_records_are_passed_over() {
             b"+..",
             b"0.0",
             b"x.1",
-            b".waiting",
-            b"x.waiting",
+            b"leaving",
+            b"left",
             b"\xff.purge",
             b"data.\xff",
             b"probe-",

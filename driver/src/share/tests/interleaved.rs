@@ -2,10 +2,10 @@
 //! the second to one of its own, then the first to its end, then the second. What storms find by chance, this finds each time.
 
 use super::super::crash_points::{Gate, waiting};
+use super::super::keep::Keep;
 use super::super::record::Changes;
 use super::super::snapshots;
 use super::super::source::Source;
-use super::super::store::Keep;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 
@@ -137,11 +137,18 @@ impl Trial {
     }
 
     /// Demands that nothing is left of the volume.
-    fn is_without(&self, wanted: &Wanted) {
-        assert!(!self.at(&wanted.sub_dir.to_string()).exists());
-        let of_name = |record: &&Record| record.wanted.name == wanted.name;
+    fn is_without(&self, volume: &Record) {
+        let name = &volume.wanted.name;
+        assert!(!self.at(&volume.path.to_string()).exists());
+        let of_name = |record: &&Record| record.wanted.name == *name;
         assert_eq!(self.records().iter().find(of_name), None);
-        let folder = self.at(&format!(".csi-nfs/volumes/{}", NameKey::of(&wanted.name)));
+        // Neither this one's nor that of another of the name.
+        let folders = self.files(".");
+        assert!(
+            !folders.iter().any(|it| it.starts_with("v~")),
+            "{folders:?}"
+        );
+        let folder = self.at(&format!(".csi-nfs/volumes/{}", volume.key()));
         assert!(!folder.exists(), "{folder:?}");
         assert_eq!(self.files(".csi-nfs/drafts"), BTreeSet::new());
         self.check_snapshots();
@@ -152,11 +159,11 @@ impl Trial {
 fn can_be_made_and_deleted(trial: &Trial, wanted: &Wanted) {
     let record = trial.made(wanted);
     if wanted.source.is_some() {
-        assert_full(&trial.at(&wanted.sub_dir.to_string()));
+        assert_full(&trial.at(&record.path.to_string()));
     }
     trial.check_snapshots();
     trial.delete(&record).unwrap();
-    trial.is_without(wanted);
+    trial.is_without(&record);
 }
 
 fn create(trial: &Trial, wanted: &Wanted) {
@@ -202,8 +209,56 @@ fn creations_and_deletions_leave_one_volume_or_none() {
         [&create_and_delete, &create_and_expand],
     ];
     for operations in operations {
-        let before = |_: &Trial| wanted("v", "team/v");
-        interleave(100, false, before, operations, can_be_made_and_deleted);
+        for sub_dir in ["team/v", ""] {
+            let before = |_: &Trial| wanted("v", sub_dir);
+            interleave(70, false, before, operations, can_be_made_and_deleted);
+        }
+    }
+}
+
+/// The first one goes on when the volume is gone and another one is at its path.
+#[test]
+fn a_late_deletion_leaves_a_newer_volume_at_the_path_alone() {
+    let delete = |trial: &Trial, record: &Record| drop(trial.delete(record));
+    let expand = |trial: &Trial, record: &Record| {
+        let _ = changes::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
+    };
+    let make_another = |trial: &Trial, record: &Record| {
+        let _ = trial.delete(record);
+        let other = Wanted {
+            name: "other".to_owned(),
+            ..record.wanted.clone()
+        };
+        if trial.create(&other).is_ok() {
+            std::fs::write(trial.at("team/v/file"), "other").unwrap();
+        }
+    };
+    let firsts: [Operation<'_, Record>; 2] = [&delete, &expand];
+    for policy in [OnDelete::Delete, OnDelete::Archive, OnDelete::Retain] {
+        for first in firsts {
+            interleave(
+                10,
+                false,
+                |trial| {
+                    let volume = Wanted {
+                        on_delete: policy,
+                        ..wanted("v", "team/v")
+                    };
+                    trial.create(&volume).unwrap()
+                },
+                [first, &make_another],
+                |trial, record| {
+                    trial.delete(record).unwrap();
+                    for other in trial.records() {
+                        assert_eq!(other.wanted.name, "other");
+                        let file = std::fs::read(trial.at("team/v/file")).unwrap();
+                        assert_eq!(file, b"other");
+                        trial.delete(&other).unwrap();
+                    }
+                    trial.check();
+                },
+            );
+        }
     }
 }
 

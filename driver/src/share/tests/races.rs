@@ -1,5 +1,6 @@
 //! Calls at the same time, and calls that come late.
 
+use super::super::keep::Keep;
 use super::super::removal;
 use super::*;
 
@@ -58,11 +59,7 @@ fn of_many_overlapping_creations_no_two_come() {
         let records = trial.records();
         for one in &records {
             for other in &records {
-                let inside = other
-                    .wanted
-                    .sub_dir
-                    .to_path()
-                    .starts_with(one.wanted.sub_dir.to_path());
+                let inside = other.path.to_path().starts_with(one.path.to_path());
                 assert!(one.nonce == other.nonce || !inside, "{one:?} {other:?}");
             }
         }
@@ -223,91 +220,44 @@ fn a_record_that_is_still_read_leaves_no_folder() {
     trial.check();
 }
 
-/// The late deleter's move took the folder of a volume that came later to the same path.
+/// A rename that hung on a dead server, or that its client sends again, arrives when the volume is long gone and another one
+/// has come to its path.
 #[test]
-fn a_folder_moved_by_a_late_deletion_comes_back() {
-    for recover in [false, true] {
-        let trial = Trial::new();
-        let old = trial.create(&wanted("old", "v")).unwrap();
-        let share = trial.share();
-        let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
-        trial.delete(&old).unwrap();
-        let new = trial.create(&wanted("new", "v")).unwrap();
-        std::fs::write(trial.at("v/file"), "data").unwrap();
-        std::fs::rename(
-            trial.at("v"),
-            trial.at(&format!(".csi-nfs/trash/{}.waiting", old.nonce)),
-        )
-        .unwrap();
-        assert_eq!(
-            trash::purge(&trial.share(), &Default::default()).unwrap(),
-            trash::Purged::ButFor(0)
-        );
-        if recover {
-            trial.recover();
-        } else {
-            deletion::take_away(&share, &late.record).unwrap();
-        }
-        assert_eq!(std::fs::read(trial.at("v/file")).unwrap(), b"data");
-        assert_eq!(trial.records(), [new]);
-        trial.check();
-    }
-}
-
-/// Before it is given back, the volume whose folder was moved is deleted itself.
-#[test]
-fn a_folder_moved_by_a_late_deletion_goes_with_its_volume() {
-    for policy in [OnDelete::Delete, OnDelete::Retain, OnDelete::Archive] {
-        let trial = Trial::new();
-        let late = trial.create(&wanted("old", "v")).unwrap();
-        trial.delete(&late).unwrap();
-        let volume = Wanted {
-            on_delete: policy,
-            ..wanted("new", "v")
-        };
-        let new = trial.create(&volume).unwrap();
-        std::fs::write(trial.at("v/file"), "data").unwrap();
-        let waiting = trial.at(&format!(".csi-nfs/trash/{}.waiting", late.nonce));
-        std::fs::rename(trial.at("v"), &waiting).unwrap();
-        trial.delete(&new).unwrap();
-        assert!(!waiting.exists(), "{policy}");
-        let kept = match policy {
-            OnDelete::Delete => None,
-            OnDelete::Retain => Some("v".to_owned()),
-            OnDelete::Archive => Some(format!("archived-v-{}", new.nonce)),
-        };
-        if let Some(kept) = kept {
-            assert_eq!(
-                std::fs::read(trial.at(&kept).join("file")).unwrap(),
-                b"data"
-            );
-        } else {
-            assert!(!trial.at("v").exists());
-        }
-        trial.check();
-    }
-}
-
-/// What a late deletion moved was no volume's at all: it is not purged, and told.
-#[test]
-fn a_foreign_folder_in_the_trash_is_kept_and_told() {
+fn a_late_rename_takes_no_newer_volume() {
+    use super::super::beneath;
     let trial = Trial::new();
-    let late = trial.create(&wanted("old", "v")).unwrap();
-    trial.delete(&late).unwrap();
-    let waiting = trial.at(&format!(".csi-nfs/trash/{}.waiting", late.nonce));
-    std::fs::create_dir(&waiting).unwrap();
-    std::fs::write(waiting.join("file"), "foreign").unwrap();
-    trial.create(&wanted("other", "other")).unwrap();
-    let recovered = recovery::recover(&trial.share(), |_| Some(())).unwrap();
-    assert!(
-        matches!(recovered.failures.as_slice(), [ShareError::Astray { .. }]),
-        "{recovered:?}"
-    );
-    assert_eq!(
-        trash::purge(&trial.share(), &Default::default()).unwrap(),
-        trash::Purged::ButFor(0)
-    );
-    assert_eq!(std::fs::read(waiting.join("file")).unwrap(), b"foreign");
+    let old = trial.create(&wanted("old", "team/v")).unwrap();
+    let share = trial.share();
+    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
+    let leaving = beneath::folder(&late.folder, "leaving").unwrap();
+    let parent = beneath::folder(&share.root, "team").unwrap();
+    trial.delete(&old).unwrap();
+    // Neither what was open then, nor what has that name now.
+    let renamed = || beneath::rename(&parent, "v", &leaving, "placed");
+    assert!(renamed().is_err());
+    let new = trial.create(&wanted("new", "team/v")).unwrap();
+    std::fs::write(trial.at("team/v/file"), "data").unwrap();
+    assert!(renamed().is_err());
+    assert!(!deletion::finish(&share, &late).unwrap_or(false));
+    assert_eq!(std::fs::read(trial.at("team/v/file")).unwrap(), b"data");
+    assert_eq!(trial.records(), [new]);
+    trial.check();
+}
+
+#[test]
+fn a_path_that_the_driver_names_is_never_used_twice() {
+    let trial = Trial::new();
+    let old = trial.create(&wanted("v", "")).unwrap();
+    let share = trial.share();
+    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
+    trial.delete(&old).unwrap();
+    let new = trial.create(&wanted("v", "")).unwrap();
+    assert_ne!(old.path, new.path);
+    assert_eq!(trial.create(&wanted("v", "")).unwrap(), new);
+    assert!(!deletion::finish(&share, &late).unwrap_or(false));
+    assert!(trial.at(&new.path.to_string()).is_dir());
+    assert_eq!(trial.records(), [new]);
+    trial.check();
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
 use super::super::copying;
+use super::super::keep::Keep;
 use super::super::listing;
 use super::super::snapshots;
 use super::super::source::Origin;
-use super::super::store::Keep;
 use super::*;
 use std::ops::ControlFlow;
 use std::process::Command;

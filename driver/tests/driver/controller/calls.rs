@@ -1,5 +1,6 @@
 //! A share to try things on, and the calls as short functions.
 
+use crate::placed::of_volume;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::local::LocalRoots;
@@ -24,7 +25,7 @@ impl Host {
     }
 
     pub fn at(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
+        of_volume(self.folder.path(), path)
     }
 
     pub fn config(&self) -> ControllerConfig {

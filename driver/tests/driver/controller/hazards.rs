@@ -559,7 +559,7 @@ async fn a_volume_without_its_folder_is_not_answered_as_made() {
     refused(
         answer,
         Code::FailedPrecondition,
-        &["v is missing", "delete"],
+        &["its folder v~", "is missing", "delete"],
     );
     delete(&controller, &volume.volume_id).await.unwrap();
     create(&controller, request("v")).await.unwrap();

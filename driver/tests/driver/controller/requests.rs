@@ -66,6 +66,21 @@ async fn requests_are_checked() {
             parameter("subDir", ".csi-nfs/volumes/x"),
             vec!["driver's own folder"],
         ),
+        (
+            parameter("subDir", "team~0123abcd/x"),
+            vec!["team~0123abcd/x", "choose another name"],
+        ),
+        (
+            with_parameters(
+                "v",
+                &[
+                    ("subDir", "${pvc.metadata.name}"),
+                    ("csi.storage.k8s.io/pvc/name", "v~0123abcd"),
+                ],
+            ),
+            vec!["v~0123abcd", "choose another name"],
+        ),
+        (parameter("adopt", "true"), vec!["adopt", "subDir"]),
     ] {
         refused(create(c, request).await, Code::InvalidArgument, &words);
     }

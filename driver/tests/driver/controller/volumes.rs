@@ -1,6 +1,7 @@
 //! What volumes go through, and what their folders are like.
 
 use super::calls::*;
+use crate::placed::plain;
 use std::collections::BTreeSet;
 use tonic::Code;
 
@@ -12,14 +13,17 @@ async fn a_volume_lives_through_every_call() {
         .await
         .unwrap();
     assert_eq!(volume.capacity_bytes, 1 << 30);
+    let folder = volume.volume_context["subDir"].clone();
     let context = map(&[
         ("server", "10.0.0.4"),
         ("share", "/nfs_share"),
-        ("subDir", "pvc-1"),
+        ("subDir", &folder),
     ]);
     assert_eq!(volume.volume_context, context);
+    assert_eq!(plain(&folder), "pvc-1");
     let id = volume.volume_id.clone();
     assert!(id.starts_with("10.0.0.4/nfs_share#"), "{id}");
+    assert_eq!(host.at("pvc-1"), host.folder.path().join(&folder));
     assert!(host.at("pvc-1").is_dir());
     assert_eq!(
         create(&controller, sized("pvc-1", 1 << 30, 0))
@@ -141,7 +145,8 @@ async fn folders_of_others_are_safe() {
     let controller = host.controller();
     std::fs::create_dir(host.at("theirs")).unwrap();
     std::fs::write(host.at("theirs/file"), "data").unwrap();
-    let answer = create(&controller, request("theirs")).await;
+    let theirs = with_parameters("theirs", &[("subDir", "theirs")]);
+    let answer = create(&controller, theirs).await;
     refused(answer, Code::FailedPrecondition, &["theirs", "no volume"]);
     let inside = with_parameters("v", &[("subDir", "theirs/v")]);
     let volume = create(&controller, inside).await.unwrap();

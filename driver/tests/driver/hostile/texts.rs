@@ -5,6 +5,7 @@
 
 use super::places::{fields, fields_with, places};
 use super::*;
+use crate::placed::plain;
 use crate::rig::{self, Client, Driver, Rig, publish_request, stage_request};
 use csi_nfs::limits::MAX_MAP;
 use csi_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS};
@@ -296,7 +297,11 @@ impl Scene {
             ("staging", &[]),
             ("other-staging", &[]),
         ] {
-            assert_eq!(names(&self.rig.path(folder)), expected, "{folder} {after}");
+            let names: Vec<String> = names(&self.rig.path(folder))
+                .iter()
+                .map(|it| plain(it))
+                .collect();
+            assert_eq!(names, expected, "{folder} {after}");
         }
         let mut left = names(&self.rig.path("."));
         left.retain(|name| !name.starts_with("csi.sock"));

@@ -145,7 +145,7 @@ async fn a_full_share_gives_its_volumes_back() {
         };
         let reply: Result<DeleteSnapshotResponse, _> = client.call(request).await;
         assert_eq!(code(reply.map(drop)), Code::Ok, "{size}");
-        assert!(export.join("v2/file").exists(), "retained");
+        assert!(rig.inside("export/v2/file").exists(), "retained");
         drop(driver);
     }
 }

@@ -6,6 +6,7 @@
 #[path = "../../../../tests/support/process.rs"]
 mod process;
 
+use crate::placed::of_volume;
 use csi_proto::Request as _;
 use csi_proto::schema::Method;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -66,17 +67,15 @@ impl Rig {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().canonicalize().unwrap().join(name)
+        of_volume(&self.dir.path().canonicalize().unwrap(), name)
     }
 
     /// The same path as processes of the namespace see it.
     pub fn inside(&self, name: &str) -> PathBuf {
-        let path = self.path(name);
+        let path = self.path("");
         let below = path.strip_prefix("/").unwrap();
-        Path::new("/proc")
-            .join(self.keeper.id().to_string())
-            .join("root")
-            .join(below)
+        let root = Path::new("/proc").join(self.keeper.id().to_string());
+        of_volume(&root.join("root").join(below), name)
     }
 
     /// The lines of mountinfo that name `target`.

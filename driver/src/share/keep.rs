@@ -1,0 +1,110 @@
+//! What the records of volumes and of snapshots have in common: where they are kept, and their text. Owns what becomes of
+//! fields that this version does not know: an update leaves them as they are.
+
+use super::database::Share;
+use super::format::check_format;
+use super::token::{NameKey, Nonce};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::os::fd::OwnedFd;
+
+/// The longest record that is read, in bytes. Parameters have at most 4 KiB.
+pub const MAX_RECORD: u64 = 64 * 1024;
+
+/// What is kept under a name, one record a folder, all records of one kind on a shelf of their own.
+pub trait Keep:
+    Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + Sized + 'static
+{
+    /// The shelf's name below the records folder.
+    const SHELF: &'static str;
+    /// The shelf.
+    #[doc(hidden)]
+    fn shelf(share: &Share) -> &OwnedFd;
+    /// What the record is kept under.
+    fn key(&self) -> NameKey;
+    /// Which of those that had this name.
+    fn nonce(&self) -> Nonce;
+    /// 1 for the first, one more with each change.
+    fn generation(&self) -> u64;
+    /// The attempt that has copied the source. No other one's data are the record's, whatever lies beside it.
+    fn copy(&self) -> Option<Nonce>;
+    /// The same, one generation on.
+    #[must_use]
+    fn next(&self) -> Self;
+    /// Whether its values are such as this driver writes.
+    fn is_sound(&self) -> bool;
+    /// The name of the file that holds this generation.
+    fn file_name(&self) -> String {
+        format!("{}.{}", self.nonce(), self.generation())
+    }
+}
+
+/// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read<R: Keep>(
+    content: &[u8],
+    key: NameKey,
+    nonce: Nonce,
+    generation: u64,
+) -> Result<R, String> {
+    check_format(content).map_err(|error| error.to_string())?;
+    let record: R = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+    if (record.nonce(), record.generation(), record.key()) != (nonce, generation, key) {
+        return Err("its content does not match its file's name".to_owned());
+    }
+    if !record.is_sound() {
+        return Err(format!("it has values that no record in {} has", R::SHELF));
+    }
+    Ok(record)
+}
+
+/// The text of `record`, with the fields that `before`, the text of an earlier generation, has and this version does not know.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn write<R: Keep>(record: &R, before: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
+    let mut unknown = Value::Null;
+    if let Some(before) = before {
+        unknown = serde_json::from_slice(before)?;
+        let known: R = serde_json::from_slice(before)?;
+        take_away(&mut unknown, &serde_json::to_value(known)?);
+    }
+    let mut text = match unknown {
+        Value::Object(unknown) if !unknown.is_empty() => {
+            let mut written = serde_json::to_value(record)?;
+            add(&mut written, unknown);
+            serde_json::to_vec_pretty(&written)?
+        }
+        _ => serde_json::to_vec_pretty(record)?,
+    };
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Takes away from `all` what is in `known`, whatever its value, and objects of which nothing is left.
+fn take_away(all: &mut Value, known: &Value) {
+    if let (Value::Object(all), Value::Object(known)) = (all, known) {
+        all.retain(|key, value| match known.get(key) {
+            None => true,
+            Some(known) => {
+                take_away(value, known);
+                known.is_object() && matches!(value, Value::Object(left) if !left.is_empty())
+            }
+        });
+    }
+}
+
+/// Adds to `all` what is in `more` and not there.
+fn add(all: &mut Value, more: Map<String, Value>) {
+    let Value::Object(all) = all else { return };
+    for (key, value) in more {
+        match (all.get_mut(&key), value) {
+            (Some(there), Value::Object(value)) => add(there, value),
+            (Some(_), _) => {}
+            (None, value) => drop(all.insert(key, value)),
+        }
+    }
+}
