@@ -27,7 +27,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Entries that are handed on together.
-const BATCH: usize = 8;
+const BATCH: usize = 2;
 /// Folders that wait before listings begin to pause.
 const WAITING: usize = 4096;
 /// Listings that pause at most, each with an open folder and a buffer.
@@ -325,10 +325,7 @@ impl<'a> Tree<'a> {
             Work::Listing(node, pair, listing, _held) => self.list(node, pair, listing, desk),
             Work::Entries(node, entries) => {
                 match self.pair(&node)? {
-                    Some(pair) => {
-                        let pair = self.in_its_turn(&node, &pair);
-                        self.entries(&node, &pair, entries, desk)?;
-                    }
+                    Some(pair) => self.entries(&node, &pair, entries, desk)?,
                     None => self.leave_out(&node, None),
                 }
                 self.finished(node)
@@ -449,9 +446,10 @@ impl<'a> Tree<'a> {
         entries: Vec<(CString, FileType)>,
         desk: &mut Desk<'a>,
     ) -> Result<(), CopyError> {
-        entries
-            .iter()
-            .try_for_each(|(name, kind)| self.entry(node, pair, name, *kind, desk))
+        entries.iter().try_for_each(|(name, kind)| {
+            let pair = self.in_its_turn(node, pair);
+            self.entry(node, &pair, name, *kind, desk)
+        })
     }
 
     pub(super) fn entry(
