@@ -13,6 +13,7 @@ mod parsers;
 mod privileges;
 mod publishing;
 mod registration;
+mod relaying;
 mod rig;
 mod serving;
 mod staging;
