@@ -10,6 +10,7 @@ mod connection;
 mod csc;
 mod documents;
 mod golden;
+mod image;
 mod lifecycle;
 mod misbehaving;
 mod proxy;
