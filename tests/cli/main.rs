@@ -6,6 +6,7 @@ mod support;
 
 mod architecture;
 mod bench;
+mod chart;
 mod connection;
 mod csc;
 mod documents;
