@@ -1,11 +1,11 @@
 //! What `csi-nfs` does besides serving, when its first argument is a word: small things that a container with no other program needs.
 //! Owns their command lines.
 
+use crate::config::Endpoint;
 use crate::http::{self, HttpAddress};
 use crate::relay::relay;
 use clap::{Parser, Subcommand};
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
@@ -20,7 +20,8 @@ enum Command {
     /// Carry a connection between standard input and output and a driver's socket, for csi -e pod:NAMESPACE/POD
     Relay {
         /// The driver's socket
-        socket: PathBuf,
+        #[arg(env = "CSI_ENDPOINT")]
+        socket: Endpoint,
     },
     /// Ask a driver for /healthz, /readyz or /metrics, and end with 0 when it says yes: for probes
     Get {
@@ -41,9 +42,12 @@ pub fn run_if_named() -> Option<ExitCode> {
         return None;
     }
     let done = match CommandLine::parse().command {
-        Command::Relay { socket } => match relay(&socket) {
-            Ok(()) => Ok(true),
-            Err(error) => Err(format!("relay: {}: {error}", socket.display())),
+        Command::Relay { socket } => match &socket {
+            Endpoint::Unix(path) => match relay(path) {
+                Ok(()) => Ok(true),
+                Err(error) => Err(format!("relay: {}: {error}", path.display())),
+            },
+            Endpoint::Tcp(_) => Err(format!("relay: {socket} is no socket: give its path")),
         },
         Command::Get { address, path } => match http::get(&address, &path) {
             // Who does not read the answer may still want the exit code.

@@ -1,7 +1,8 @@
 //! Endpoints: every way to name a driver, and what each name means.
 //!
 //! This file owns the syntax of endpoints: `unix:/p`, `unix:///p`, a path, `unix-abstract:NAME`, `tcp://h:p`, `h:p`,
-//! `dns:///h:p`, `https://h[:p]`, `exec:COMMAND`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
+//! `dns:///h:p`, `https://h[:p]`, `exec:COMMAND`,
+//! `pod:NAMESPACE/POD`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
 //! open connections. None of them knows an RPC, a flag or an output.
 
 mod connect;
@@ -11,6 +12,7 @@ mod exec;
 mod handshake;
 #[cfg(test)]
 mod live_tests;
+mod pod;
 mod state;
 mod tls;
 mod watched;
@@ -22,6 +24,7 @@ pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use embedded::EmbeddedDriver;
+use pod::Pod;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -31,7 +34,7 @@ use tokio::sync::OnceCell;
 use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
-pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND or embedded:[DIR]";
+pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD or embedded:[DIR]";
 
 /// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
 const SOCKET_PATH_MAX: usize = 107;
@@ -62,7 +65,7 @@ pub enum EndpointKind {
     Dns,
     /// TLS over TCP.
     Https,
-    /// The standard input and output of a command.
+    /// The standard input and output of a command, which may be kubectl's.
     Exec,
     /// The NFS driver in this process.
     Embedded,
@@ -77,6 +80,7 @@ enum Target {
     Https(Address),
     /// The program and its arguments; never empty.
     Exec(Vec<String>),
+    Pod(Pod),
     /// The folder of the state.
     Embedded(Folder),
 }
@@ -128,7 +132,7 @@ impl Endpoint {
             Target::Tcp(_) => EndpointKind::Tcp,
             Target::Dns(_) => EndpointKind::Dns,
             Target::Https(_) => EndpointKind::Https,
-            Target::Exec(_) => EndpointKind::Exec,
+            Target::Exec(_) | Target::Pod(_) => EndpointKind::Exec,
             Target::Embedded(_) => EndpointKind::Embedded,
         }
     }
@@ -237,6 +241,7 @@ fn target(text: &str) -> Result<Target, String> {
         ("unix", after) => socket(after.unwrap_or(rest)),
         ("unix-abstract", _) => abstract_socket(rest),
         ("exec", _) => command(rest),
+        ("pod", None) => Pod::parse(rest).map(Target::Pod),
         ("embedded", _) => Ok(Target::Embedded(match rest {
             "" => Folder::of_this_user(),
             folder => Folder::Named(folder.into()),

@@ -97,6 +97,9 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
             "--cacert names the authority to trust, --server-name the name in the certificate"
         }
         EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
+        EndpointError::PodLacksRelay { .. } => {
+            "name another container: pod:NAMESPACE/POD/CONTAINER; or add `csi` to the image"
+        }
         EndpointError::ExecEnded { .. } => {
             "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
         }

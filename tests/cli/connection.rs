@@ -5,6 +5,8 @@ use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::GetPluginInfoResponse;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 fn named(driver: ScriptedDriver, name: &str) -> ScriptedDriver {
     let reply = GetPluginInfoResponse {
@@ -175,6 +177,69 @@ fn through_a_command_that_fails() {
         "plugin-info",
     ]);
     output.exits(64 + 4);
+}
+
+/// A `kubectl` that runs what it is asked for on this machine, as far as the pod of a test has it.
+fn kubectl(csi: Csi, in_the_pod: &str) -> Csi {
+    let script = format!(
+        "#!/bin/sh\n\
+         echo \"$*\" >> \"$0.log\"\n\
+         while [ \"$1\" != -- ]; do shift; done\n\
+         shift\n\
+         case $1 in\n\
+         {in_the_pod}\n\
+         *) echo \"OCI runtime exec failed: exec: \\\"$1\\\": executable file not found in \\$PATH\" >&2; exit 126;;\n\
+         esac\n"
+    );
+    let path = csi.file("kubectl", script);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let found = std::env::var("PATH").unwrap();
+    let folder = path.parent().unwrap().display();
+    csi.env("PATH", &format!("{folder}:{found}"))
+}
+
+fn asked_of_kubectl(csi: &Csi) -> String {
+    std::fs::read_to_string(csi.home().join("kubectl.log")).unwrap()
+}
+
+#[test]
+fn through_a_pod() {
+    let driver = named(ScriptedDriver::unix(), "in a pod");
+    let socket = driver
+        .endpoint()
+        .strip_prefix("unix://")
+        .unwrap()
+        .to_owned();
+    let csi_nfs = crate::support::driver::binary();
+    let relay = format!("/csi-nfs) shift; exec {} \"$@\";;", csi_nfs.display());
+    let csi = kubectl(Csi::new(), &relay).env("CSI_ENDPOINT", driver.endpoint());
+    let ask = |csi: &Csi, endpoint: &str| {
+        csi.run_args(["-e", endpoint, "identity", "plugin-info", "-o", "name"])
+    };
+    // The socket is the one of the container's variable, unless the endpoint names it.
+    ask(&csi, "pod:csi/node-1").succeeds().prints("in a pod\n");
+    let named = format!("pod:csi/node-1/nfs:{socket}");
+    ask(&csi, &named).succeeds().prints("in a pod\n");
+    assert_eq!(
+        asked_of_kubectl(&csi),
+        format!(
+            "exec -i -n csi node-1 -- /csi-nfs relay\nexec -i -n csi node-1 -c nfs -- /csi-nfs relay {socket}\n"
+        )
+    );
+    let gone = format!("{named}.gone");
+    ask(&csi, &gone)
+        .exits(64 + 14)
+        .says("No such file or directory");
+    // A pod that has the client, and one that has nothing.
+    let proxy = format!("csi) shift; exec {BINARY} \"$@\";;");
+    let csi = kubectl(Csi::new(), &proxy);
+    ask(&csi, &named).succeeds().prints("in a pod\n");
+    assert!(asked_of_kubectl(&csi).ends_with(&format!("-- csi proxy --stdio {socket}\n")));
+    let csi = kubectl(Csi::new(), "");
+    ask(&csi, "pod:csi/node-1")
+        .exits(64 + 14)
+        .says("neither /csi-nfs nor csi");
+    ask(&csi, "pod:node-1").exits(2).says("pod:NAMESPACE/POD");
 }
 
 #[test]

@@ -6,10 +6,12 @@ mod support;
 
 mod architecture;
 mod bench;
+mod chart;
 mod connection;
 mod csc;
 mod documents;
 mod golden;
+mod image;
 mod lifecycle;
 mod misbehaving;
 mod proxy;

@@ -1,7 +1,7 @@
 //! Where HTTP is served: a port of an address, or a unix socket. Owns the syntax.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use thiserror::Error;
@@ -34,7 +34,16 @@ impl FromStr for HttpAddress {
                 }
                 Ok(Self::Unix(path.into()))
             }
-            None => text.parse().map(Self::Tcp).map_err(|_| wrong()),
+            None => match text.parse() {
+                Ok(address) => Ok(Self::Tcp(address)),
+                // Kubernetes tells a pod its IPv6 address without brackets: $(POD_IP):PORT.
+                Err(_) => {
+                    let (ip, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+                    let ip: Ipv6Addr = ip.parse().map_err(|_| wrong())?;
+                    let port: u16 = port.parse().map_err(|_| wrong())?;
+                    Ok(Self::Tcp((ip, port).into()))
+                }
+            },
         }
     }
 }
@@ -57,6 +66,7 @@ mod tests {
         for (text, shown) in [
             ("127.0.0.1:9809", "127.0.0.1:9809"),
             ("[::1]:9809", "[::1]:9809"),
+            ("fd00::7:9809", "[fd00::7]:9809"),
             ("10.0.0.7:0", "10.0.0.7:0"),
             ("unix:///csi/http.sock", "unix:///csi/http.sock"),
             ("unix:http.sock", "unix://http.sock"),

@@ -15,6 +15,7 @@ mod placed;
 mod privileges;
 mod publishing;
 mod registration;
+mod relaying;
 mod rig;
 mod serving;
 mod staging;

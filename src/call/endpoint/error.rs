@@ -115,6 +115,14 @@ pub enum EndpointError {
         #[source]
         stderr: Option<StderrLines>,
     },
+    /// Nothing in the pod can carry a connection.
+    #[error(
+        "the container of the pod {pod} has neither /csi-nfs nor csi in its PATH, which would carry the connection"
+    )]
+    PodLacksRelay {
+        /// Its namespace and name.
+        pod: String,
+    },
     /// The other side closed the connection.
     #[error("{endpoint} closed the connection")]
     Closed {

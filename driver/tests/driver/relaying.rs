@@ -1,0 +1,89 @@
+//! `csi-nfs relay`: bytes both ways between standard streams and a socket, and how it ends.
+
+use crate::rig::PATIENCE;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
+
+fn relay(socket: &std::path::Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_csi-nfs"))
+        .arg("relay")
+        .arg(socket)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn both_ways_and_the_end_of_input_are_passed_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("csi.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut relay = relay(&socket);
+    let (mut driver, _) = listener.accept().unwrap();
+    driver.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The driver speaks first, without an end of line.
+    driver.write_all(b"hello").unwrap();
+    let mut output = relay.stdout.take().unwrap();
+    let mut heard = [0; 5];
+    output.read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello");
+    let question: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    let mut input = relay.stdin.take().unwrap();
+    let asked = question.clone();
+    let asking = std::thread::spawn(move || input.write_all(&asked).unwrap());
+    // It answers only when the question is over, which only the end of the input tells.
+    let mut received = Vec::new();
+    driver.read_to_end(&mut received).unwrap();
+    asking.join().unwrap();
+    assert_eq!(received, question);
+    let said = question.clone();
+    let answering = std::thread::spawn(move || driver.write_all(&said).unwrap());
+    let mut answer = Vec::new();
+    output.read_to_end(&mut answer).unwrap();
+    answering.join().unwrap();
+    assert_eq!(answer, question);
+    assert!(relay.wait().unwrap().success());
+}
+
+#[test]
+fn a_driver_that_closes_ends_it_though_input_stays_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("csi.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut relay = relay(&socket);
+    drop(listener.accept().unwrap());
+    // `wait` would close the input first.
+    let input = relay.stdin.take();
+    assert!(relay.wait().unwrap().success());
+    drop(input);
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("csi.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let mut relay = relay(&socket);
+    let (mut driver, _) = listener.accept().unwrap();
+    drop(relay.stdout.take());
+    let input = relay.stdin.take();
+    driver.write_all(b"for nobody").unwrap();
+    assert!(relay.wait().unwrap().success());
+    drop(input);
+}
+
+#[test]
+fn a_socket_that_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("none.sock");
+    let ended = relay(&socket).wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let text = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        text.contains("none.sock: No such file or directory"),
+        "{text}"
+    );
+}

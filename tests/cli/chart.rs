@@ -1,0 +1,142 @@
+//! The chart and the driver agree: every flag can be reached, every value is in the schema, and the plain manifests are of this
+//! version. What only helm can tell, `charts/render --check` tells.
+
+use crate::support::driver;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/csi-nfs")
+}
+
+fn templates() -> String {
+    let files = fs::read_dir(chart().join("templates")).unwrap();
+    let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+    texts.collect()
+}
+
+#[test]
+fn every_flag_of_the_driver_can_be_reached() {
+    let help = Command::new(driver::binary())
+        .arg("--help")
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let flags: BTreeSet<&str> = help
+        .lines()
+        .filter_map(|line| {
+            line.trim_start()
+                .trim_start_matches("-h, ")
+                .strip_prefix("--")
+        })
+        .filter_map(|line| line.split([' ', '<']).next())
+        .filter(|flag| !matches!(*flag, "help" | "version"))
+        .collect();
+    assert!(flags.len() > 20, "{help}");
+    let templates = templates();
+    for flag in flags {
+        // The container's environment has the endpoint; the mode of a socket in a pod of one's own is nobody else's.
+        let elsewhere = matches!(flag, "endpoint" | "socket-mode" | "default-ondelete-policy");
+        let there = [" ", "=", "\n"].map(|end| templates.contains(&format!("--{flag}{end}")));
+        assert!(elsewhere || there.contains(&true), "--{flag}");
+    }
+    for list in ["node.extraArgs", "controller.extraArgs"] {
+        assert!(templates.contains(&format!(".Values.{list}")), "{list}");
+    }
+}
+
+/// The names of the first and second level, as `values.yaml` writes them.
+fn values() -> BTreeSet<String> {
+    let text = fs::read_to_string(chart().join("values.yaml")).unwrap();
+    let (mut above, mut names) = (String::new(), BTreeSet::new());
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let Some((name, _)) = line.trim().split_once(':') else {
+            continue;
+        };
+        if name.starts_with(['#', '-']) || indent > 2 {
+            continue;
+        }
+        match indent {
+            0 => {
+                name.clone_into(&mut above);
+                names.insert(name.to_owned());
+            }
+            _ => {
+                names.insert(format!("{above}.{name}"));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn the_schema_has_the_values_and_no_others() {
+    let schema = fs::read_to_string(chart().join("values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let mut declared = BTreeSet::new();
+    for (name, value) in schema["properties"].as_object().unwrap() {
+        // Helm gives it to every chart.
+        if name == "global" {
+            continue;
+        }
+        declared.insert(name.clone());
+        let below = value["properties"].as_object().into_iter().flatten();
+        declared.extend(below.map(|(second, _)| format!("{name}.{second}")));
+    }
+    // A label that a user's values bring stands for one of the maps, whose keys are free.
+    let values: BTreeSet<String> = values()
+        .into_iter()
+        .filter(|name| !name.contains('/'))
+        .collect();
+    assert_eq!(values, declared);
+    // Each of them is used.
+    let templates = templates();
+    for name in values.iter().filter(|name| !name.starts_with("sidecars")) {
+        let last = name.rsplit('.').next().unwrap();
+        assert!(templates.contains(&format!(".{last}")), "{name}");
+    }
+}
+
+#[test]
+fn the_chart_is_of_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let of_chart = fs::read_to_string(chart().join("Chart.yaml")).unwrap();
+    assert!(of_chart.contains(&format!("\nappVersion: \"{version}\"\n")));
+    let plain = fs::read_to_string(chart().join("plain/csi-nfs.yaml")).unwrap();
+    assert!(plain.contains(&format!("image: \"csi-nfs:{version}\"")));
+    assert!(!plain.contains("node-driver-registrar"));
+}
+
+/// A flag or its value that the driver does not take would be found on a cluster only.
+#[test]
+fn the_driver_takes_what_the_plain_manifests_give_it() {
+    let plain = fs::read_to_string(chart().join("plain/csi-nfs.yaml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut tried = 0;
+    for container in plain.split("- name: csi-nfs\n").skip(1) {
+        let (_, args) = container.split_once("args:\n").unwrap();
+        let (args, _) = args.split_once("env:\n").unwrap();
+        let args = args
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- "));
+        let args: Vec<String> = args
+            .map(|arg| arg.trim_matches('"').replace("$(NODE_NAME)", "node-1"))
+            .collect();
+        assert!(args.len() > 5, "{args:?}");
+        // Everything is right but the socket's folder, at which the driver stops.
+        let ended = Command::new(driver::binary())
+            .args(&args)
+            .env("CSI_ENDPOINT", folder.path().join("none/csi.sock"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{args:?}: {text}");
+        assert!(text.contains("none: the folder does not exist"), "{text}");
+        tried += 1;
+    }
+    assert_eq!(tried, 2);
+}
