@@ -8,6 +8,7 @@
 mod controller;
 mod copying;
 mod hostile;
+mod killed;
 mod observing;
 mod parsers;
 #[path = "../../../tests/support/placed.rs"]

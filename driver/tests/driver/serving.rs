@@ -391,7 +391,7 @@ async fn the_log_holds_what_its_level_says() {
         let mut command = rig.driver_command();
         // By the variable, since all others are given by flags.
         let mut driver = Driver::start(command.env("CSI_NFS_LOG_LEVEL", level));
-        let client = Client::connect_soon(&rig).await;
+        let client = Client::connect_soon(&rig, &mut driver).await.unwrap();
         client.call(ProbeRequest {}).await.unwrap();
         let capabilities = client.call(NodeGetCapabilitiesRequest {}).await.unwrap();
         assert!(!capabilities.capabilities.is_empty());

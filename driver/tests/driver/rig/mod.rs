@@ -163,7 +163,8 @@ impl Rig {
         driver
     }
 
-    fn add_flags(&self, command: &mut Command) {
+    /// The flags of every driver of this rig.
+    pub fn add_flags(&self, command: &mut Command) {
         command
             .arg("--endpoint")
             .arg(self.path("csi.sock"))
@@ -240,6 +241,10 @@ impl Driver {
         open.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == path))
     }
 
+    pub fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
     pub fn signal(&self, signal: Signal) {
         self.process.signal(signal);
     }
@@ -260,24 +265,30 @@ pub struct Client(tonic::client::Grpc<Channel>);
 
 impl Client {
     pub async fn connect(rig: &Rig) -> Self {
+        Self::try_connect(rig).await.unwrap()
+    }
+
+    async fn try_connect(rig: &Rig) -> Result<Self, tonic::transport::Error> {
         let uri = format!("unix://{}", rig.path("csi.sock").display());
         let channel = Endpoint::try_from(uri)
             .unwrap()
             .timeout(PATIENCE)
             .connect()
-            .await
-            .unwrap();
-        Self::over(channel)
+            .await?;
+        Ok(Self::over(channel))
     }
 
-    /// The same for a driver that has just been started and does not say when it serves.
-    pub async fn connect_soon(rig: &Rig) -> Self {
+    /// The same for a driver that has just been started, and may not say when it serves. `None` when it has ended.
+    pub async fn connect_soon(rig: &Rig, driver: &mut Driver) -> Option<Self> {
         let end = std::time::Instant::now() + PATIENCE;
         while std::os::unix::net::UnixStream::connect(rig.path("csi.sock")).is_err() {
+            if !driver.is_running() {
+                return None;
+            }
             assert!(std::time::Instant::now() < end, "nobody serves");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Self::connect(rig).await
+        Self::try_connect(rig).await.ok()
     }
 
     pub fn over(channel: Channel) -> Self {
