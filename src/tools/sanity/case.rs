@@ -44,8 +44,11 @@ pub enum CaseKind {
 /// The calls and demands of a case, which run in a thread of their own. It passes when they come to their end with any value.
 pub(super) type Calls<T> = fn(&Arc<Context>) -> Result<T, Stop>;
 
+/// The calls and demands of any case, which may depend on values from outside.
+type AnyCalls = dyn Fn(&Arc<Context>) -> Verdict + Send + Sync;
+
 /// The function that runs a case.
-pub(super) struct CaseBody(pub Box<dyn Fn(&Arc<Context>) -> Verdict + Send + Sync>);
+pub(super) struct CaseBody(pub Box<AnyCalls>);
 
 impl fmt::Debug for CaseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +87,7 @@ impl Cases {
     }
 
     /// The rule of the next case, from the RPC's table of errors.
-    pub fn error_rule(&mut self, sentence: &str) {
+    pub fn error(&mut self, sentence: &str) {
         self.rule(sentence);
         self.section += " Errors";
     }
@@ -97,7 +100,7 @@ impl Cases {
 
     /// The further needs of the next case.
     pub fn also(&mut self, needs: &[Need]) -> &mut Self {
-        self.more_needs = needs.to_vec();
+        self.more_needs.extend_from_slice(needs);
         self
     }
 

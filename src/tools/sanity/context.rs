@@ -211,12 +211,9 @@ impl Context {
     /// # Errors
     /// As [`Context::send`].
     pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
-        self.given_up(Q::METHOD, encoded(&request), after)
-    }
-
-    fn given_up(&self, method: &'static Method, request: Bytes, after: Duration) -> Verdict {
         self.between_steps()?;
-        let call = self.exchanged(method, request, self.run.settings.timeout);
+        let limit = self.run.settings.timeout;
+        let call = self.exchanged(Q::METHOD, encoded(&request), limit);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
         answer.map_or(Ok(()), |answer| answer.map(drop))
@@ -239,7 +236,7 @@ impl Context {
         self.run.runtime.block_on(async {
             tokio::select! {
                 biased;
-                _ = over.wait_for(|over| *over) => Err(Stop::Skipped("the case is over".to_owned())),
+                _ = over.wait_for(|over| *over) => Err(Stop::skipped("the case is over")),
                 done = work => Ok(done),
             }
         })
@@ -251,12 +248,10 @@ impl Context {
     }
 
     /// Reports what the specification recommends and the driver does not do. The case goes on.
-    pub fn should(&self, kept: bool, expected: &str, actual: impl Into<String>) {
+    pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
-            locked(&self.warnings).push(Failure {
-                expected: expected.to_owned(),
-                actual: actual.into(),
-            });
+            let (expected, actual) = (expected.into(), actual.into());
+            locked(&self.warnings).push(Failure { expected, actual });
         }
     }
 
@@ -267,14 +262,6 @@ impl Context {
 
     pub(super) fn take_warnings(&self) -> Vec<Failure> {
         std::mem::take(&mut locked(&self.warnings))
-    }
-
-    /// The end of the driver that serves a method.
-    pub(super) fn peer(&self, method: &Method) -> &Peer {
-        match rpc::is_at_node(method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        }
     }
 
     /// Makes one call, bytes to bytes: recorded, its items noted, its replies checked.
@@ -299,7 +286,7 @@ impl Context {
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
         self.allowed(method)?;
-        let peer = self.peer(method);
+        let peer = self.run.peer(method);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
         let journal = &self.run.journal;
         let number = self.made.asked(journal, method, &request)?;
@@ -342,9 +329,7 @@ impl Context {
     /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
     fn allowed(&self, method: &Method) -> Verdict {
         match self.run.settings.read_only && !rpc::only_reads(method) {
-            true => Err(Stop::Skipped(
-                "it may change something: --read-only".to_owned(),
-            )),
+            true => Err(Stop::skipped("it may change something: --read-only")),
             false => Ok(()),
         }
     }

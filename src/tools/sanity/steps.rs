@@ -142,15 +142,11 @@ struct ScriptWriter<'a> {
 
 impl ScriptWriter<'_> {
     fn call(&mut self, call: &Call, beside: bool) {
-        let peer = match rpc::is_at_node(call.method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        };
         let Some((group, rpc)) = rpc::of_method(call.method) else {
             let line = format!("# a call of {}, which no command makes", call.method.path);
             return self.lines.push(line);
         };
-        let mut line = self.csi(peer);
+        let mut line = self.csi(self.run.peer(call.method));
         let cancelled = call.ended.is_none();
         if cancelled {
             line.insert_str(0, "timeout -s INT 0.1 ");

@@ -8,7 +8,6 @@ use super::paths::mounts_below;
 use super::run::{Run, locked};
 use super::verdict::{Stop, status_text};
 use crate::call::session::CallError;
-use crate::rpc;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{TakingBack, Tool, Why};
@@ -177,10 +176,7 @@ impl Tool for TakingDown<'_> {
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
-        let peer = match rpc::is_at_node(method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        };
+        let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
         let answer = session.call(method, request).await;
