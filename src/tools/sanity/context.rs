@@ -8,7 +8,7 @@ use super::need::Need;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
-use super::steps::{Step, StepAnswer, Steps};
+use super::steps::{Step, Steps};
 use super::taking_down::MadeByCase;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
 use crate::call::session::{Lost, Session};
@@ -52,12 +52,12 @@ const SPEC: Checks = Checks {
 impl Context {
     pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
         Self {
+            made: MadeByCase::new(Arc::clone(&run), number),
             run,
             number,
             access,
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
-            made: MadeByCase::new(number),
             warnings: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
@@ -288,22 +288,16 @@ impl Context {
         self.allowed(method)?;
         let peer = self.run.peer(method);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
-        let journal = &self.run.journal;
-        let number = self.made.asked(journal, method, &request)?;
+        let number = self.made.asked(method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
         let before = self.restarts.mark();
         let answer = call(&session, method, request.clone()).await;
-        let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
-        let first = answer.as_ref().ok().and_then(|messages| messages.first());
-        self.made
-            .answered(journal, number, method, &request, code, first);
-        locked(&self.steps).end(
-            step,
-            match &answer {
-                Ok(messages) => StepAnswer::Reply(messages.first().cloned().unwrap_or_default()),
-                Err(status) => StepAnswer::Status(status.code()),
-            },
-        );
+        let ended = match &answer {
+            Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
+            Err(status) => Err(status.code()),
+        };
+        self.made.answered(number, method, &request, &ended);
+        locked(&self.steps).end(step, ended);
         let status = answer.as_ref().err();
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
@@ -315,11 +309,8 @@ impl Context {
             let mut replies = Replies::new(method, &request, &SPEC);
             for message in messages {
                 replies.check(message).map_err(|violations| {
-                    let expected = format!(
-                        "{} answers with a message that keeps the specification's rules",
-                        method.name
-                    );
-                    Stop::failed(expected, violations.to_string())
+                    let rule = "answers with a message that keeps the specification's rules";
+                    Stop::failed(format!("{} {rule}", method.name), violations.to_string())
                 })?;
             }
         }

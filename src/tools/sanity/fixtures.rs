@@ -1,4 +1,4 @@
-//! Fixtures of cases: volumes, snapshots, folders, and the requests that a caller would send for them.
+//! Fixtures of cases: volumes, folders, and the requests that a caller would send for them.
 //!
 //! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
@@ -340,24 +340,6 @@ impl Context {
         }
     }
 
-    /// CreateSnapshot of a volume, with a new name.
-    pub fn snapshot_request(&self, volume: &Volume) -> v1::CreateSnapshotRequest {
-        v1::CreateSnapshotRequest {
-            source_volume_id: volume.id(),
-            name: self.name(),
-            secrets: self.secrets(),
-            parameters: self.settings().snapshot_parameters.clone(),
-        }
-    }
-
-    /// A new snapshot of a volume.
-    ///
-    /// # Errors
-    /// When it cannot be created.
-    pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
-        self.made(&self.snapshot_request(volume))
-    }
-
     /// ControllerPublishVolume to this driver's node.
     pub fn attach_request(&self, volume: &Volume) -> v1::ControllerPublishVolumeRequest {
         v1::ControllerPublishVolumeRequest {
@@ -528,7 +510,7 @@ impl Context {
     /// When it cannot be made.
     pub fn folder(&self, path: &Path) -> Result<(), Stop> {
         skip_unless(!self.settings().read_only, "it makes folders: --read-only")?;
-        self.made.folder(&self.run.journal, path)?;
+        self.made.folder(path)?;
         self.did(format!("mkdir -p {}", word(&text(path))));
         fs::create_dir(path).map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.

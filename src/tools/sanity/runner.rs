@@ -332,7 +332,7 @@ fn panicked(error: JoinError) -> Stop {
 
 /// Takes down what a case has made; what could not be.
 async fn take_down(context: &Context) -> Vec<String> {
-    let problems = context.made.take_down(&context.run).await;
+    let problems = context.made.take_down().await;
     locked(&context.run.left).extend(problems.iter().cloned());
     problems
 }

@@ -75,6 +75,24 @@ creation!(
 );
 
 impl Context {
+    /// CreateSnapshot of a volume, with a new name.
+    pub fn snapshot_request(&self, volume: &Volume) -> v1::CreateSnapshotRequest {
+        v1::CreateSnapshotRequest {
+            source_volume_id: volume.id(),
+            name: self.name(),
+            secrets: self.secrets(),
+            parameters: self.settings().snapshot_parameters.clone(),
+        }
+    }
+
+    /// A new snapshot of a volume.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+        self.made(&self.snapshot_request(volume))
+    }
+
     /// A snapshot of a volume that other volumes can be made from.
     ///
     /// # Errors

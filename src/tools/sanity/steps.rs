@@ -43,14 +43,8 @@ pub struct Call {
     ended: Option<(Instant, StepAnswer)>,
 }
 
-/// The end of a call.
-#[derive(Clone, Debug)]
-pub enum StepAnswer {
-    /// With OK: the first message.
-    Reply(Bytes),
-    /// With another code.
-    Status(Code),
-}
+/// The end of a call: the first message that answered it, or another code than OK.
+pub type StepAnswer = Result<Bytes, Code>;
 
 /// The steps of a case, in the order of their beginnings.
 #[derive(Clone, Debug, Default)]
@@ -184,9 +178,8 @@ impl ScriptWriter<'_> {
             line.push_str(" &");
         }
         let outcome = match &call.ended {
-            None => Some("given up".to_owned()),
-            Some((_, StepAnswer::Status(code))) => Some(code_name(*code).to_owned()),
-            Some((_, StepAnswer::Reply(_))) => None,
+            None => Some("given up"),
+            Some((_, answer)) => answer.as_ref().err().map(|code| code_name(*code)),
         };
         if let Some(outcome) = outcome {
             let _ = write!(line, "  # {outcome}");
@@ -217,7 +210,7 @@ impl ScriptWriter<'_> {
     /// The id that a create answered with, when it is new and plain enough to stand for itself in JSON and in the shell.
     fn new_id(&self, call: &Call) -> Option<String> {
         let (_, path) = rpc::making(call.method)?.own_id()?;
-        let Some((_, StepAnswer::Reply(bytes))) = &call.ended else {
+        let Some((_, Ok(bytes))) = &call.ended else {
             return None;
         };
         let path = Path::parse(call.method.response, path).ok()?;

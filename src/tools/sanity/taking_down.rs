@@ -3,10 +3,10 @@
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
-use super::journal::Journal;
 use super::paths::mounts_below;
 use super::run::{Run, locked};
-use super::verdict::{Stop, status_text};
+use super::steps::StepAnswer;
+use super::verdict::{Stop, Verdict, status_text};
 use crate::call::session::CallError;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
@@ -17,7 +17,7 @@ use csi_proto::schema::Method;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
 
@@ -39,6 +39,7 @@ const ALSO_AFTER: &[Code] = &[
 
 /// The items that one case has made.
 pub struct MadeByCase {
+    run: Arc<Run>,
     /// The number of the case.
     case: usize,
     list: Mutex<Made>,
@@ -46,11 +47,9 @@ pub struct MadeByCase {
 
 impl MadeByCase {
     /// The empty list of a new case.
-    pub(super) fn new(case: usize) -> Self {
-        Self {
-            case,
-            list: Mutex::default(),
-        }
+    pub(super) fn new(run: Arc<Run>, case: usize) -> Self {
+        let list = Mutex::default();
+        Self { run, case, list }
     }
 
     /// Notes what a call may make, before it is sent. The number of that, when it makes something.
@@ -59,7 +58,6 @@ impl MadeByCase {
     /// When the journal cannot be written: then the call must not be made.
     pub(super) fn asked(
         &self,
-        journal: &Journal,
         method: &'static Method,
         request: &Bytes,
     ) -> Result<Option<u64>, Stop> {
@@ -67,7 +65,7 @@ impl MadeByCase {
         let Some(number) = list.asked(method, request) else {
             return Ok(None);
         };
-        let written = self.write(journal, &list, number);
+        let written = self.write(&list, number);
         if written.is_err() {
             // It has made nothing, as if it had been refused.
             list.answered(number, request, Code::InvalidArgument, &Bytes::new());
@@ -79,14 +77,14 @@ impl MadeByCase {
     ///
     /// # Errors
     /// When the journal cannot be written: then it must not be made.
-    pub(super) fn folder(&self, journal: &Journal, path: &Path) -> Result<(), Stop> {
+    pub(super) fn folder(&self, path: &Path) -> Verdict {
         let mut list = locked(&self.list);
         let number = list.add(Item::Folder(path.to_owned()));
-        self.write(journal, &list, number)
+        self.write(&list, number)
     }
 
-    fn write(&self, journal: &Journal, list: &Made, number: u64) -> Result<(), Stop> {
-        let written = journal.write(self.case, number, list.get(number));
+    fn write(&self, list: &Made, number: u64) -> Verdict {
+        let written = self.run.journal.write(self.case, number, list.get(number));
         written.map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
             let expected = "the journal of what is made can be written";
@@ -97,31 +95,32 @@ impl MadeByCase {
     /// Notes what became of a call.
     pub(super) fn answered(
         &self,
-        journal: &Journal,
         number: Option<u64>,
         method: &Method,
         request: &Bytes,
-        code: Code,
-        reply: Option<&Bytes>,
+        answer: &StepAnswer,
     ) {
+        let (code, reply) = match answer {
+            Ok(reply) => (Code::Ok, reply),
+            Err(code) => (*code, &Bytes::new()),
+        };
         let mut list = locked(&self.list);
-        let mut changed = Vec::new();
-        if let Some(number) = number {
-            let reply = reply.cloned().unwrap_or_default();
-            changed = list.answered(number, request, code, &reply);
-        }
+        let mut changed = match number {
+            Some(number) => list.answered(number, request, code, reply),
+            None => Vec::new(),
+        };
         if code == Code::Ok {
             changed.extend(list.undone(method, request));
         }
         for number in changed {
             // What is not gone according to the file is taken down twice at worst.
-            let _ = self.write(journal, &list, number);
+            let _ = self.write(&list, number);
         }
     }
 
     /// Takes everything down; what could not be, and why.
-    pub(super) async fn take_down(&self, run: &Run) -> Vec<String> {
-        take_down(run, &self.list, Some(self.case)).await
+    pub(super) async fn take_down(&self) -> Vec<String> {
+        take_down(&self.run, &self.list, Some(self.case)).await
     }
 }
 
