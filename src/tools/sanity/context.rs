@@ -9,7 +9,7 @@ use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Step, Steps};
-use super::taking_down::MadeByCase;
+use super::taking_down::MadeItems;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
@@ -34,7 +34,7 @@ pub struct Context {
     access: Access,
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
-    pub(super) made: MadeByCase,
+    pub(super) made: MadeItems,
     warnings: Mutex<Vec<Failure>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
@@ -52,7 +52,7 @@ const SPEC: Checks = Checks {
 impl Context {
     pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
         Self {
-            made: MadeByCase::new(Arc::clone(&run), number),
+            made: MadeItems::of_case(Arc::clone(&run), number),
             run,
             number,
             access,

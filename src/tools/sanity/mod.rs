@@ -55,7 +55,7 @@ use observer::Silent;
 use run::{Ends, Peer, Run};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
-use taking_down::take_down_left;
+use taking_down::MadeItems;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -184,11 +184,11 @@ async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
 }
 
 /// Takes down what runs of this user have left that were killed.
-async fn take_down_leftovers(run: &Run, observer: &mut dyn Observer) {
+async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
     let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
     let parent = run.settings.mount_folder();
     for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
-        let problems = take_down_left(run, left.made.clone()).await;
+        let problems = MadeItems::left(run, &left.made).take_down().await;
         let (count, folder) = (left.made.len(), left.folder.display());
         if problems.is_empty() {
             left.forget();

@@ -37,19 +37,39 @@ const ALSO_AFTER: &[Code] = &[
     Code::FailedPrecondition,
 ];
 
-/// The items that one case has made.
-pub struct MadeByCase {
+/// The items that one case has made, or a run before this one.
+pub struct MadeItems {
     run: Arc<Run>,
-    /// The number of the case.
-    case: usize,
+    /// The number of the case, when it is one of this run.
+    case: Option<usize>,
     list: Mutex<Made>,
+    /// The items that could not be taken down, with the reasons.
+    problems: Mutex<Vec<String>>,
 }
 
-impl MadeByCase {
+impl MadeItems {
     /// The empty list of a new case.
-    pub(super) fn new(run: Arc<Run>, case: usize) -> Self {
-        let list = Mutex::default();
-        Self { run, case, list }
+    pub(super) fn of_case(run: Arc<Run>, case: usize) -> Self {
+        Self {
+            run,
+            case: Some(case),
+            list: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    /// The items that an earlier run has left.
+    pub(super) fn left(run: &Arc<Run>, items: &[Item]) -> Self {
+        let mut list = Made::default();
+        for item in items {
+            list.add(item.clone());
+        }
+        Self {
+            run: Arc::clone(run),
+            case: None,
+            list: Mutex::new(list),
+            problems: Mutex::default(),
+        }
     }
 
     /// Notes what a call may make, before it is sent. The number of that, when it makes something.
@@ -84,7 +104,10 @@ impl MadeByCase {
     }
 
     fn write(&self, list: &Made, number: u64) -> Verdict {
-        let written = self.run.journal.write(self.case, number, list.get(number));
+        let Some(case) = self.case else {
+            return Ok(());
+        };
+        let written = self.run.journal.write(case, number, list.get(number));
         written.map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
             let expected = "the journal of what is made can be written";
@@ -120,54 +143,24 @@ impl MadeByCase {
 
     /// Takes everything down; what could not be, and why.
     pub(super) async fn take_down(&self) -> Vec<String> {
-        take_down(&self.run, &self.list, Some(self.case)).await
+        let limit = self.run.settings.timeout.min(CALL_AT_MOST);
+        let tries = Tries {
+            also_after: ALSO_AFTER,
+            aborted: limit,
+            answers_or_never: true,
+            ..Tries::within(Some(limit))
+        };
+        TakingBack::new(self, &self.list, tries).all(1).await;
+        std::mem::take(&mut *locked(&self.problems))
     }
-}
 
-/// Takes down what an earlier run has left; what could not be, and why.
-pub async fn take_down_left(run: &Run, made: Vec<Item>) -> Vec<String> {
-    let mut list = Made::default();
-    for item in made {
-        list.add(item);
-    }
-    take_down(run, &Mutex::new(list), None).await
-}
-
-async fn take_down(run: &Run, list: &Mutex<Made>, case: Option<usize>) -> Vec<String> {
-    let limit = run.settings.timeout.min(CALL_AT_MOST);
-    let tries = Tries {
-        also_after: ALSO_AFTER,
-        aborted: limit,
-        answers_or_never: true,
-        ..Tries::within(Some(limit))
-    };
-    let taking_down = TakingDown {
-        run,
-        list,
-        case,
-        problems: Mutex::default(),
-    };
-    TakingBack::new(&taking_down, list, tries).all(1).await;
-    taking_down.problems.into_inner().unwrap_or_default()
-}
-
-struct TakingDown<'a> {
-    run: &'a Run,
-    list: &'a Mutex<Made>,
-    /// The case, when it is one of this run.
-    case: Option<usize>,
-    /// The items that could not be taken down, with the reasons.
-    problems: Mutex<Vec<String>>,
-}
-
-impl TakingDown<'_> {
     fn forget(&self, number: u64) {
-        locked(self.list).gone(number);
+        locked(&self.list).gone(number);
         self.changed(number);
     }
 }
 
-impl Tool for TakingDown<'_> {
+impl Tool for MadeItems {
     async fn call(
         &self,
         _lane: u64,
@@ -192,10 +185,8 @@ impl Tool for TakingDown<'_> {
     }
 
     fn changed(&self, number: u64) {
-        if let Some(case) = self.case {
-            let item = locked(self.list).get(number).cloned();
-            let _ = self.run.journal.write(case, number, item.as_ref());
-        }
+        // As after an answer: it is taken down twice at worst.
+        let _ = self.write(&locked(&self.list), number);
     }
 
     fn stays(&self, number: u64, item: &Item, why: Why) {

@@ -35,7 +35,6 @@ pub fn cases(list: &mut Cases) {
         Ok(())
     });
     list.about("node/capabilities", "NodeGetCapabilities");
-    list.needs(&[]);
     list.rule("NodeGetCapabilities gives the same capabilities every time, also at the same time");
     list.also(&[NODE_SERVICE]).reads("are-constant", |c| {
         are_constant(c, v1::NodeGetCapabilitiesRequest {}, |reply| {
@@ -53,7 +52,6 @@ pub fn cases(list: &mut Cases) {
         })
     });
     list.about("identity/plugin-capabilities", "GetPluginCapabilities");
-    list.needs(&[]);
     list.rule("A service that GetPluginCapabilities advertises answers its own GetCapabilities");
     list.reads("services-are-there", |c| {
         if c.has(CONTROLLER_SERVICE) {
@@ -72,7 +70,6 @@ pub fn cases(list: &mut Cases) {
         Ok(())
     });
     list.about("controller/capabilities", "Error Scheme");
-    list.needs(&[]);
     list.rule("No RPC of an advertised capability answers UNIMPLEMENTED");
     list.also(&[CONTROLLER_SERVICE]);
     list.changes("advertised-rpcs-are-there", |c| each_rpc(c, true));

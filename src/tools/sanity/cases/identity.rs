@@ -34,7 +34,6 @@ pub fn cases(list: &mut Cases) {
         ensure(at_node == at_controller, &at_node, at_controller)
     });
     list.about("identity/plugin-capabilities", "GetPluginCapabilities");
-    list.needs(&[]);
     list.rule("GetPluginCapabilities answers with types of the specification, each once, and the same ones every time");
     list.reads("are-known-and-constant", |c| {
         are_constant(c, v1::GetPluginCapabilitiesRequest {}, |reply| {
@@ -42,7 +41,6 @@ pub fn cases(list: &mut Cases) {
         })
     });
     list.about("identity/probe", "Probe");
-    list.needs(&[]);
     list.rule("Probe of a driver that serves its calls answers OK, with ready true or left out");
     list.reads("answers-ready", |c| {
         let ready = c.ok(v1::ProbeRequest {})?.ready != Some(false);

@@ -96,7 +96,6 @@ pub fn cases(list: &mut Cases) {
         ensure(found.is_empty(), "no secret in any answer", found)
     });
     list.about("errors", "Error Scheme");
-    list.needs(&[]);
     list.rule("Every error of this run had a message that a person can read");
     list.last("have-messages", |c| {
         let seen = locked(&c.run.seen);
