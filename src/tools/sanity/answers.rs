@@ -1,8 +1,9 @@
 //! Checks of calls that may either succeed or be refused, and the wording of their answers.
 
 use super::context::{Context, decoded, encoded, must_be_refused, streamed};
-use super::verdict::{Stop, answers_ok, any_of, status_text};
+use super::verdict::{Stop, Verdict, answers_ok, any_of, same_code, status_text};
 use csi_proto::Request;
+use std::time::Duration;
 use tonic::{Code, Status};
 
 impl Context {
@@ -50,6 +51,70 @@ impl Context {
     ) -> Result<Status, Stop> {
         let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
         must_be_refused(Q::METHOD, answer, codes)
+    }
+
+    /// Sends a request that should be refused with one of the codes: OK is a warning, another code a failure.
+    ///
+    /// # Errors
+    /// When it is answered with another code, or as [`Context::send`].
+    pub fn should_refuse<Q: Request>(&self, request: Q, codes: &[Code], expected: &str) -> Verdict {
+        match self.send(request)? {
+            Ok(_) => self.should(false, expected, "it answered OK"),
+            Err(status) => same_code(&status, codes, expected)?,
+        }
+        Ok(())
+    }
+
+    /// Sends a request that should be refused with INVALID_ARGUMENT; any other answer is a warning.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn should_be_invalid<Q: Request>(&self, request: Q, expected: &str) -> Verdict {
+        let answer = self.send(request)?;
+        let actual = answer_text(&answer);
+        let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
+        self.should(refused, expected, actual);
+        Ok(())
+    }
+
+    /// Sends a request that should be refused, whatever the code: OK is a warning.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn should_fail<Q: Request>(&self, request: Q, expected: &str) -> Verdict {
+        let answer = self.send(request)?;
+        self.should(answer.is_err(), expected, answer_text(&answer));
+        Ok(())
+    }
+
+    /// Sends a request about a volume that does not exist, which must be refused, best with NOT_FOUND.
+    ///
+    /// # Errors
+    /// As [`Context::refused`].
+    pub fn best_not_found<Q: Request>(&self, request: Q) -> Verdict {
+        let codes = [
+            Code::NotFound,
+            Code::InvalidArgument,
+            Code::FailedPrecondition,
+        ];
+        let status = self.refused(request, &codes)?;
+        let expected = format!("{} answers NOT_FOUND", Q::METHOD.name);
+        let is_best = status.code() == Code::NotFound;
+        self.should(is_best, expected, status_text(&status));
+        Ok(())
+    }
+
+    /// Sends a request, gives the call up after a while, and repeats it: it must be OK then.
+    ///
+    /// # Errors
+    /// As [`Context::cancelled`] and [`Context::ok_in_the_end`].
+    pub fn given_up<Q: Request + Clone>(
+        &self,
+        request: Q,
+        after: Duration,
+    ) -> Result<Q::Reply, Stop> {
+        self.cancelled(request.clone(), after)?;
+        self.ok_in_the_end(request)
     }
 }
 

@@ -2,15 +2,12 @@
 
 use super::answers::ok_or_aborted;
 use super::context::{Context, decoded, encoded};
-use super::run::Exchanged;
 use super::verdict::{Stop, status_text};
-use bytes::Bytes;
 use csi_proto::Request;
-use csi_proto::schema::Method;
+use futures_util::future::try_join_all;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
-use tokio::task::JoinSet;
 use tonic::Status;
 
 impl Context {
@@ -22,54 +19,33 @@ impl Context {
         self: &Arc<Self>,
         requests: Vec<Q>,
     ) -> Result<Vec<Result<Q::Reply, Status>>, Stop> {
-        let requests = requests.iter().map(encoded).collect();
-        let answers = self.exchange_all(Q::METHOD, requests)?.into_iter();
+        self.between_steps()?;
+        let limit = self.run.settings.timeout;
+        let calls = requests.iter().map(encoded);
+        let calls = calls.map(|request| self.exchanged(Q::METHOD, request, limit));
+        // Made within the runtime, which has the clock.
+        let answers = self.wait(async { try_join_all(calls).await })??;
+        let answers = answers.into_iter();
         answers
             .map(|answer| decoded::<Q::Reply>(Q::METHOD, answer))
             .collect()
     }
 
-    fn exchange_all(
-        self: &Arc<Self>,
-        method: &'static Method,
-        requests: Vec<Bytes>,
-    ) -> Result<Vec<Exchanged>, Stop> {
-        self.between_steps()?;
-        let limit = self.run.settings.timeout;
-        let count = requests.len();
-        let all = async {
-            let mut calls = JoinSet::new();
-            for (index, request) in requests.into_iter().enumerate() {
-                let context = Arc::clone(self);
-                calls
-                    .spawn(async move { (index, context.exchanged(method, request, limit).await) });
-            }
-            let mut answers: Vec<_> = (0..count).map(|_| None).collect();
-            while let Some(ended) = calls.join_next().await {
-                let (index, answer) = ended.map_err(|error| {
-                    Stop::failed("the call ends", format!("its task did not: {error}"))
-                })?;
-                answers[index] = Some(answer?);
-            }
-            Ok(answers.into_iter().flatten().collect())
-        };
-        self.wait(all)?
-    }
-
-    /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED.
-    /// The replies of OK.
+    /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED,
+    /// and one more after them with OK. The replies of OK.
     ///
     /// # Errors
     /// When one is answered with another code, or as [`Context::send`].
     pub fn equal_calls<Q: Request + Clone>(
         self: &Arc<Self>,
-        request: &Q,
+        request: Q,
         count: usize,
     ) -> Result<Vec<Q::Reply>, Stop> {
         let answers = self.together(vec![request.clone(); count])?.into_iter();
-        answers
-            .filter_map(|answer| ok_or_aborted(answer).transpose())
-            .collect()
+        let replies = answers.filter_map(|answer| ok_or_aborted(answer).transpose());
+        let mut replies: Vec<_> = replies.collect::<Result<_, _>>()?;
+        replies.push(self.ok_in_the_end(request)?);
+        Ok(replies)
     }
 
     /// Sends requests of one kind at the same time, which must all be answered with OK; the replies in their order.

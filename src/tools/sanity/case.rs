@@ -44,8 +44,11 @@ pub enum CaseKind {
 /// The calls and demands of a case, which run in a thread of their own. It passes when they come to their end with any value.
 pub(super) type Calls<T> = fn(&Arc<Context>) -> Result<T, Stop>;
 
+/// The calls and demands of any case, which may depend on values from outside.
+type AnyCalls = dyn Fn(&Arc<Context>) -> Verdict + Send + Sync;
+
 /// The function that runs a case.
-pub(super) struct CaseBody(pub Box<dyn Fn(&Arc<Context>) -> Verdict + Send + Sync>);
+pub(super) struct CaseBody(pub Box<AnyCalls>);
 
 impl fmt::Debug for CaseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,18 +61,18 @@ impl fmt::Debug for CaseBody {
 pub(super) struct Cases {
     made: Vec<Case>,
     about: String,
-    rpc: String,
+    heading: String,
     needs: Vec<Need>,
-    section: String,
     sentence: String,
+    section: String,
     more_needs: Vec<Need>,
 }
 
 impl Cases {
-    /// The beginning of the names of the cases that follow, and the heading about their RPC. Without a beginning each case
-    /// gives its whole name.
-    pub fn about(&mut self, name: &str, section: &str) {
-        (self.about, self.rpc) = (name.to_owned(), section.to_owned());
+    /// The beginning of the names of the cases that follow, and the heading about their RPC. They have no needs until
+    /// [`Cases::needs`] says some.
+    pub fn about(&mut self, name: &str, heading: &str) {
+        (self.about, self.heading) = (name.to_owned(), heading.to_owned());
         self.needs.clear();
     }
 
@@ -80,16 +83,16 @@ impl Cases {
 
     /// The rule of the next case.
     pub fn rule(&mut self, sentence: &str) {
-        (self.section, self.sentence) = (self.rpc.clone(), sentence.to_owned());
+        (self.section, self.sentence) = (self.heading.clone(), sentence.to_owned());
     }
 
     /// The rule of the next case, from the RPC's table of errors.
-    pub fn error_rule(&mut self, sentence: &str) {
+    pub fn error(&mut self, sentence: &str) {
         self.rule(sentence);
         self.section += " Errors";
     }
 
-    /// The heading of the next case, where its rule stands under another one than that of the RPC.
+    /// The heading of the next case, where its rule stands under another one than that of the RPC. Said after the rule.
     pub fn under(&mut self, section: &str) -> &mut Self {
         section.clone_into(&mut self.section);
         self
@@ -97,7 +100,7 @@ impl Cases {
 
     /// The further needs of the next case.
     pub fn also(&mut self, needs: &[Need]) -> &mut Self {
-        self.more_needs = needs.to_vec();
+        self.more_needs.extend_from_slice(needs);
         self
     }
 
@@ -128,12 +131,8 @@ impl Cases {
     {
         let mut needs = self.needs.clone();
         needs.append(&mut self.more_needs);
-        let name = match self.about.as_str() {
-            "" => name.to_owned(),
-            about => format!("{about}/{name}"),
-        };
         self.made.push(Case {
-            name,
+            name: format!("{}/{name}", self.about),
             // Taken: a case without a rule of its own has none, which a test finds.
             sentence: std::mem::take(&mut self.sentence),
             section: std::mem::take(&mut self.section),

@@ -8,8 +8,8 @@ use super::need::Need;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Peer, Run, call, locked};
 use super::settings::{Access, Settings};
-use super::steps::{Step, StepAnswer, Steps};
-use super::taking_down::MadeByCase;
+use super::steps::{Step, Steps};
+use super::taking_down::MadeItems;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
@@ -34,7 +34,7 @@ pub struct Context {
     access: Access,
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
-    pub(super) made: MadeByCase,
+    pub(super) made: MadeItems,
     warnings: Mutex<Vec<Failure>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
@@ -52,12 +52,12 @@ const SPEC: Checks = Checks {
 impl Context {
     pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
         Self {
+            made: MadeItems::of_case(Arc::clone(&run), number),
             run,
             number,
             access,
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
-            made: MadeByCase::new(number),
             warnings: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
@@ -211,12 +211,9 @@ impl Context {
     /// # Errors
     /// As [`Context::send`].
     pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
-        self.given_up(Q::METHOD, encoded(&request), after)
-    }
-
-    fn given_up(&self, method: &'static Method, request: Bytes, after: Duration) -> Verdict {
         self.between_steps()?;
-        let call = self.exchanged(method, request, self.run.settings.timeout);
+        let limit = self.run.settings.timeout;
+        let call = self.exchanged(Q::METHOD, encoded(&request), limit);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
         answer.map_or(Ok(()), |answer| answer.map(drop))
@@ -239,7 +236,7 @@ impl Context {
         self.run.runtime.block_on(async {
             tokio::select! {
                 biased;
-                _ = over.wait_for(|over| *over) => Err(Stop::Skipped("the case is over".to_owned())),
+                _ = over.wait_for(|over| *over) => Err(Stop::skipped("the case is over")),
                 done = work => Ok(done),
             }
         })
@@ -251,12 +248,10 @@ impl Context {
     }
 
     /// Reports what the specification recommends and the driver does not do. The case goes on.
-    pub fn should(&self, kept: bool, expected: &str, actual: impl Into<String>) {
+    pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
-            locked(&self.warnings).push(Failure {
-                expected: expected.to_owned(),
-                actual: actual.into(),
-            });
+            let (expected, actual) = (expected.into(), actual.into());
+            locked(&self.warnings).push(Failure { expected, actual });
         }
     }
 
@@ -267,14 +262,6 @@ impl Context {
 
     pub(super) fn take_warnings(&self) -> Vec<Failure> {
         std::mem::take(&mut locked(&self.warnings))
-    }
-
-    /// The end of the driver that serves a method.
-    pub(super) fn peer(&self, method: &Method) -> &Peer {
-        match rpc::is_at_node(method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        }
     }
 
     /// Makes one call, bytes to bytes: recorded, its items noted, its replies checked.
@@ -299,24 +286,18 @@ impl Context {
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
         self.allowed(method)?;
-        let peer = self.peer(method);
+        let peer = self.run.peer(method);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
-        let journal = &self.run.journal;
-        let number = self.made.asked(journal, method, &request)?;
+        let number = self.made.asked(method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
         let before = self.restarts.mark();
         let answer = call(&session, method, request.clone()).await;
-        let code = answer.as_ref().err().map_or(Code::Ok, Status::code);
-        let first = answer.as_ref().ok().and_then(|messages| messages.first());
-        self.made
-            .answered(journal, number, method, &request, code, first);
-        locked(&self.steps).end(
-            step,
-            match &answer {
-                Ok(messages) => StepAnswer::Reply(messages.first().cloned().unwrap_or_default()),
-                Err(status) => StepAnswer::Status(status.code()),
-            },
-        );
+        let ended = match &answer {
+            Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
+            Err(status) => Err(status.code()),
+        };
+        self.made.answered(number, method, &request, &ended);
+        locked(&self.steps).end(step, ended);
         let status = answer.as_ref().err();
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
@@ -328,11 +309,8 @@ impl Context {
             let mut replies = Replies::new(method, &request, &SPEC);
             for message in messages {
                 replies.check(message).map_err(|violations| {
-                    let expected = format!(
-                        "{} answers with a message that keeps the specification's rules",
-                        method.name
-                    );
-                    Stop::failed(expected, violations.to_string())
+                    let rule = "answers with a message that keeps the specification's rules";
+                    Stop::failed(format!("{} {rule}", method.name), violations.to_string())
                 })?;
             }
         }
@@ -342,9 +320,7 @@ impl Context {
     /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
     fn allowed(&self, method: &Method) -> Verdict {
         match self.run.settings.read_only && !rpc::only_reads(method) {
-            true => Err(Stop::Skipped(
-                "it may change something: --read-only".to_owned(),
-            )),
+            true => Err(Stop::skipped("it may change something: --read-only")),
             false => Ok(()),
         }
     }

@@ -1,14 +1,17 @@
 //! Data in published volumes: written, read back, and compared; and the kinds of files at their paths.
 
 use super::context::Context;
-use super::fixtures::Placed;
+use super::fixtures::{Placed, Volume};
 use super::paths::{FileKind, look, on_disk};
 use super::settings::Access;
-use super::verdict::{Stop, Verdict, ensure};
+use super::verdict::{Stop, Verdict, each, ensure};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
+
+/// The number of bytes of one mark: a block of most devices.
+const MARK_BYTES: usize = 4096;
 
 /// The file in a mounted volume that holds the data.
 const FILE: &str = "csi-sanity-data";
@@ -19,13 +22,7 @@ impl Context {
     /// # Errors
     /// When it cannot be written.
     pub fn put_data(&self, placed: &Placed, data: &str) -> Verdict {
-        let (path, data) = (data_path(placed), data.to_owned());
-        let create = access_of(placed) == Access::Mount;
-        on_disk(move || {
-            let mut file = OpenOptions::new().write(true).create(create).open(&path)?;
-            file.write_all(data.as_bytes())?;
-            file.sync_all()
-        })
+        write_at(placed, data.as_bytes().to_vec(), 0)
     }
 
     /// Demands that a published volume holds this data.
@@ -33,23 +30,35 @@ impl Context {
     /// # Errors
     /// When it does not.
     pub fn holds(&self, placed: &Placed, data: &str) -> Verdict {
-        let (path, size) = (data_path(placed), data.len());
-        let found = on_disk(move || {
-            let mut found = Vec::new();
-            match File::open(&path) {
-                Ok(file) => file.take(size as u64).read_to_end(&mut found).map(|_| ())?,
-                // A volume without the file holds nothing.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-            Ok(found)
-        })?;
+        let found = read_at(placed, data.len(), 0)?;
         let found = String::from_utf8_lossy(&found).into_owned();
-        ensure(
-            found == data,
-            &format!("the volume holds what was written, {data:?}"),
-            format!("it holds {found:?}"),
-        )
+        let expected = format!("the volume holds what was written, {data:?}");
+        ensure(found == data, expected, format!("it holds {found:?}"))
+    }
+
+    /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
+        let placed = self.publish(volume.clone())?;
+        each(marks, |mark| write_at(&placed, mark.bytes(), mark.offset))?;
+        self.unpublish(&placed)
+    }
+
+    /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
+    ///
+    /// # Errors
+    /// When any of that fails.
+    pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
+        let placed = self.publish(volume.clone())?;
+        let is_there = |mark: &Mark| {
+            let found = read_at(&placed, MARK_BYTES, mark.offset)?;
+            Ok(found == mark.bytes())
+        };
+        let found = marks.iter().map(is_there).collect::<Result<_, Stop>>()?;
+        self.unpublish(&placed)?;
+        Ok(found)
     }
 
     /// Demands that a volume stands at its target path in the way of its access type.
@@ -62,11 +71,8 @@ impl Context {
             Access::Block => (FileKind::File, "a file or device stands at the target path"),
         };
         let found = look(&placed.target)?;
-        ensure(
-            found == wanted,
-            what,
-            format!("{found:?} is at {}", placed.target),
-        )
+        let actual = format!("{found:?} is at {}", placed.target);
+        ensure(found == wanted, what, actual)
     }
 
     /// Demands that nothing stands at a target path.
@@ -75,11 +81,9 @@ impl Context {
     /// When something does.
     pub fn is_gone(&self, placed: &Placed) -> Verdict {
         let found = look(&placed.target)?;
-        ensure(
-            found == FileKind::Nothing,
-            "NodeUnpublishVolume removes the target path",
-            format!("{found:?} is at {}", placed.target),
-        )
+        let expected = "NodeUnpublishVolume removes the target path";
+        let actual = format!("{found:?} is at {}", placed.target);
+        ensure(found == FileKind::Nothing, expected, actual)
     }
 
     /// Whether a file in a published volume can be written.
@@ -87,21 +91,71 @@ impl Context {
     /// # Errors
     /// When that cannot be told.
     pub fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
-        let path = data_path(placed);
-        let create = access_of(placed) == Access::Mount;
+        let (path, create) = data_file(placed);
         on_disk(move || {
-            let opened = OpenOptions::new().write(true).create(create).open(&path);
-            Ok(opened.and_then(|mut file| file.write_all(b"x")).is_ok())
+            let opened = open_to_write(&path, create);
+            Ok(opened.and_then(|file| file.write_all_at(b"x", 0)).is_ok())
         })
     }
 }
 
-/// The file in a published volume that data is written to.
-pub fn data_path(placed: &Placed) -> PathBuf {
-    match access_of(placed) {
-        Access::Mount => Path::new(&placed.target).join(FILE),
-        Access::Block => PathBuf::from(&placed.target),
+/// Something to write, and to find again.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Which one it is.
+    letter: u8,
+    /// The offset of the mark, in bytes.
+    pub offset: u64,
+}
+
+impl Mark {
+    /// A mark of this letter at this offset.
+    pub const fn at(letter: u8, offset: u64) -> Self {
+        Self { letter, offset }
     }
+
+    fn bytes(self) -> Vec<u8> {
+        vec![self.letter; MARK_BYTES]
+    }
+}
+
+/// The file in a published volume that data is written to; `create` in a mounted one.
+fn data_file(placed: &Placed) -> (PathBuf, bool) {
+    match access_of(placed) {
+        Access::Mount => (Path::new(&placed.target).join(FILE), true),
+        Access::Block => (PathBuf::from(&placed.target), false),
+    }
+}
+
+fn open_to_write(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(create).open(path)
+}
+
+fn write_at(placed: &Placed, bytes: Vec<u8>, offset: u64) -> Verdict {
+    let (path, create) = data_file(placed);
+    on_disk(move || {
+        let file = open_to_write(&path, create)?;
+        file.write_all_at(&bytes, offset)?;
+        file.sync_all()
+    })
+}
+
+/// The bytes at a place, up to the end of what is there. A volume without the file holds nothing.
+fn read_at(placed: &Placed, size: usize, offset: u64) -> Result<Vec<u8>, Stop> {
+    let (path, _) = data_file(placed);
+    on_disk(move || {
+        let mut found = Vec::new();
+        match File::open(&path) {
+            Ok(mut file) => {
+                file.seek(SeekFrom::Start(offset))?;
+                file.take(size as u64).read_to_end(&mut found)?;
+                Ok(found)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(found),
+            Err(error) => Err(error),
+        }
+    })
 }
 
 fn access_of(placed: &Placed) -> Access {

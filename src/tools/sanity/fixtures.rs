@@ -1,4 +1,4 @@
-//! Fixtures of cases: volumes, snapshots, folders, and the requests that a caller would send for them.
+//! Fixtures of cases: volumes, folders, and the requests that a caller would send for them.
 //!
 //! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
@@ -7,12 +7,13 @@ use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
 use super::settings::Access;
-use super::verdict::{Stop, Verdict, status_text};
+use super::verdict::{Stop, Verdict, same_id, skip_unless, status_text};
 use crate::output::shell_word::word;
 use csi_proto::v1;
+use csi_proto::v1::volume_capability::AccessMode;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tonic::Code;
 
 /// A volume that a case has created.
@@ -41,6 +42,15 @@ pub struct Placed {
 }
 
 impl Volume {
+    fn of(request: v1::CreateVolumeRequest, volume: v1::Volume) -> Self {
+        let capability = request.volume_capabilities.first().cloned();
+        Self {
+            capability: capability.unwrap_or_default(),
+            request,
+            volume,
+        }
+    }
+
     /// The volume's id.
     pub fn id(&self) -> String {
         self.volume.volume_id.clone()
@@ -120,7 +130,7 @@ impl Context {
     /// When the settings have none of that type.
     pub fn capability_of(&self, access: Access) -> Result<v1::VolumeCapability, Stop> {
         let given = self.settings().capability(access);
-        given.ok_or_else(|| Stop::Skipped(format!("no --cap of the type {}", access.name())))
+        given.ok_or_else(|| Stop::skipped(format!("no --cap of the type {}", access.name())))
     }
 
     /// A CreateVolume as the settings want it, with a new name.
@@ -140,10 +150,7 @@ impl Context {
         let place = place.filter(|_| self.has(TOPOLOGY));
         Ok(v1::CreateVolumeRequest {
             name: self.name(),
-            capacity_range: Some(v1::CapacityRange {
-                required_bytes: self.settings().volume_size,
-                limit_bytes: 0,
-            }),
+            capacity_range: range(self.size(), 0),
             volume_capabilities: vec![self.capability_of(access)?],
             parameters: self.settings().parameters.clone(),
             secrets: self.secrets(),
@@ -153,6 +160,41 @@ impl Context {
             }),
             ..Default::default()
         })
+    }
+
+    /// A request to create a volume of a size in this range.
+    ///
+    /// # Errors
+    /// As [`Context::create_request`].
+    pub fn create_sized(&self, required: i64, limit: i64) -> Result<v1::CreateVolumeRequest, Stop> {
+        Ok(v1::CreateVolumeRequest {
+            capacity_range: range(required, limit),
+            ..self.create_request()?
+        })
+    }
+
+    /// A request to create a volume that is used with this access mode, which may be one that does not exist.
+    ///
+    /// # Errors
+    /// As [`Context::create_request`].
+    pub fn create_for_mode(&self, mode: impl Into<i32>) -> Result<v1::CreateVolumeRequest, Stop> {
+        let mode = AccessMode { mode: mode.into() };
+        let mut request = self.create_request()?;
+        for capability in &mut request.volume_capabilities {
+            capability.access_mode = Some(mode);
+        }
+        Ok(request)
+    }
+
+    /// The topology of the driver's node; empty where it tells none.
+    pub fn node_topology(&self) -> v1::Topology {
+        let told = self.driver().node_info.accessible_topology.as_ref();
+        told.cloned().unwrap_or_default()
+    }
+
+    /// The size of volumes in bytes.
+    pub fn size(&self) -> i64 {
+        self.settings().volume_size
     }
 
     /// The secrets of the settings.
@@ -174,16 +216,44 @@ impl Context {
     /// # Errors
     /// When it cannot be created.
     pub fn volume_of(&self, request: v1::CreateVolumeRequest) -> Result<Volume, Stop> {
-        let reply = self.ok(request.clone())?;
-        Ok(Volume {
-            capability: request
-                .volume_capabilities
-                .first()
-                .cloned()
-                .unwrap_or_default(),
-            request,
-            volume: reply.volume.unwrap_or_default(),
-        })
+        let volume = self.made(&request)?;
+        Ok(Volume::of(request, volume))
+    }
+
+    /// The volume of a request that may also be refused with one of these codes.
+    ///
+    /// # Errors
+    /// As [`Context::ok_or`].
+    pub fn volume_or(
+        &self,
+        request: v1::CreateVolumeRequest,
+        codes: &[Code],
+    ) -> Result<Option<Volume>, Stop> {
+        let reply = self.ok_or(request.clone(), codes)?;
+        Ok(reply.map(|reply| Volume::of(request, reply.volume.unwrap_or_default())))
+    }
+
+    /// The volume of a request, unless it is refused with one of these codes: then the case is skipped.
+    ///
+    /// # Errors
+    /// As [`Context::ok_or`].
+    pub fn volume_or_skip(
+        &self,
+        request: v1::CreateVolumeRequest,
+        codes: &[Code],
+        reason: &str,
+    ) -> Result<Volume, Stop> {
+        let volume = self.volume_or(request, codes)?;
+        volume.ok_or_else(|| Stop::skipped(reason))
+    }
+
+    /// Demands that the CreateVolume of a volume, repeated, leads to it.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn is_made_again(&self, volume: &Volume) -> Verdict {
+        let again = self.made(&volume.request)?;
+        same_id("volume", &volume.volume.volume_id, &again.volume_id)
     }
 
     /// DeleteVolume.
@@ -204,6 +274,22 @@ impl Context {
             secrets: self.secrets(),
             mutable_parameters: volume.request.mutable_parameters.clone(),
         }
+    }
+
+    /// ValidateVolumeCapabilities of any id, for what volumes are used with.
+    ///
+    /// # Errors
+    /// As [`Context::capability`].
+    pub fn validate_id(
+        &self,
+        id: impl Into<String>,
+    ) -> Result<v1::ValidateVolumeCapabilitiesRequest, Stop> {
+        Ok(v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: id.into(),
+            volume_capabilities: vec![self.capability()?],
+            secrets: self.secrets(),
+            ..Default::default()
+        })
     }
 
     /// The id of a volume that was there and is deleted: it has the driver's own form, and no volume.
@@ -237,18 +323,12 @@ impl Context {
                 return Ok(volume);
             }
         }
-        Err(Stop::Skipped("there is no volume to ask about".to_owned()))
+        Err(Stop::skipped("there is no volume to ask about"))
     }
 
     /// The volume of `--volume-id`. A mistake in the id would let every case about it pass, whatever the driver answers.
     fn named_volume(&self, id: &str) -> Result<v1::Volume, Stop> {
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: id.to_owned(),
-            volume_capabilities: vec![self.capability()?],
-            secrets: self.secrets(),
-            ..Default::default()
-        };
-        match self.send(request)? {
+        match self.send(self.validate_id(id)?)? {
             Err(status) if status.code() == Code::NotFound => Err(Stop::failed(
                 format!("the driver has the volume {id:?}, which --volume-id names"),
                 format!("ValidateVolumeCapabilities of it: {}", status_text(&status)),
@@ -258,25 +338,6 @@ impl Context {
                 ..Default::default()
             }),
         }
-    }
-
-    /// CreateSnapshot of a volume, with a new name.
-    pub fn snapshot_request(&self, volume: &Volume) -> v1::CreateSnapshotRequest {
-        v1::CreateSnapshotRequest {
-            source_volume_id: volume.id(),
-            name: self.name(),
-            secrets: self.secrets(),
-            parameters: self.settings().snapshot_parameters.clone(),
-        }
-    }
-
-    /// A new snapshot of a volume.
-    ///
-    /// # Errors
-    /// When it cannot be created.
-    pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
-        let reply = self.ok(self.snapshot_request(volume))?;
-        Ok(reply.snapshot.unwrap_or_default())
     }
 
     /// ControllerPublishVolume to this driver's node.
@@ -448,10 +509,8 @@ impl Context {
     /// # Errors
     /// When it cannot be made.
     pub fn folder(&self, path: &Path) -> Result<(), Stop> {
-        if self.settings().read_only {
-            return Err(Stop::Skipped("it makes folders: --read-only".to_owned()));
-        }
-        self.made.folder(&self.run.journal, path)?;
+        skip_unless(!self.settings().read_only, "it makes folders: --read-only")?;
+        self.made.folder(path)?;
         self.did(format!("mkdir -p {}", word(&text(path))));
         fs::create_dir(path).map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
@@ -462,5 +521,13 @@ impl Context {
 }
 
 fn text(path: &Path) -> String {
-    PathBuf::from(path).to_string_lossy().into_owned()
+    path.to_string_lossy().into_owned()
+}
+
+/// A range of sizes in bytes.
+pub fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
+    Some(v1::CapacityRange {
+        required_bytes,
+        limit_bytes,
+    })
 }

@@ -34,7 +34,7 @@ pub struct Journal {
 }
 
 /// The items of a run that did not end by itself.
-pub struct Left {
+pub struct UnfinishedRun {
     /// The folder of the run.
     pub folder: PathBuf,
     /// The items that it made, in order.
@@ -111,7 +111,7 @@ impl Journal {
 }
 
 /// The items that dead runs of this user against these endpoints have left below `parent`.
-pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<Left> {
+pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<UnfinishedRun> {
     let me = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     entries
@@ -124,7 +124,7 @@ pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<Left> {
         .collect()
 }
 
-fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<Left> {
+fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<UnfinishedRun> {
     let file = fs::OpenOptions::new()
         .read(true)
         .append(true)
@@ -152,14 +152,14 @@ fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<Left> {
             };
         }
     }
-    Some(Left {
+    Some(UnfinishedRun {
         folder,
         made: made.into_values().collect(),
         _lock: file,
     })
 }
 
-impl Left {
+impl UnfinishedRun {
     /// Removes the journal and its folder, once everything in it is gone.
     pub(super) fn forget(&self) {
         let _ = fs::remove_file(self.folder.join(FILE));

@@ -3,7 +3,8 @@
 //!
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs`, `answers.rs`, `at_once.rs`, `restart.rs` and `fixtures.rs`, taking down what it made in `taking_down.rs`;
+//! `context.rs`, `answers.rs`, `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, all of which
+//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod answers;
@@ -14,6 +15,7 @@ mod cases;
 pub(crate) mod command;
 mod config;
 mod context;
+mod creations;
 mod data;
 mod driver_info;
 mod file_values;
@@ -45,30 +47,22 @@ pub use settings::{Access, Settings};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
 use crate::call::session::Session;
-use crate::error::Error;
+use crate::error::{Error, Style};
 use csi_proto::random;
 use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
 use run::{Ends, Peer, Run};
-use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
-use taking_down::take_down_left;
+use taking_down::MadeItems;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// Why there is no report: the driver cannot be reached, or the settings cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.render(Style::Text).trim_end())]
 pub struct CannotRun(Box<Error>);
-
-impl fmt::Display for CannotRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.render(crate::error::Style::Text).trim_end())
-    }
-}
-
-impl std::error::Error for CannotRun {}
 
 impl From<Error> for CannotRun {
     fn from(error: Error) -> Self {
@@ -190,11 +184,11 @@ async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
 }
 
 /// Takes down what runs of this user have left that were killed.
-async fn take_down_leftovers(run: &Run, observer: &mut dyn Observer) {
+async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
     let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
     let parent = run.settings.mount_folder();
     for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
-        let problems = take_down_left(run, left.made.clone()).await;
+        let problems = MadeItems::left(run, &left.made).take_down().await;
         let (count, folder) = (left.made.len(), left.folder.display());
         if problems.is_empty() {
             left.forget();

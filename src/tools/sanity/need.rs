@@ -71,11 +71,12 @@ pub mod needs {
     pub const ANY_VOLUME: Need = Need::AnyVolume;
     pub const BLOCK: Need = Need::Block;
     pub const MOUNT: Need = Need::Mount;
-    pub const EACH_ACCESS: Need = Need::EachAccess;
     pub const PATHS: Need = Need::Paths;
     pub const RESTART: Need = Need::Restart;
     pub const OTHER_NODE: Need = Need::OtherNode;
     pub const MUTABLE_PARAMETERS: Need = Need::MutableParameters;
+    pub const EACH_ACCESS: &[Need] = &[Need::EachAccess];
+    pub const SEEN: &[Need] = &[Need::EachAccess, PATHS];
 }
 
 /// The words before the name of a missing capability.

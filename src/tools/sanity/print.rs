@@ -240,33 +240,28 @@ pub fn summary(report: &Report) -> String {
     out
 }
 
-fn finding_json(failure: &Failure) -> Json {
-    json!({"expected": failure.expected, "actual": failure.actual})
-}
-
 fn result_json(result: &CaseResult) -> Json {
+    let (outcome, failure, reason) = match &result.outcome {
+        CaseOutcome::Passed => ("passed", None, None),
+        CaseOutcome::Failed(failure) => ("failed", Some(failure), None),
+        CaseOutcome::Skipped(why) => ("skipped", None, Some(why)),
+    };
     let mut out = json!({
         "name": result.name,
-        "outcome": match result.outcome {
-            CaseOutcome::Passed => "passed",
-            CaseOutcome::Failed(_) => "failed",
-            CaseOutcome::Skipped(_) => "skipped",
-        },
+        "outcome": outcome,
         "sentence": result.case.sentence,
         "section": result.case.section,
         "milliseconds": figure::milliseconds(result.took),
     });
-    match &result.outcome {
-        CaseOutcome::Failed(failure) => out["failure"] = finding_json(failure),
-        CaseOutcome::Skipped(why) => out["reason"] = json!(why),
-        CaseOutcome::Passed => {}
-    }
-    if !result.warnings.is_empty() {
-        let warnings: Vec<_> = result.warnings.iter().map(finding_json).collect();
-        out["warnings"] = json!(warnings);
-    }
-    if !result.commands.is_empty() {
-        out["commands"] = json!(result.commands);
+    for (key, value) in [
+        ("failure", json!(failure)),
+        ("reason", json!(reason)),
+        ("warnings", json!(result.warnings)),
+        ("commands", json!(result.commands)),
+    ] {
+        if value != Json::Null && value != json!([]) {
+            out[key] = value;
+        }
     }
     out
 }

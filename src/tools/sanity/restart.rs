@@ -92,11 +92,8 @@ impl Context {
             let probe = v1::ProbeRequest::METHOD;
             while let Err(status) = self.unrecorded(&session, probe, bytes::Bytes::new())? {
                 let actual = status_text(&status);
-                ensure(
-                    Instant::now() < end,
-                    "the driver answers after its restart",
-                    actual,
-                )?;
+                let expected = "the driver answers after its restart";
+                ensure(Instant::now() < end, expected, actual)?;
                 self.pause(LOOK)?;
             }
         }

@@ -9,6 +9,7 @@ use crate::call::endpoint::{Endpoint, EndpointKind};
 use crate::call::error::call_error;
 use crate::call::session::Session;
 use crate::error::Error;
+use crate::rpc;
 use bytes::Bytes;
 use csi_proto::Request;
 pub use csi_proto::lock::lock as locked;
@@ -82,6 +83,14 @@ impl Run {
         match self.accesses.get() {
             Some(found) if !found.is_empty() => found,
             _ => &[Access::Mount],
+        }
+    }
+
+    /// The end of the driver that serves a method.
+    pub(super) fn peer(&self, method: &Method) -> &Peer {
+        match rpc::is_at_node(method) {
+            true => &self.node,
+            false => &self.controller,
         }
     }
 

@@ -77,14 +77,12 @@ pub fn plan(run: &Run) -> Vec<Planned> {
     let mut planned = Vec::new();
     for case in super::cases() {
         let each = case.needs.contains(&Need::EachAccess);
-        for &access in if each {
-            run.accesses()
-        } else {
-            &run.accesses()[..1]
-        } {
+        let runs = if each { run.accesses().len() } else { 1 };
+        for &access in &run.accesses()[..runs] {
+            let number = planned.len() + 1;
             let one = Planned {
                 case,
-                number: planned.len() + 1,
+                number,
                 access,
             };
             if run.settings.selects(&one.name()) {
@@ -332,7 +330,7 @@ fn panicked(error: JoinError) -> Stop {
 
 /// Takes down what a case has made; what could not be.
 async fn take_down(context: &Context) -> Vec<String> {
-    let problems = context.made.take_down(&context.run).await;
+    let problems = context.made.take_down().await;
     locked(&context.run.left).extend(problems.iter().cloned());
     problems
 }

@@ -23,7 +23,7 @@ pub(super) const DRIVER: &str = "What the driver is sent";
 const RUN: &str = "What is run";
 
 /// Keys with values, such as parameters.
-type Map = BTreeMap<String, String>;
+type Parameters = BTreeMap<String, String>;
 
 /// Everything that shapes a run. [`Settings::of`] has sensible values for all but the driver.
 // No flag has a default of clap's and none is required: the flags that are given change what a file said, and no other.
@@ -40,19 +40,19 @@ pub struct Settings {
     /// Parameters of CreateVolume
     #[arg(long = "params", id = "params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
     #[serde(rename = "params")]
-    pub parameters: Map,
+    pub parameters: Parameters,
     /// Mutable parameters, for ControllerModifyVolume
     #[arg(long = "mutable-params", id = "mutable_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
     #[serde(rename = "mutable-params")]
-    pub mutable_parameters: Map,
+    pub mutable_parameters: Parameters,
     /// Parameters of CreateSnapshot
     #[arg(long = "snapshot-params", id = "snapshot_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
     #[serde(rename = "snapshot-params")]
-    pub snapshot_parameters: Map,
+    pub snapshot_parameters: Parameters,
     /// Parameters of CreateVolumeGroupSnapshot
     #[arg(long = "group-snapshot-params", id = "group_snapshot_params", value_name = "K=V,…", value_parser = parameters, action = ArgAction::Append, required = false, help_heading = DRIVER)]
     #[serde(rename = "group-snapshot-params")]
-    pub group_snapshot_parameters: Map,
+    pub group_snapshot_parameters: Parameters,
     /// Secrets from a file, sent with every call that has such a field: a JSON object, or lines of K=V
     #[arg(long, value_name = "FILE", help_heading = DRIVER)]
     pub secrets_file: Option<String>,
@@ -135,7 +135,7 @@ pub struct Settings {
     /// Secrets of every request that has such a field. They appear in no report.
     #[arg(skip)]
     #[serde(skip)]
-    pub secrets: Map,
+    pub secrets: Parameters,
     /// The options of connections.
     #[arg(skip)]
     #[serde(skip)]
@@ -152,10 +152,10 @@ impl Default for Settings {
         Self {
             endpoint: String::new(),
             controller_endpoint: None,
-            parameters: Map::new(),
-            mutable_parameters: Map::new(),
-            snapshot_parameters: Map::new(),
-            group_snapshot_parameters: Map::new(),
+            parameters: Parameters::new(),
+            mutable_parameters: Parameters::new(),
+            snapshot_parameters: Parameters::new(),
+            group_snapshot_parameters: Parameters::new(),
             secrets_file: None,
             capabilities: Vec::new(),
             volume_size: 1 << 30,
@@ -177,14 +177,14 @@ impl Default for Settings {
             case_limit: Duration::from_secs(120),
             timeout: Duration::from_secs(60),
             metadata: Vec::new(),
-            secrets: Map::new(),
+            secrets: Parameters::new(),
             connect: ConnectOptions::default(),
             connection_flags: Vec::new(),
         }
     }
 }
 
-fn parameters(text: &str) -> Result<Map, MapError> {
+fn parameters(text: &str) -> Result<Parameters, MapError> {
     Ok(map::parse(text)?.into_iter().collect())
 }
 
@@ -207,7 +207,7 @@ impl Settings {
             ("snapshot_params", &mut self.snapshot_parameters),
             ("group_snapshot_params", &mut self.group_snapshot_parameters),
         ] {
-            if let Some(given) = matches.get_many::<Map>(flag) {
+            if let Some(given) = matches.get_many::<Parameters>(flag) {
                 let pairs = given.flatten();
                 *map = pairs
                     .map(|(key, value)| (key.clone(), value.clone()))

@@ -1,26 +1,16 @@
-//! Snapshots, groups and copies that cases begin with, and the data in them.
+//! Snapshots, groups and copies that cases begin with, and the requests that make them.
 //!
 //! As in `fixtures.rs`, nothing is taken down here.
 
 use super::context::Context;
-use super::data::data_path;
+use super::creations::Creation;
 use super::fixtures::Volume;
 use super::need::needs::{LIST_SNAPSHOTS, NODE_SERVICE};
-use super::paths::on_disk;
-use super::settings::Access;
-use super::verdict::{Stop, Verdict, ensure, status_text};
+use super::verdict::{Stop, Verdict, ensure};
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use prost_types::Timestamp;
-use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::time::{Duration, Instant};
-use tonic::{Code, Status};
-
-/// The number of bytes of one mark: a block of most devices.
-const MARK_BYTES: usize = 4096;
+use std::time::Duration;
 
 /// The most pages that a list may have. A list without an end would have more.
 const PAGES_AT_MOST: usize = 10_000;
@@ -33,44 +23,92 @@ pub const SOON: [Duration; 4] = [
     Duration::from_millis(64),
 ];
 
-impl Context {
-    /// A snapshot that volumes can be made from: CreateSnapshot, repeated until it says so, as the specification has it.
-    ///
-    /// # Errors
-    /// When it is never ready, or answered with another id.
-    pub fn ready_snapshot(&self, request: v1::CreateSnapshotRequest) -> Result<v1::Snapshot, Stop> {
-        let mut wait = Wait::new(self);
-        self.one_step(|| {
-            loop {
-                let reply = self.ok_in_the_end(request.clone())?;
-                let snapshot = reply.snapshot.unwrap_or_default();
-                if snapshot.ready_to_use {
-                    return Ok(snapshot);
-                }
-                wait.on(self, "CreateSnapshot")?;
+/// Says of a request which message it makes, the word for that, and the fields of the message and of its id.
+macro_rules! creation {
+    ($request:ident, $thing:ident, $word:literal, $field:ident, $id:ident, $ready:expr) => {
+        impl Creation for v1::$request {
+            type Thing = v1::$thing;
+            const WORD: &'static str = $word;
+
+            fn named(self, name: String) -> Self {
+                Self { name, ..self }
             }
-        })?
+
+            fn thing(reply: Self::Reply) -> Self::Thing {
+                reply.$field.unwrap_or_default()
+            }
+
+            fn id(thing: &Self::Thing) -> &str {
+                &thing.$id
+            }
+
+            fn is_ready(thing: &Self::Thing) -> bool {
+                $ready(thing)
+            }
+        }
+    };
+}
+
+creation!(
+    CreateVolumeRequest,
+    Volume,
+    "volume",
+    volume,
+    volume_id,
+    |_| true
+);
+creation!(
+    CreateSnapshotRequest,
+    Snapshot,
+    "snapshot",
+    snapshot,
+    snapshot_id,
+    |one: &v1::Snapshot| one.ready_to_use
+);
+creation!(
+    CreateVolumeGroupSnapshotRequest,
+    VolumeGroupSnapshot,
+    "group",
+    group_snapshot,
+    group_snapshot_id,
+    |one: &v1::VolumeGroupSnapshot| one.ready_to_use
+);
+
+impl Context {
+    /// CreateSnapshot of a volume, with a new name.
+    pub fn snapshot_request(&self, volume: &Volume) -> v1::CreateSnapshotRequest {
+        v1::CreateSnapshotRequest {
+            source_volume_id: volume.id(),
+            name: self.name(),
+            secrets: self.secrets(),
+            parameters: self.settings().snapshot_parameters.clone(),
+        }
     }
 
-    /// Waits until a group snapshot is ready.
+    /// A new snapshot of a volume.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+        self.made(&self.snapshot_request(volume))
+    }
+
+    /// A snapshot of a volume that other volumes can be made from.
     ///
     /// # Errors
     /// When it is never ready.
-    pub fn ready_group(
-        &self,
-        request: v1::CreateVolumeGroupSnapshotRequest,
-    ) -> Result<v1::VolumeGroupSnapshot, Stop> {
-        let mut wait = Wait::new(self);
-        self.one_step(|| {
-            loop {
-                let reply = self.ok_in_the_end(request.clone())?;
-                let group = reply.group_snapshot.unwrap_or_default();
-                if group.ready_to_use {
-                    return Ok(group);
-                }
-                wait.on(self, "CreateVolumeGroupSnapshot")?;
-            }
-        })?
+    pub fn ready_snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
+        self.ready(&self.snapshot_request(volume))
+    }
+
+    /// A new volume, and a snapshot of it that other volumes can be made from.
+    ///
+    /// # Errors
+    /// When they cannot be had.
+    pub fn volume_and_snapshot(&self) -> Result<(Volume, v1::Snapshot), Stop> {
+        let volume = self.volume()?;
+        let snapshot = self.ready_snapshot(&volume)?;
+        Ok((volume, snapshot))
     }
 
     /// DeleteSnapshot.
@@ -109,32 +147,44 @@ impl Context {
         Ok(snapshot)
     }
 
-    /// Lists all snapshots, page by page.
+    /// Reads a list from a token on, page by page; `page` answers with the entries of one and the next token.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
-    pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
-        self.one_step(|| self.pages(request))?
+    pub fn pages<T>(
+        &self,
+        mut token: String,
+        page: impl Fn(String) -> Result<(Vec<T>, String), Stop>,
+    ) -> Result<Vec<T>, Stop> {
+        self.one_step(|| {
+            let mut found = Vec::new();
+            for _ in 0..PAGES_AT_MOST {
+                let (entries, next) = page(token)?;
+                found.extend(entries);
+                if next.is_empty() {
+                    return Ok(found);
+                }
+                token = next;
+            }
+            let actual = format!("the list had no end after {} entries", found.len());
+            Err(Stop::failed("the last page has no next_token", actual))
+        })?
     }
 
-    fn pages(&self, mut request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
-        let mut found = Vec::new();
-        let mut tokens = BTreeSet::new();
-        for _ in 0..PAGES_AT_MOST {
-            let page = self.ok(request.clone())?;
-            found.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
-            if page.next_token.is_empty() {
-                return Ok(found);
-            }
-            if !tokens.insert(page.next_token.clone()) {
-                break;
-            }
-            request.starting_token = page.next_token;
-        }
-        Err(Stop::failed(
-            "the last page has no next_token",
-            format!("the list had no end after {} entries", found.len()),
-        ))
+    /// Lists all snapshots, page by page.
+    ///
+    /// # Errors
+    /// As [`Context::pages`].
+    pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
+        self.pages(String::new(), |starting_token| {
+            let page = self.ok(v1::ListSnapshotsRequest {
+                starting_token,
+                ..request.clone()
+            })?;
+            let entries = page.entries.into_iter();
+            let snapshots = entries.filter_map(|entry| entry.snapshot).collect();
+            Ok((snapshots, page.next_token))
+        })
     }
 
     /// The snapshots of a volume, by ListSnapshots.
@@ -144,6 +194,16 @@ impl Context {
     pub fn listed_of(&self, volume: &str) -> Result<Vec<v1::Snapshot>, Stop> {
         let mut request = self.list_snapshots();
         request.source_volume_id = volume.to_owned();
+        self.listed(request)
+    }
+
+    /// The snapshots with an id, by ListSnapshots: one or none, from a driver that keeps the rules.
+    ///
+    /// # Errors
+    /// As [`Context::listed`].
+    pub fn listed_with_id(&self, id: &str) -> Result<Vec<v1::Snapshot>, Stop> {
+        let mut request = self.list_snapshots();
+        request.snapshot_id = id.to_owned();
         self.listed(request)
     }
 
@@ -157,19 +217,19 @@ impl Context {
         }
         let found = self.listed_of(volume)?.len();
         let expected = format!("ListSnapshots has {count} of the volume");
-        ensure(found == count, &expected, format!("it has {found}"))
+        ensure(found == count, expected, format!("it has {found}"))
     }
 
-    /// CreateVolume from a snapshot, with a new name and no size.
+    /// CreateVolume from a snapshot, with a new name and the usual size.
     ///
     /// # Errors
     /// As [`Context::create_request`].
     pub fn restore(&self, snapshot: &v1::Snapshot) -> Result<v1::CreateVolumeRequest, Stop> {
-        let id = snapshot.snapshot_id.clone();
-        self.copy_of(Source::Snapshot(SnapshotSource { snapshot_id: id }))
+        let snapshot_id = snapshot.snapshot_id.clone();
+        self.copy_of(Source::Snapshot(SnapshotSource { snapshot_id }))
     }
 
-    /// CreateVolume from another volume, with a new name and no size.
+    /// CreateVolume from another volume, with a new name and the usual size.
     ///
     /// # Errors
     /// As [`Context::create_request`].
@@ -209,119 +269,6 @@ impl Context {
     pub fn can_publish_here(&self) -> bool {
         self.has(NODE_SERVICE) && self.run.sees_paths()
     }
-
-    /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.
-    ///
-    /// # Errors
-    /// When any of that fails.
-    pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
-        let placed = self.publish(volume.clone())?;
-        let path = data_path(&placed);
-        let create = Access::of(&placed.volume.capability) == Access::Mount;
-        let marks = marks.to_vec();
-        on_disk(move || {
-            let file = OpenOptions::new()
-                .write(true)
-                .create(create)
-                .truncate(false)
-                .open(&path)?;
-            for mark in &marks {
-                file.write_all_at(&mark.bytes(), mark.offset)?;
-            }
-            file.sync_all()
-        })?;
-        self.unpublish(&placed)
-    }
-
-    /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
-    ///
-    /// # Errors
-    /// When any of that fails.
-    pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
-        let placed = self.publish(volume.clone())?;
-        let path = data_path(&placed);
-        let marks = marks.to_vec();
-        let found = on_disk(move || {
-            let file = match OpenOptions::new().read(true).open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Ok(vec![false; marks.len()]);
-                }
-                other => other?,
-            };
-            let is_there = |mark: &Mark| {
-                let mut bytes = vec![0; MARK_BYTES];
-                match file.read_exact_at(&mut bytes, mark.offset) {
-                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                    other => other.map(|()| bytes == mark.bytes()),
-                }
-            };
-            marks.iter().map(is_there).collect::<io::Result<Vec<_>>>()
-        })?;
-        self.unpublish(&placed)?;
-        Ok(found)
-    }
-}
-
-/// Something to write, and to find again.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    /// Which one it is.
-    pub letter: u8,
-    /// The offset of the mark, in bytes.
-    pub offset: u64,
-}
-
-impl Mark {
-    fn bytes(self) -> Vec<u8> {
-        vec![self.letter; MARK_BYTES]
-    }
-}
-
-/// Waits for something to become ready, for half of what the case may take.
-struct Wait {
-    end: Instant,
-    pause: Duration,
-}
-
-impl Wait {
-    fn new(context: &Context) -> Self {
-        Self {
-            end: Instant::now() + context.settings().case_limit / 2,
-            pause: Duration::from_millis(5),
-        }
-    }
-
-    fn on(&mut self, context: &Context, rpc: &str) -> Verdict {
-        let expected = format!("{rpc}, repeated, says ready_to_use in the end");
-        let waited = "it still said that it is not ready after half of the case's limit";
-        ensure(Instant::now() < self.end, &expected, waited)?;
-        context.pause(self.pause)?;
-        self.pause = (self.pause * 2).min(Duration::from_secs(1));
-        Ok(())
-    }
-}
-
-/// Demands of equal calls at the same time that each ends with OK or ABORTED, and that all which are OK tell one id.
-///
-/// # Errors
-/// When they do not.
-pub fn one_id<R>(answers: &[Result<R, Status>], id: impl Fn(&R) -> String) -> Verdict {
-    let mut ids = BTreeSet::new();
-    for answer in answers {
-        match answer {
-            Ok(reply) => {
-                ids.insert(id(reply));
-            }
-            Err(status) if status.code() == Code::Aborted => {}
-            Err(status) => return Err(Stop::failed("OK or ABORTED", status_text(status))),
-        }
-    }
-    let listed: Vec<_> = ids.iter().map(String::as_str).collect();
-    ensure(
-        ids.len() <= 1,
-        "one id",
-        format!("ids {}", listed.join(", ")),
-    )
 }
 
 /// Demands that two answers describe one snapshot, and the same of it but for whether it is ready.
@@ -336,16 +283,11 @@ pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
         size_bytes: if sized { snapshot.size_bytes } else { 0 },
         ..snapshot.clone()
     };
-    ensure(
-        fixed(before) == fixed(now),
-        &format!("the same snapshot, {}", snapshot_text(before)),
-        snapshot_text(now),
-    )?;
-    ensure(
-        now.ready_to_use || !before.ready_to_use,
-        "ready_to_use, as it was before",
-        "it is not ready any more",
-    )
+    let expected = format!("the same snapshot, {}", snapshot_text(before));
+    ensure(fixed(before) == fixed(now), expected, snapshot_text(now))?;
+    let stays = now.ready_to_use || !before.ready_to_use;
+    let expected = "ready_to_use, as it was before";
+    ensure(stays, expected, "it is not ready any more")
 }
 
 /// A time in seconds since 1970, to the nanosecond, since two that differ at all are different.
@@ -355,15 +297,11 @@ pub fn time_of(time: Option<Timestamp>) -> String {
 }
 
 fn snapshot_text(snapshot: &v1::Snapshot) -> String {
-    let mut text = format!(
-        "id {} of volume {}, {} bytes, taken at {}",
-        snapshot.snapshot_id,
-        snapshot.source_volume_id,
-        snapshot.size_bytes,
-        time_of(snapshot.creation_time)
-    );
-    if !snapshot.group_snapshot_id.is_empty() {
-        text.push_str(&format!(", of the group {}", snapshot.group_snapshot_id));
-    }
-    text
+    let (id, volume) = (&snapshot.snapshot_id, &snapshot.source_volume_id);
+    let (size, time) = (snapshot.size_bytes, time_of(snapshot.creation_time));
+    let group = match snapshot.group_snapshot_id.as_str() {
+        "" => String::new(),
+        group => format!(", of the group {group}"),
+    };
+    format!("id {id} of volume {volume}, {size} bytes, taken at {time}{group}")
 }

@@ -43,14 +43,8 @@ pub struct Call {
     ended: Option<(Instant, StepAnswer)>,
 }
 
-/// The end of a call.
-#[derive(Clone, Debug)]
-pub enum StepAnswer {
-    /// With OK: the first message.
-    Reply(Bytes),
-    /// With another code.
-    Status(Code),
-}
+/// The end of a call: the first message that answered it, or another code than OK.
+pub type StepAnswer = Result<Bytes, Code>;
 
 /// The steps of a case, in the order of their beginnings.
 #[derive(Clone, Debug, Default)]
@@ -142,15 +136,11 @@ struct ScriptWriter<'a> {
 
 impl ScriptWriter<'_> {
     fn call(&mut self, call: &Call, beside: bool) {
-        let peer = match rpc::is_at_node(call.method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        };
         let Some((group, rpc)) = rpc::of_method(call.method) else {
             let line = format!("# a call of {}, which no command makes", call.method.path);
             return self.lines.push(line);
         };
-        let mut line = self.csi(peer);
+        let mut line = self.csi(self.run.peer(call.method));
         let cancelled = call.ended.is_none();
         if cancelled {
             line.insert_str(0, "timeout -s INT 0.1 ");
@@ -188,9 +178,8 @@ impl ScriptWriter<'_> {
             line.push_str(" &");
         }
         let outcome = match &call.ended {
-            None => Some("given up".to_owned()),
-            Some((_, StepAnswer::Status(code))) => Some(code_name(*code).to_owned()),
-            Some((_, StepAnswer::Reply(_))) => None,
+            None => Some("given up"),
+            Some((_, answer)) => answer.as_ref().err().map(|code| code_name(*code)),
         };
         if let Some(outcome) = outcome {
             let _ = write!(line, "  # {outcome}");
@@ -221,7 +210,7 @@ impl ScriptWriter<'_> {
     /// The id that a create answered with, when it is new and plain enough to stand for itself in JSON and in the shell.
     fn new_id(&self, call: &Call) -> Option<String> {
         let (_, path) = rpc::making(call.method)?.own_id()?;
-        let Some((_, StepAnswer::Reply(bytes))) = &call.ended else {
+        let Some((_, Ok(bytes))) = &call.ended else {
             return None;
         };
         let path = Path::parse(call.method.response, path).ok()?;

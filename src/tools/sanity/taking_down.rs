@@ -3,12 +3,11 @@
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
-use super::journal::Journal;
 use super::paths::mounts_below;
 use super::run::{Run, locked};
-use super::verdict::{Stop, status_text};
+use super::steps::StepAnswer;
+use super::verdict::{Stop, Verdict, status_text};
 use crate::call::session::CallError;
-use crate::rpc;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{TakingBack, Tool, Why};
@@ -18,7 +17,7 @@ use csi_proto::schema::Method;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
 
@@ -38,19 +37,38 @@ const ALSO_AFTER: &[Code] = &[
     Code::FailedPrecondition,
 ];
 
-/// The items that one case has made.
-pub struct MadeByCase {
-    /// The number of the case.
-    case: usize,
+/// The items that one case has made, or a run before this one.
+pub struct MadeItems {
+    run: Arc<Run>,
+    /// The number of the case, when it is one of this run.
+    case: Option<usize>,
     list: Mutex<Made>,
+    /// The items that could not be taken down, with the reasons.
+    problems: Mutex<Vec<String>>,
 }
 
-impl MadeByCase {
+impl MadeItems {
     /// The empty list of a new case.
-    pub(super) fn new(case: usize) -> Self {
+    pub(super) fn of_case(run: Arc<Run>, case: usize) -> Self {
         Self {
-            case,
+            run,
+            case: Some(case),
             list: Mutex::default(),
+            problems: Mutex::default(),
+        }
+    }
+
+    /// The items that an earlier run has left.
+    pub(super) fn left(run: &Arc<Run>, items: &[Item]) -> Self {
+        let mut list = Made::default();
+        for item in items {
+            list.add(item.clone());
+        }
+        Self {
+            run: Arc::clone(run),
+            case: None,
+            list: Mutex::new(list),
+            problems: Mutex::default(),
         }
     }
 
@@ -60,7 +78,6 @@ impl MadeByCase {
     /// When the journal cannot be written: then the call must not be made.
     pub(super) fn asked(
         &self,
-        journal: &Journal,
         method: &'static Method,
         request: &Bytes,
     ) -> Result<Option<u64>, Stop> {
@@ -68,7 +85,7 @@ impl MadeByCase {
         let Some(number) = list.asked(method, request) else {
             return Ok(None);
         };
-        let written = self.write(journal, &list, number);
+        let written = self.write(&list, number);
         if written.is_err() {
             // It has made nothing, as if it had been refused.
             list.answered(number, request, Code::InvalidArgument, &Bytes::new());
@@ -80,14 +97,17 @@ impl MadeByCase {
     ///
     /// # Errors
     /// When the journal cannot be written: then it must not be made.
-    pub(super) fn folder(&self, journal: &Journal, path: &Path) -> Result<(), Stop> {
+    pub(super) fn folder(&self, path: &Path) -> Verdict {
         let mut list = locked(&self.list);
         let number = list.add(Item::Folder(path.to_owned()));
-        self.write(journal, &list, number)
+        self.write(&list, number)
     }
 
-    fn write(&self, journal: &Journal, list: &Made, number: u64) -> Result<(), Stop> {
-        let written = journal.write(self.case, number, list.get(number));
+    fn write(&self, list: &Made, number: u64) -> Verdict {
+        let Some(case) = self.case else {
+            return Ok(());
+        };
+        let written = self.run.journal.write(case, number, list.get(number));
         written.map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
             let expected = "the journal of what is made can be written";
@@ -98,78 +118,49 @@ impl MadeByCase {
     /// Notes what became of a call.
     pub(super) fn answered(
         &self,
-        journal: &Journal,
         number: Option<u64>,
         method: &Method,
         request: &Bytes,
-        code: Code,
-        reply: Option<&Bytes>,
+        answer: &StepAnswer,
     ) {
+        let (code, reply) = match answer {
+            Ok(reply) => (Code::Ok, reply),
+            Err(code) => (*code, &Bytes::new()),
+        };
         let mut list = locked(&self.list);
-        let mut changed = Vec::new();
-        if let Some(number) = number {
-            let reply = reply.cloned().unwrap_or_default();
-            changed = list.answered(number, request, code, &reply);
-        }
+        let mut changed = match number {
+            Some(number) => list.answered(number, request, code, reply),
+            None => Vec::new(),
+        };
         if code == Code::Ok {
             changed.extend(list.undone(method, request));
         }
         for number in changed {
             // What is not gone according to the file is taken down twice at worst.
-            let _ = self.write(journal, &list, number);
+            let _ = self.write(&list, number);
         }
     }
 
     /// Takes everything down; what could not be, and why.
-    pub(super) async fn take_down(&self, run: &Run) -> Vec<String> {
-        take_down(run, &self.list, Some(self.case)).await
+    pub(super) async fn take_down(&self) -> Vec<String> {
+        let limit = self.run.settings.timeout.min(CALL_AT_MOST);
+        let tries = Tries {
+            also_after: ALSO_AFTER,
+            aborted: limit,
+            answers_or_never: true,
+            ..Tries::within(Some(limit))
+        };
+        TakingBack::new(self, &self.list, tries).all(1).await;
+        std::mem::take(&mut *locked(&self.problems))
     }
-}
 
-/// Takes down what an earlier run has left; what could not be, and why.
-pub async fn take_down_left(run: &Run, made: Vec<Item>) -> Vec<String> {
-    let mut list = Made::default();
-    for item in made {
-        list.add(item);
-    }
-    take_down(run, &Mutex::new(list), None).await
-}
-
-async fn take_down(run: &Run, list: &Mutex<Made>, case: Option<usize>) -> Vec<String> {
-    let limit = run.settings.timeout.min(CALL_AT_MOST);
-    let tries = Tries {
-        also_after: ALSO_AFTER,
-        aborted: limit,
-        answers_or_never: true,
-        ..Tries::within(Some(limit))
-    };
-    let taking_down = TakingDown {
-        run,
-        list,
-        case,
-        problems: Mutex::default(),
-    };
-    TakingBack::new(&taking_down, list, tries).all(1).await;
-    taking_down.problems.into_inner().unwrap_or_default()
-}
-
-struct TakingDown<'a> {
-    run: &'a Run,
-    list: &'a Mutex<Made>,
-    /// The case, when it is one of this run.
-    case: Option<usize>,
-    /// The items that could not be taken down, with the reasons.
-    problems: Mutex<Vec<String>>,
-}
-
-impl TakingDown<'_> {
     fn forget(&self, number: u64) {
-        locked(self.list).gone(number);
+        locked(&self.list).gone(number);
         self.changed(number);
     }
 }
 
-impl Tool for TakingDown<'_> {
+impl Tool for MadeItems {
     async fn call(
         &self,
         _lane: u64,
@@ -177,10 +168,7 @@ impl Tool for TakingDown<'_> {
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
-        let peer = match rpc::is_at_node(method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        };
+        let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
         let answer = session.call(method, request).await;
@@ -197,10 +185,8 @@ impl Tool for TakingDown<'_> {
     }
 
     fn changed(&self, number: u64) {
-        if let Some(case) = self.case {
-            let item = locked(self.list).get(number).cloned();
-            let _ = self.run.journal.write(case, number, item.as_ref());
-        }
+        // As after an answer: it is taken down twice at worst.
+        let _ = self.write(&locked(&self.list), number);
     }
 
     fn stays(&self, number: u64, item: &Item, why: Why) {

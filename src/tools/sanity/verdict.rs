@@ -3,6 +3,8 @@
 use crate::call::session::Lost;
 use crate::error::code_name;
 use csi_proto::schema::Method;
+use serde::Serialize;
+use std::fmt::Debug;
 use tonic::{Code, Status};
 
 /// Why a case ended before its end.
@@ -15,7 +17,7 @@ pub enum Stop {
 }
 
 /// The expected and the actual answer. Texts of a driver are kept as they came: escape them before showing them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The demand of the specification.
     pub expected: String,
@@ -31,6 +33,11 @@ impl Stop {
             actual: actual.into(),
         })
     }
+
+    /// The rule cannot be shown here.
+    pub fn skipped(reason: impl Into<String>) -> Self {
+        Self::Skipped(reason.into())
+    }
 }
 
 /// The end of a case.
@@ -40,11 +47,53 @@ pub type Verdict = Result<(), Stop>;
 ///
 /// # Errors
 /// Otherwise, with the two texts.
-pub fn ensure(kept: bool, expected: &str, actual: impl Into<String>) -> Verdict {
+pub fn ensure(kept: bool, expected: impl Into<String>, actual: impl Into<String>) -> Verdict {
     match kept {
         true => Ok(()),
         false => Err(Stop::failed(expected, actual)),
     }
+}
+
+/// Demands that a value is the wanted one.
+///
+/// # Errors
+/// Otherwise, with both values and `what` they are.
+pub fn same<T: PartialEq + Debug>(what: &str, wanted: &T, found: &T) -> Verdict {
+    let expected = format!("{what} {wanted:?}");
+    ensure(wanted == found, expected, format!("{found:?}"))
+}
+
+/// Demands that a refusal has one of the codes.
+///
+/// # Errors
+/// Otherwise, with what was expected.
+pub fn same_code(status: &Status, codes: &[Code], expected: &str) -> Verdict {
+    let kept = codes.contains(&status.code());
+    ensure(kept, expected, status_text(status))
+}
+
+/// Skips a case that can show nothing, unless the condition holds.
+///
+/// # Errors
+/// When it does not, with the reason.
+pub fn skip_unless(holds: bool, reason: &str) -> Verdict {
+    match holds {
+        true => Ok(()),
+        false => Err(Stop::skipped(reason)),
+    }
+}
+
+/// Makes a demand of each of several items, up to the first that does not keep it.
+///
+/// # Errors
+/// That of the first.
+pub fn each<I, T>(
+    items: impl IntoIterator<Item = I>,
+    mut demand: impl FnMut(I) -> Result<T, Stop>,
+) -> Verdict {
+    items
+        .into_iter()
+        .try_for_each(|item| demand(item).map(drop))
 }
 
 /// Demands that an answer has the same id as one before it.
@@ -52,11 +101,8 @@ pub fn ensure(kept: bool, expected: &str, actual: impl Into<String>) -> Verdict 
 /// # Errors
 /// Otherwise, with both ids and `what` they name.
 pub fn same_id(what: &str, wanted: &str, found: &str) -> Verdict {
-    ensure(
-        wanted == found,
-        &format!("the {what} {wanted} again"),
-        format!("the {what} {found}"),
-    )
+    let expected = format!("the {what} {wanted} again");
+    ensure(wanted == found, expected, format!("the {what} {found}"))
 }
 
 /// The expected answer to a call that must succeed, as the first half of a failure.

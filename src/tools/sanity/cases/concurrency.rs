@@ -8,57 +8,36 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "Concurrency");
     list.needs(&[CREATE_DELETE_VOLUME]);
     list.rule("CreateVolume answers equal calls at the same time with one volume, or some of them with ABORTED");
-    list.also(&[EACH_ACCESS]).changes("at-the-same-time", |c| {
-        let request = c.create_request()?;
-        let mut ids = BTreeSet::new();
-        for reply in c.equal_calls(&request, 8)? {
-            ids.insert(reply.volume.unwrap_or_default().volume_id);
-        }
-        let last = c
-            .ok_in_the_end(request)?
-            .volume
-            .unwrap_or_default()
-            .volume_id;
-        ids.insert(last);
+    list.also(EACH_ACCESS).changes("at-the-same-time", |c| {
+        let replies = c.equal_calls(c.create_request()?, 8)?;
+        let ids = ids_of(replies);
         ensure(ids.len() == 1, "one volume", format!("the volumes {ids:?}"))
     });
     list.rule("CreateVolume of different volumes at the same time makes each of them");
     list.changes("different-ones-at-the-same-time", |c| {
-        let mut requests = Vec::new();
-        for _ in 0..8 {
-            requests.push(c.create_request()?);
-        }
-        let mut ids = BTreeSet::new();
-        for reply in c.all_ok(requests)? {
-            ids.insert(reply.volume.unwrap_or_default().volume_id);
-        }
-        ensure(
-            ids.len() == 8,
-            "8 volumes",
-            format!("{} different ids", ids.len()),
-        )
+        let requests = (0..8).map(|_| c.create_request());
+        let ids = ids_of(c.all_ok(requests.collect::<Result<_, _>>()?)?);
+        let count = ids.len();
+        ensure(count == 8, "8 volumes", format!("{count} different ids"))
     });
     list.rule(
         "CreateVolume of one name with two sizes at the same time makes one volume of one of them",
     );
     list.changes("different-sizes-at-the-same-time", |c| {
-        let size = c.settings().volume_size;
-        let mut one = c.create_request()?;
-        one.capacity_range = Some(super::create_volume::range(size, size));
-        let mut other = one.clone();
-        other.capacity_range = Some(super::create_volume::range(2 * size, 2 * size));
-        let mut ids = BTreeSet::new();
-        let requests = vec![one.clone(), other.clone(), one, other];
-        for answer in c.together(requests)? {
+        let size = c.size();
+        let one = c.create_sized(size, size)?;
+        let other = c.create_sized(2 * size, 2 * size)?.named(one.name.clone());
+        let mut replies = Vec::new();
+        for answer in c.together(vec![one.clone(), other.clone(), one, other])? {
             match answer {
-                Ok(reply) => drop(ids.insert(reply.volume.unwrap_or_default().volume_id)),
+                Ok(reply) => replies.push(reply),
                 Err(status) => {
                     let codes = [Aborted, AlreadyExists, OutOfRange];
-                    let fits = codes.contains(&status.code());
-                    ensure(fits, "OK, ALREADY_EXISTS or ABORTED", status_text(&status))?;
+                    same_code(&status, &codes, "OK, ALREADY_EXISTS or ABORTED")?;
                 }
             }
         }
+        let ids = ids_of(replies);
         ensure(ids.len() <= 1, "one volume", format!("the volumes {ids:?}"))
     });
     list.about("controller/delete-volume", "Concurrency");
@@ -67,14 +46,11 @@ pub fn cases(list: &mut Cases) {
         "DeleteVolume answers equal calls at the same time with OK, or some of them with ABORTED",
     );
     list.changes("at-the-same-time", |c| {
-        let volume = c.volume()?;
-        let request = c.delete_request(volume.id());
-        c.equal_calls(&request, 8)?;
-        c.ok_in_the_end(request)
+        c.equal_calls(c.delete_request(c.volume()?.id()), 8)
     });
     list.rule("CreateVolume and DeleteVolume of one volume at the same time end with a volume or without one, and nothing between");
     list.changes("while-created-again", |c| {
-        for _ in 0..4 {
+        each(0..4, |_| {
             let volume = c.volume()?;
             let (created, deleted) = c.at_once(
                 || c.send(volume.request.clone()),
@@ -83,29 +59,24 @@ pub fn cases(list: &mut Cases) {
             ok_or_aborted(created?)?;
             ok_or_aborted(deleted?)?;
             // Whatever came first: the name leads to a volume that can be used, and that can be deleted.
-            let now = c
-                .ok_in_the_end(volume.request.clone())?
-                .volume
-                .unwrap_or_default();
             let mut found = volume.clone();
-            found.volume = now;
+            found.volume = c.made_in_the_end(&volume.request)?;
             c.ok(c.validate_request(&found))?;
             c.ok_in_the_end(c.delete_request(found.id()))?;
-            c.ok_in_the_end(c.delete_request(volume.id()))?;
-        }
-        Ok(())
+            c.ok_in_the_end(c.delete_request(volume.id()))
+        })
     });
     list.about("lifecycle", "Volume Lifecycle");
     list.needs(&[CREATE_DELETE_VOLUME, NODE_SERVICE]);
     list.rule("Volumes go their whole way, from create to delete, at the same time as others");
     list.changes("many-at-the-same-time", |c| {
-        let way = || {
-            let placed = c.published()?;
-            super::lifecycle::down(c, &placed)
-        };
-        for ended in c.often_at_once(6, way)? {
-            ended?;
-        }
-        Ok(())
+        let ways = c.often_at_once(6, || super::lifecycle::down(c, &c.published()?))?;
+        each(ways, |ended| ended)
     });
+}
+
+/// The different ids of volumes in replies.
+fn ids_of(replies: Vec<v1::CreateVolumeResponse>) -> BTreeSet<String> {
+    let volumes = replies.into_iter().filter_map(|reply| reply.volume);
+    volumes.map(|volume| volume.volume_id).collect()
 }

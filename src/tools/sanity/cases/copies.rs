@@ -1,36 +1,19 @@
 //! CreateVolume from a snapshot or from another volume, and the data in the copy.
 
 use crate::tools::sanity::vocabulary::*;
-use std::collections::BTreeSet;
 
 /// The data that a source has from the beginning, and the data that is written into it later, at the same place and at
 /// another.
-const OLD: Mark = Mark {
-    letter: b'a',
-    offset: 0,
-};
-const NEW: Mark = Mark {
-    letter: b'b',
-    offset: 0,
-};
-const LATER: Mark = Mark {
-    letter: b'c',
-    offset: 1 << 16,
-};
-
-fn id_of(reply: &v1::CreateVolumeResponse) -> String {
-    let volume = reply.volume.as_ref();
-    volume.map_or_else(String::new, |one| one.volume_id.clone())
-}
+const OLD: Mark = Mark::at(b'a', 0);
+const NEW: Mark = Mark::at(b'b', 0);
+const LATER: Mark = Mark::at(b'c', 1 << 16);
 
 /// Demands that a volume is at least as large as its source, as far as both sizes are known.
 fn large_enough(volume: &v1::Volume, source: i64) -> Verdict {
     let size = volume.capacity_bytes;
-    ensure(
-        size == 0 || source == 0 || size >= source,
-        &format!("a volume of at least {source} bytes, the size of its source"),
-        format!("{size} bytes"),
-    )
+    let kept = size == 0 || source == 0 || size >= source;
+    let expected = format!("a volume of at least {source} bytes, the size of its source");
+    ensure(kept, expected, format!("{size} bytes"))
 }
 
 /// Demands that the copy has what its source had then, and not what came later.
@@ -52,160 +35,101 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
     list.rule("CreateVolume from a snapshot names the snapshot as its source, and makes a volume that is not smaller");
-    list.also(&[EACH_ACCESS]).changes("from-snapshot", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-        let request = c.restore(&snapshot)?;
-        let copy = c.volume_of(request.clone())?;
-        ensure(
-            copy.id() != volume.id(),
-            "a volume of its own",
-            "it is the snapshot's source",
-        )?;
+    list.also(EACH_ACCESS).changes("from-snapshot", |c| {
+        let (volume, snapshot) = c.volume_and_snapshot()?;
+        let copy = c.volume_of(c.restore(&snapshot)?)?;
+        let is_own = copy.id() != volume.id();
+        ensure(is_own, "a volume of its own", "it is the snapshot's source")?;
         large_enough(&copy.volume, snapshot.size_bytes)?;
-        let again = c.ok(request)?;
-        same_id("volume", &copy.id(), &id_of(&again))
+        c.is_made_again(&copy)
     });
     list.rule("CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE");
     list.changes("from-larger-snapshot", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let (_, snapshot) = c.volume_and_snapshot()?;
         let mut request = c.restore(&snapshot)?;
-        request.capacity_range = Some(v1::CapacityRange {
-            required_bytes: (c.settings().volume_size / 2).max(1),
-            limit_bytes: 0,
-        });
+        request.capacity_range = range((c.size() / 2).max(1), 0);
         match c.send(request)? {
-            Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes)?,
-            Err(status) => ensure(
-                matches!(status.code(), OutOfRange | InvalidArgument),
-                "CreateVolume answers OK or OUT_OF_RANGE",
-                status_text(&status),
-            )?,
+            Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes),
+            Err(status) => {
+                let expected = "CreateVolume answers OK or OUT_OF_RANGE";
+                same_code(&status, &[OutOfRange, InvalidArgument], expected)
+            }
         }
-        Ok(())
     });
-    list.error_rule("CreateVolume from a snapshot that does not exist answers NOT_FOUND");
+    list.error("CreateVolume from a snapshot that does not exist answers NOT_FOUND");
     list.changes("from-unknown-snapshot", |c| {
         let gone = c.deleted_snapshot()?;
         c.refused(c.restore(&gone)?, &[NotFound])
     });
     list.needs(&[CLONE_VOLUME, CREATE_DELETE_VOLUME]);
-    list.error_rule("CreateVolume from a volume that does not exist answers NOT_FOUND");
+    list.error("CreateVolume from a volume that does not exist answers NOT_FOUND");
     list.changes("from-unknown-volume", |c| {
         let gone = c.deleted_volume()?;
         c.refused(c.clone_of(gone.id())?, &[NotFound])
     });
     list.rule("CreateVolume from another volume names it as its source, and makes a volume that is not smaller");
-    list.also(&[EACH_ACCESS]).changes("from-volume", |c| {
+    list.also(EACH_ACCESS).changes("from-volume", |c| {
         let volume = c.volume()?;
-        let request = c.clone_of(volume.id())?;
-        let copy = c.volume_of(request.clone())?;
-        ensure(
-            copy.id() != volume.id(),
-            "a volume of its own",
-            "it is its source",
-        )?;
+        let copy = c.volume_of(c.clone_of(volume.id())?)?;
+        let is_own = copy.id() != volume.id();
+        ensure(is_own, "a volume of its own", "it is its source")?;
         large_enough(&copy.volume, volume.volume.capacity_bytes)?;
-        let again = c.ok(request)?;
-        same_id("volume", &copy.id(), &id_of(&again))?;
+        c.is_made_again(&copy)?;
         // And of a copy.
         c.ok(c.clone_of(copy.id())?)
     });
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
-    list.error_rule("CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS");
+    list.error("CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS");
     list.changes("name-of-a-volume-from-elsewhere", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-        let other = c.ready_snapshot(c.snapshot_request(&volume))?;
-        let made = c.volume_of(c.restore(&snapshot)?)?.request;
-        let of_another = v1::CreateVolumeRequest {
-            volume_content_source: c.restore(&other)?.volume_content_source,
-            ..made.clone()
-        };
-        c.refused(of_another, &[AlreadyExists])?;
-        let of_nothing = v1::CreateVolumeRequest {
-            volume_content_source: None,
-            ..made.clone()
-        };
-        c.refused(of_nothing, &[AlreadyExists])?;
-        let instead = v1::CreateVolumeRequest {
-            name: volume.request.name.clone(),
-            ..made
-        };
-        c.refused(instead, &[AlreadyExists])
+        let (volume, snapshot) = c.volume_and_snapshot()?;
+        let other = c.ready_snapshot(&volume)?;
+        let mut request = c.volume_of(c.restore(&snapshot)?)?.request;
+        let source = request.volume_content_source.take();
+        c.refused(request.clone(), &[AlreadyExists])?;
+        request.volume_content_source = c.restore(&other)?.volume_content_source;
+        c.refused(request.clone(), &[AlreadyExists])?;
+        request.volume_content_source = source;
+        c.refused(request.named(volume.request.name), &[AlreadyExists])
     });
     list.rule("CreateVolume calls with different names from one snapshot at the same time make a volume each");
     list.changes("from-one-snapshot-at-once", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
+        let (_, snapshot) = c.volume_and_snapshot()?;
         let requests = (0..4).map(|_| c.restore(&snapshot));
-        let requests: Vec<_> = requests.collect::<Result<_, _>>()?;
-        let mut ids = BTreeSet::new();
-        // A driver may do one of them at a time.
-        for reply in c.all_ok_in_the_end(requests)? {
-            let id = id_of(&reply);
-            let actual = format!("{id} for two names");
-            ensure(ids.insert(id), "a volume for each name", actual)?;
-        }
-        Ok(())
+        c.one_of_each_call(requests.collect::<Result<_, _>>()?)
     });
-    list.error_rule("Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED");
+    list.error("Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED");
     list.changes("equal-copies-at-once", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-        let request = c.restore(&snapshot)?;
-        let mut answers = c.together(vec![request.clone(); 6])?;
-        answers.push(Ok(c.ok_in_the_end(request)?));
-        one_id(&answers, id_of)
+        let (_, snapshot) = c.volume_and_snapshot()?;
+        c.one_of_equal_calls(c.restore(&snapshot)?)
     });
     list.rule("CreateVolume from a source whose caller went away can be repeated");
     list.changes("copy-given-up", |c| {
-        let volume = c.volume()?;
-        let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-        for after in SOON {
-            let request = c.restore(&snapshot)?;
-            c.cancelled(request.clone(), after)?;
-            c.ok_in_the_end(request)?;
-        }
-        Ok(())
+        let (_, snapshot) = c.volume_and_snapshot()?;
+        each(SOON, |after| c.given_up(c.restore(&snapshot)?, after))
     });
     list.rule("A volume from a snapshot is there when the snapshot is deleted, or the snapshot cannot be deleted before it");
-    list.under("DeleteSnapshot Errors")
-        .changes("outlives-its-snapshot", |c| {
-            let volume = c.volume()?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            let copy = c.volume_of(c.restore(&snapshot)?)?;
-            match c.send(c.delete_snapshot(&snapshot.snapshot_id))? {
-                Ok(_) => {
-                    let again = c.ok(copy.request.clone())?;
-                    same_id("volume", &copy.id(), &id_of(&again))?;
-                }
-                Err(status) => ensure(
-                    status.code() == FailedPrecondition,
-                    "DeleteSnapshot answers OK or FAILED_PRECONDITION",
-                    status_text(&status),
-                )?,
-            }
-            Ok(())
-        });
+    list.under("DeleteSnapshot Errors");
+    list.changes("outlives-its-snapshot", |c| {
+        let (_, snapshot) = c.volume_and_snapshot()?;
+        let copy = c.volume_of(c.restore(&snapshot)?)?;
+        let delete = c.delete_snapshot(&snapshot.snapshot_id);
+        match c.ok_or(delete, &[FailedPrecondition])? {
+            Some(_) => c.is_made_again(&copy),
+            None => Ok(()),
+        }
+    });
     list.rule("A volume from a snapshot has the data of that time, and not what was written into the source later");
-    list.also(&[NODE_SERVICE, EACH_ACCESS, PATHS])
-        .changes("data-of-the-snapshot", |c| {
-            let volume = c.volume()?;
-            c.write_marks(&volume, &[OLD])?;
-            let snapshot = c.ready_snapshot(c.snapshot_request(&volume))?;
-            c.write_marks(&volume, &[NEW, LATER])?;
-            has_old_data(c, c.restore(&snapshot)?)
-        });
-    list.needs(&[
-        CLONE_VOLUME,
-        CREATE_DELETE_VOLUME,
-        NODE_SERVICE,
-        EACH_ACCESS,
-        PATHS,
-    ]);
+    list.also(&[NODE_SERVICE]).also(SEEN);
+    list.changes("data-of-the-snapshot", |c| {
+        let volume = c.volume()?;
+        c.write_marks(&volume, &[OLD])?;
+        let snapshot = c.ready_snapshot(&volume)?;
+        c.write_marks(&volume, &[NEW, LATER])?;
+        has_old_data(c, c.restore(&snapshot)?)
+    });
+    list.needs(&[CLONE_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE]);
     list.rule("A clone has the data of that time, and neither it nor its source sees what is written into the other");
+    list.also(SEEN);
     list.changes("data-of-the-volume", |c| {
         let volume = c.volume()?;
         c.write_marks(&volume, &[OLD])?;
@@ -214,11 +138,8 @@ pub fn cases(list: &mut Cases) {
         c.write_marks(&volume, &[NEW, LATER])?;
         has_old_data(c, request)?;
         c.write_marks(&copy, &[OLD])?;
-        let found = c.has_marks(&volume, &[NEW])?;
-        ensure(
-            found == [true],
-            "the source keeps its data",
-            "it changed with its copy",
-        )
+        let kept = c.has_marks(&volume, &[NEW])? == [true];
+        let actual = "it changed with its copy";
+        ensure(kept, "the source keeps its data", actual)
     });
 }

@@ -9,12 +9,9 @@ pub fn cases(list: &mut Cases) {
     list.rule("DeleteVolume of a volume that never existed answers OK");
     list.changes("of-an-unknown-id", |c| c.ok(c.delete_request(c.name())));
     list.rule("DeleteVolume of a volume that was deleted answers OK");
-    list.also(&[EACH_ACCESS]).changes("is-idempotent", |c| {
+    list.also(EACH_ACCESS).changes("is-idempotent", |c| {
         let gone = c.deleted_volume()?;
-        for _ in 0..2 {
-            c.ok(c.delete_request(gone.id()))?;
-        }
-        Ok(())
+        each(0..2, |_| c.ok(c.delete_request(gone.id())))
     });
     list.rule("A deleted volume does not exist any more");
     list.changes("deletes", |c| {
@@ -23,24 +20,15 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("A volume can be created under the name of a deleted one, also with other arguments");
     list.under("CreateVolume").changes("frees-the-name", |c| {
-        let gone = c.deleted_volume()?;
-        let mut request = gone.request.clone();
-        let size = 2 * c.settings().volume_size;
-        request.capacity_range = Some(v1::CapacityRange {
-            required_bytes: size,
-            limit_bytes: 0,
-        });
-        c.volume_of(request)
+        let mut request = c.deleted_volume()?.request;
+        request.capacity_range = range(2 * c.size(), 0);
+        c.ok(request)
     });
     list.rule("A repeated DeleteVolume of an old volume does not delete a new one of the same name that has another id");
     list.changes("late-repetition-spares-the-new-volume", |c| {
         let gone = c.deleted_volume()?;
         let new = c.volume_of(gone.request.clone())?;
-        if new.id() == gone.id() {
-            return Err(Stop::Skipped(
-                "the driver gives the id out again".to_owned(),
-            ));
-        }
+        skip_unless(new.id() != gone.id(), "the driver gives the id out again")?;
         c.ok(c.delete_request(gone.id()))?;
         c.ok(c.validate_request(&new))
     });

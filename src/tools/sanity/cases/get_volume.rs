@@ -6,77 +6,49 @@ use crate::tools::sanity::vocabulary::*;
 pub fn cases(list: &mut Cases) {
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);
-    list.error_rule("ControllerGetVolume of a volume that does not exist answers NOT_FOUND");
+    list.error("ControllerGetVolume of a volume that does not exist answers NOT_FOUND");
     list.reads("of-an-unknown-id", |c| {
-        c.refused(get(&c.name()), &[NotFound])
+        c.refused(get(c.name()), &[NotFound])
     });
-    list.error_rule("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
-    list.also(&[CREATE_DELETE_VOLUME])
-        .changes("of-a-deleted-volume", |c| {
-            let gone = c.deleted_volume()?;
-            c.refused(get(&gone.id()), &[NotFound])
-        });
+    list.error("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
+    list.also(&[CREATE_DELETE_VOLUME]);
+    list.changes("of-a-deleted-volume", |c| {
+        c.refused(get(c.deleted_volume()?.id()), &[NotFound])
+    });
     list.rule("ControllerGetVolume answers with the volume that CreateVolume answered with");
-    list.also(&[CREATE_DELETE_VOLUME])
-        .changes("answers-what-was-created", |c| {
-            let volume = c.volume()?.volume;
-            // That it is this id, and that there is a status, are rules of the message.
-            let found = c.ok(get(&volume.volume_id))?.volume.unwrap_or_default();
-            let same =
-                found.volume_context.is_empty() || found.volume_context == volume.volume_context;
-            let expected = format!("the volume context {:?}", volume.volume_context);
-            ensure(same, &expected, format!("{:?}", found.volume_context))?;
-            let same = found.capacity_bytes == 0 || found.capacity_bytes == volume.capacity_bytes;
-            let expected = format!("the size {}", volume.capacity_bytes);
-            ensure(same, &expected, found.capacity_bytes.to_string())
-        });
+    list.also(&[CREATE_DELETE_VOLUME]);
+    list.changes("answers-what-was-created", |c| {
+        let volume = c.volume()?.volume;
+        // That it is this id, and that there is a status, are rules of the message.
+        let found = c.ok(get(&volume.volume_id))?.volume.unwrap_or_default();
+        as_created(&volume, &found)
+    });
     list.rule(
         "ControllerGetVolume of a plugin that advertises VOLUME_CONDITION shows the condition",
     );
-    list.also(&[VOLUME_CONDITION, CREATE_DELETE_VOLUME])
-        .changes("shows-the-condition", |c| {
-            let volume = c.volume()?;
-            let status = c.ok(get(&volume.id()))?.status.unwrap_or_default();
-            let actual = format!("{status:?}");
-            ensure(
-                status.volume_condition.is_some(),
-                "the status has a volume_condition",
-                actual,
-            )
-        });
+    list.also(&[VOLUME_CONDITION, CREATE_DELETE_VOLUME]);
+    list.changes("shows-the-condition", |c| {
+        let status = c.ok(get(c.volume()?.id()))?.status.unwrap_or_default();
+        let has = status.volume_condition.is_some();
+        let actual = format!("{status:?}");
+        ensure(has, "the status has a volume_condition", actual)
+    });
     list.rule(
         "ControllerGetVolume shows the nodes that the controller has published the volume to",
     );
-    list.also(&[
-        LIST_VOLUMES_PUBLISHED_NODES,
-        PUBLISH_UNPUBLISH_VOLUME,
-        CREATE_DELETE_VOLUME,
-        NODE_SERVICE,
-    ])
-    .changes("shows-published-nodes", |c| {
-        let volume = c.volume()?;
-        c.ok(c.attach_request(&volume))?;
-        let node = c.driver().node_info.node_id.clone();
-        let nodes = c
-            .ok(get(&volume.id()))?
-            .status
-            .unwrap_or_default()
-            .published_node_ids;
-        ensure(
-            nodes.contains(&node),
-            &format!("the node {node}"),
-            format!("{nodes:?}"),
-        )
+    list.also(&[LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME]);
+    list.also(&[CREATE_DELETE_VOLUME, NODE_SERVICE]);
+    list.changes("shows-published-nodes", |c| {
+        let (volume, _) = c.attached()?;
+        let status = c.ok(get(volume.id()))?.status.unwrap_or_default();
+        names_the_node(c, &status.published_node_ids)
     });
     list.rule("ControllerGetVolume answers calls at the same time with the same volume, or some of them with ABORTED");
-    list.under("Concurrency")
-        .also(&[CREATE_DELETE_VOLUME])
-        .changes("at-the-same-time", |c| {
-            let volume = c.volume()?;
-            // That each is of this volume is a rule of the message.
-            c.equal_calls(&get(&volume.id()), 8)?;
-            c.ok_in_the_end(get(&volume.id()))
-        });
+    list.under("Concurrency").also(&[CREATE_DELETE_VOLUME]);
+    list.changes("at-the-same-time", |c| {
+        // That each is of this volume is a rule of the message.
+        c.equal_calls(get(c.volume()?.id()), 8)
+    });
     list.about("controller/get-capacity", "GetCapacity");
     list.needs(&[GET_CAPACITY]);
     list.rule(
@@ -90,12 +62,8 @@ pub fn cases(list: &mut Cases) {
             ..Default::default()
         })?;
         if let (Some(least), Some(most)) = (reply.minimum_volume_size, reply.maximum_volume_size) {
-            let actual = format!("{least} to {most}");
-            ensure(
-                least <= most,
-                "minimum_volume_size is not above maximum_volume_size",
-                actual,
-            )?;
+            let expected = "minimum_volume_size is not above maximum_volume_size";
+            ensure(least <= most, expected, format!("{least} to {most}"))?;
         }
         Ok(())
     });
@@ -113,8 +81,27 @@ pub fn cases(list: &mut Cases) {
 }
 
 /// ControllerGetVolume.
-pub fn get(id: &str) -> v1::ControllerGetVolumeRequest {
+pub fn get(id: impl Into<String>) -> v1::ControllerGetVolumeRequest {
     v1::ControllerGetVolumeRequest {
-        volume_id: id.to_owned(),
+        volume_id: id.into(),
     }
+}
+
+/// Demands that a volume is described as it was when it was created. A description may leave things out, but not invent others.
+pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
+    if !found.volume_context.is_empty() {
+        let (context, again) = (&created.volume_context, &found.volume_context);
+        same("the volume context", context, again)?;
+    }
+    match found.capacity_bytes {
+        0 => Ok(()),
+        size => same("the size", &created.capacity_bytes, &size),
+    }
+}
+
+/// Demands that the nodes to which a volume is published are told with the driver's own.
+pub fn names_the_node(c: &Context, nodes: &[String]) -> Verdict {
+    let node = &c.driver().node_info.node_id;
+    let expected = format!("the node {node}");
+    ensure(nodes.contains(node), expected, format!("{nodes:?}"))
 }

@@ -14,29 +14,26 @@ pub fn cases(list: &mut Cases) {
     list.rule("GetPluginInfo gives the same answer every time, also to calls at the same time");
     list.reads("is-constant", |c| {
         let first = c.ok(v1::GetPluginInfoRequest {})?;
-        for answer in c.together(vec![v1::GetPluginInfoRequest {}; 8])? {
-            let actual = answer
-                .as_ref()
-                .map_or_else(crate::tools::sanity::verdict::status_text, |info| {
-                    format!("{info:?}")
-                });
-            ensure(
-                answer.is_ok_and(|info| info == first),
-                "the same name and version again",
-                actual,
-            )?;
-        }
-        Ok(())
+        each(
+            c.together(vec![v1::GetPluginInfoRequest {}; 8])?,
+            |answer| {
+                let actual = match &answer {
+                    Ok(info) => format!("{info:?}"),
+                    Err(status) => status_text(status),
+                };
+                let same = answer.is_ok_and(|info| info == first);
+                ensure(same, "the same name and version again", actual)
+            },
+        )
     });
     list.rule("The endpoints of one driver give the same name");
-    list.also(&[CONTROLLER_SERVICE])
-        .reads("is-the-same-at-the-controller", |c| {
-            let at_node = c.ok(v1::GetPluginInfoRequest {})?.name;
-            let at_controller = c.at_controller(v1::GetPluginInfoRequest {})?.name;
-            ensure(at_node == at_controller, &at_node, at_controller)
-        });
+    list.also(&[CONTROLLER_SERVICE]);
+    list.reads("is-the-same-at-the-controller", |c| {
+        let at_node = c.ok(v1::GetPluginInfoRequest {})?.name;
+        let at_controller = c.at_controller(v1::GetPluginInfoRequest {})?.name;
+        ensure(at_node == at_controller, &at_node, at_controller)
+    });
     list.about("identity/plugin-capabilities", "GetPluginCapabilities");
-    list.needs(&[]);
     list.rule("GetPluginCapabilities answers with types of the specification, each once, and the same ones every time");
     list.reads("are-known-and-constant", |c| {
         are_constant(c, v1::GetPluginCapabilitiesRequest {}, |reply| {
@@ -44,15 +41,11 @@ pub fn cases(list: &mut Cases) {
         })
     });
     list.about("identity/probe", "Probe");
-    list.needs(&[]);
     list.rule("Probe of a driver that serves its calls answers OK, with ready true or left out");
     list.reads("answers-ready", |c| {
-        let reply = c.ok(v1::ProbeRequest {})?;
-        ensure(
-            reply.ready != Some(false),
-            "ready is true or left out, for the driver serves calls",
-            "ready is false",
-        )
+        let ready = c.ok(v1::ProbeRequest {})?.ready != Some(false);
+        let expected = "ready is true or left out, for the driver serves calls";
+        ensure(ready, expected, "ready is false")
     });
     list.rule("Probe can be called often and at the same time");
     list.reads("can-be-called-at-any-time", |c| {

@@ -1,7 +1,11 @@
 //! Sizes that the specification allows, and ids that nobody would write by hand.
 
+use super::get_volume::get;
 use crate::tools::sanity::vocabulary::*;
 use std::collections::BTreeMap;
+
+/// Lengths of ids at the specification's limit and beyond.
+const LONG: [usize; 4] = [128, 129, 4096, 100_000];
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
@@ -17,53 +21,42 @@ pub fn cases(list: &mut Cases) {
     });
     list.about("controller/validate", "ValidateVolumeCapabilities");
     list.needs(&[CONTROLLER_SERVICE]);
-    list.error_rule(
+    list.error(
         "ValidateVolumeCapabilities with an id like a path answers NOT_FOUND or INVALID_ARGUMENT",
     );
     list.reads("with-a-hostile-id", |c| {
-        for id in hostile_ids("csi-sanity") {
-            let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: id,
-                volume_capabilities: vec![c.capability()?],
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused_in_the_end(request, &[NotFound, InvalidArgument])?;
-        }
-        Ok(())
+        each(hostile_ids("csi-sanity"), |id| {
+            c.refused_in_the_end(c.validate_id(id)?, &[NotFound, InvalidArgument])
+        })
     });
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);
-    list.error_rule(
-        "ControllerGetVolume with an id like a path answers NOT_FOUND or INVALID_ARGUMENT",
-    );
+    list.error("ControllerGetVolume with an id like a path answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-hostile-id", |c| {
-        for id in hostile_ids("csi-sanity") {
-            let request = super::get_volume::get(&id);
-            c.refused_in_the_end(request, &[NotFound, InvalidArgument])?;
-        }
-        Ok(())
+        each(hostile_ids("csi-sanity"), |id| {
+            c.refused_in_the_end(get(id), &[NotFound, InvalidArgument])
+        })
     });
     list.about("node/unpublish", "NodeUnpublishVolume");
     list.needs(&[NODE_SERVICE]);
-    list.error_rule(
+    list.error(
         "NodeUnpublishVolume with an id like a path answers OK, NOT_FOUND or INVALID_ARGUMENT",
     );
     list.changes("with-a-hostile-id", |c| {
-        for volume_id in hostile_ids("csi-sanity") {
+        each(hostile_ids("csi-sanity"), |volume_id| {
+            let target_path = c.target()?;
             let request = v1::NodeUnpublishVolumeRequest {
                 volume_id,
-                target_path: c.target()?,
+                target_path,
             };
-            c.ok_or_in_the_end(request, &[NotFound, InvalidArgument])?;
-        }
-        Ok(())
+            c.ok_or_in_the_end(request, &[NotFound, InvalidArgument])
+        })
     });
     list.about("node/publish", "NodePublishVolume");
     list.needs(&[NODE_SERVICE]);
-    list.error_rule("NodePublishVolume with an id like a path is refused");
+    list.error("NodePublishVolume with an id like a path is refused");
     list.changes("with-a-hostile-id", |c| {
-        for volume_id in hostile_ids("csi-sanity") {
+        each(hostile_ids("csi-sanity"), |volume_id| {
             let request = v1::NodePublishVolumeRequest {
                 volume_id,
                 target_path: c.target()?,
@@ -72,34 +65,26 @@ pub fn cases(list: &mut Cases) {
                 ..Default::default()
             };
             let codes = [NotFound, InvalidArgument, FailedPrecondition];
-            c.refused_in_the_end(request, &codes)?;
-        }
-        Ok(())
+            c.refused_in_the_end(request, &codes)
+        })
     });
     list.about("controller/delete-volume", "Size Limits");
     list.needs(&[CREATE_DELETE_VOLUME]);
     list.rule("DeleteVolume with an id of 128 bytes or more answers OK or INVALID_ARGUMENT");
     list.changes("with-a-long-id", |c| {
-        for size in [128, 129, 4096, 100_000] {
-            let id = "x".repeat(size);
-            c.ok_or_in_the_end(c.delete_request(id), &[InvalidArgument])?;
-        }
-        Ok(())
+        each(LONG, |size| {
+            let request = c.delete_request("x".repeat(size));
+            c.ok_or_in_the_end(request, &[InvalidArgument])
+        })
     });
     list.about("controller/validate", "Size Limits");
     list.needs(&[CONTROLLER_SERVICE]);
     list.rule("ValidateVolumeCapabilities with an id of 128 bytes or more answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-long-id", |c| {
-        for size in [128, 129, 4096, 100_000] {
-            let request = v1::ValidateVolumeCapabilitiesRequest {
-                volume_id: "x".repeat(size),
-                volume_capabilities: vec![c.capability()?],
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused_in_the_end(request, &[NotFound, InvalidArgument])?;
-        }
-        Ok(())
+        each(LONG, |size| {
+            let request = c.validate_id("x".repeat(size))?;
+            c.refused_in_the_end(request, &[NotFound, InvalidArgument])
+        })
     });
     list.about("controller/create-volume", "Size Limits");
     list.needs(&[CREATE_DELETE_VOLUME]);
@@ -108,14 +93,10 @@ pub fn cases(list: &mut Cases) {
         let name = c.name();
         let mut ids = Vec::new();
         for end in ["1", "2"] {
-            let mut request = c.create_request()?;
-            request.name = format!("{name}{}{end}", "x".repeat(300));
-            match c.send(request)? {
+            let name = format!("{name}{}{end}", "x".repeat(300));
+            match c.send(c.create_request()?.named(name))? {
                 Ok(reply) => ids.push(reply.volume.unwrap_or_default().volume_id),
-                Err(status) => {
-                    let kept = status.code() == InvalidArgument;
-                    ensure(kept, "OK or INVALID_ARGUMENT", status_text(&status))?;
-                }
+                Err(status) => same_code(&status, &[InvalidArgument], "OK or INVALID_ARGUMENT")?,
             }
         }
         ids.dedup();
@@ -133,13 +114,8 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[CONTROLLER_SERVICE, ANY_VOLUME]);
     list.rule("ValidateVolumeCapabilities with more than 4 KiB of volume_context does not fail but by INVALID_ARGUMENT or NOT_FOUND");
     list.reads("with-a-large-context", |c| {
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: c.any_volume()?.volume_id,
-            volume_capabilities: vec![c.capability()?],
-            volume_context: large(),
-            secrets: c.secrets(),
-            ..Default::default()
-        };
+        let mut request = c.validate_id(c.any_volume()?.volume_id)?;
+        request.volume_context = large();
         c.ok_or(request, &[InvalidArgument, NotFound])
     });
     list.about("node/publish", "NodePublishVolume");
@@ -157,24 +133,21 @@ pub fn cases(list: &mut Cases) {
 
 /// Ids that a driver must not take for paths, or for anything but ids of volumes that do not exist.
 fn hostile_ids(id: &str) -> Vec<String> {
-    vec![
-        "/".to_owned(),
-        "..".to_owned(),
-        "../../../etc/passwd".to_owned(),
-        "/etc".to_owned(),
+    let plain = ["/", "..", "../../../etc/passwd", "/etc"];
+    let of_id = [
         format!("{id}/.."),
         format!("{id}/"),
         format!("./{id}"),
         format!("{id}/../{id}"),
         format!("{id}\0"),
         format!("{id}\n"),
-        " ".to_owned(),
-        "*".to_owned(),
-        "$(id)".to_owned(),
-        "'; --".to_owned(),
-        "%s%n".to_owned(),
-        "\u{202e}\u{feff}".to_owned(),
-    ]
+    ];
+    let special = [" ", "*", "$(id)", "'; --", "%s%n", "\u{202e}\u{feff}"];
+    let plain = plain.map(str::to_owned).into_iter();
+    plain
+        .chain(of_id)
+        .chain(special.map(str::to_owned))
+        .collect()
 }
 
 fn large() -> BTreeMap<String, String> {

@@ -8,59 +8,44 @@ use std::collections::BTreeMap;
 pub fn cases(list: &mut Cases) {
     list.about("controller/modify", "ControllerModifyVolume");
     list.needs(&[MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS]);
-    list.error_rule("ControllerModifyVolume of a volume that does not exist answers NOT_FOUND");
+    list.error("ControllerModifyVolume of a volume that does not exist answers NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let gone = c.deleted_volume()?;
-        let request = modify(c, &gone.id(), mutable(c));
-        c.refused(request, &[NotFound])
+        c.refused(modify(c, &gone.id(), mutable(c)), &[NotFound])
     });
     list.needs(&[MODIFY_VOLUME, CREATE_DELETE_VOLUME]);
-    list.error_rule("ControllerModifyVolume with a parameter that the plugin does not know answers INVALID_ARGUMENT");
+    list.error("ControllerModifyVolume with a parameter that the plugin does not know answers INVALID_ARGUMENT");
     list.changes("with-an-unknown-parameter", |c| {
-        let volume = c.volume()?;
         let unknown = [("csi-sanity-no-such-parameter".to_owned(), "1".to_owned())];
-        let request = modify(c, &volume.id(), unknown.into());
+        let request = modify(c, &c.volume()?.id(), unknown.into());
         c.refused(request, &[InvalidArgument])
     });
+    list.needs(&[MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS]);
     list.rule("ControllerModifyVolume answers OK, and OK again with the same parameters");
-    list.also(&[MUTABLE_PARAMETERS])
-        .changes("is-idempotent", |c| {
-            let volume = c.volume()?;
-            let request = modify(c, &volume.id(), mutable(c));
-            c.ok(request.clone())?;
-            c.ok(request)
-        });
+    list.changes("is-idempotent", |c| {
+        let volume = c.volume()?;
+        each(0..2, |_| c.ok(modify(c, &volume.id(), mutable(c))))
+    });
     list.rule("CreateVolume takes the mutable parameters, and answers with the same volume again");
-    list.under("CreateVolume")
-        .also(&[MUTABLE_PARAMETERS])
-        .changes("when-created", |c| {
-            let mut request = c.create_request()?;
-            request.mutable_parameters = mutable(c);
-            let volume = c.volume_of(request.clone())?;
-            let again = c.ok(request)?.volume.unwrap_or_default();
-            same_id("volume", &volume.id(), &again.volume_id)
-        });
+    list.under("CreateVolume").changes("when-created", |c| {
+        let mut request = c.create_request()?;
+        request.mutable_parameters = mutable(c);
+        c.is_made_again(&c.volume_of(request)?)
+    });
     list.rule(
         "After a modification the CreateVolume that made the volume does not make another one",
     );
-    list.under("CreateVolume")
-        .also(&[MUTABLE_PARAMETERS])
-        .changes("keeps-the-name", |c| {
-            let volume = c.volume()?;
-            c.ok(modify(c, &volume.id(), mutable(c)))?;
-            keeps_the_name(c, &volume)
-        });
+    list.under("CreateVolume").changes("keeps-the-name", |c| {
+        let volume = c.volume()?;
+        c.ok(modify(c, &volume.id(), mutable(c)))?;
+        keeps_the_name(c, &volume)
+    });
     list.rule(
         "ControllerModifyVolume answers equal calls at the same time with OK, or some with ABORTED",
     );
-    list.under("Concurrency")
-        .also(&[MUTABLE_PARAMETERS])
-        .changes("at-the-same-time", |c| {
-            let volume = c.volume()?;
-            let request = modify(c, &volume.id(), mutable(c));
-            c.equal_calls(&request, 6)?;
-            c.ok_in_the_end(request)
-        });
+    list.under("Concurrency").changes("at-the-same-time", |c| {
+        c.equal_calls(modify(c, &c.volume()?.id(), mutable(c)), 6)
+    });
 }
 
 /// ControllerModifyVolume.

@@ -12,26 +12,18 @@ pub fn cases(list: &mut Cases) {
     list.changes("are-not-in-errors", |c| {
         let (secrets, value) = made_up(c);
         // Refused for what is missing.
-        let mut request = c.create_request()?;
+        let mut request = c.create_request()?.named(String::new());
         request.secrets.clone_from(&secrets);
-        request.name.clear();
-        hides(&value, c.send(request)?.err().as_ref())?;
-        let mut request = c.create_request()?;
+        hides(&value, c.send(request)?)?;
+        let mut request = c.create_sized(2, 1)?;
         request.secrets.clone_from(&secrets);
-        request.capacity_range = Some(super::create_volume::range(2, 1));
-        hides(&value, c.send(request)?.err().as_ref())?;
-        let request = v1::DeleteVolumeRequest {
-            volume_id: String::new(),
-            secrets: secrets.clone(),
-        };
-        hides(&value, c.send(request)?.err().as_ref())?;
-        let request = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: c.name(),
-            volume_capabilities: vec![c.capability()?],
-            secrets,
-            ..Default::default()
-        };
-        hides(&value, c.send(request)?.err().as_ref())
+        hides(&value, c.send(request)?)?;
+        let mut request = c.delete_request("");
+        request.secrets.clone_from(&secrets);
+        hides(&value, c.send(request)?)?;
+        let mut request = c.validate_id(c.name())?;
+        request.secrets = secrets;
+        hides(&value, c.send(request)?)
     });
     list.needs(&[NODE_SERVICE]);
     list.rule("A call to the node that is refused does not repeat its secrets");
@@ -44,7 +36,7 @@ pub fn cases(list: &mut Cases) {
             secrets: secrets.clone(),
             ..Default::default()
         };
-        hides(&value, c.send(request)?.err().as_ref())?;
+        hides(&value, c.send(request)?)?;
         let request = v1::NodeStageVolumeRequest {
             volume_id: c.name(),
             staging_target_path: c.staging()?,
@@ -52,7 +44,7 @@ pub fn cases(list: &mut Cases) {
             secrets,
             ..Default::default()
         };
-        hides(&value, c.send(request)?.err().as_ref())
+        hides(&value, c.send(request)?)
     });
     list.needs(&[CREATE_DELETE_VOLUME]);
     list.rule(
@@ -65,101 +57,68 @@ pub fn cases(list: &mut Cases) {
         request.secrets = secrets;
         match c.send(request)? {
             Ok(reply) => {
-                let text = format!("{reply:?}");
-                ensure(
-                    !text.contains(&value),
-                    "the answer holds no secret",
-                    "it holds one that was sent",
-                )?;
+                let shown = format!("{reply:?}").contains(&value);
+                ensure(!shown, "the answer holds no secret", SENT)
             }
             // A driver may know which secrets it takes.
             Err(status) => {
-                hides(&value, Some(&status))?;
-                let known = [InvalidArgument, Unauthenticated, PermissionDenied];
-                ensure(
-                    known.contains(&status.code()),
-                    "OK or INVALID_ARGUMENT",
-                    status_text(&status),
-                )?;
+                let codes = [InvalidArgument, Unauthenticated, PermissionDenied];
+                same_code(&status, &codes, "OK or INVALID_ARGUMENT")?;
+                hides::<()>(&value, Err(status))
             }
         }
-        Ok(())
     });
     list.rule(
         "A driver that needs secrets refuses CreateVolume without them, with a code that says so",
     );
     list.changes("are-demanded", |c| {
-        if c.secrets().is_empty() {
-            return Err(Stop::Skipped("--secrets-file is not given".to_owned()));
-        }
+        let given = !c.secrets().is_empty();
+        skip_unless(given, "--secrets-file is not given")?;
         let mut request = c.create_request()?;
         request.secrets.clear();
-        match c.send(request)? {
-            Ok(_) => {
-                return Err(Stop::Skipped(
-                    "the driver needs no secrets to create a volume".to_owned(),
-                ));
-            }
-            Err(status) => {
-                let known = [
-                    InvalidArgument,
-                    Unauthenticated,
-                    PermissionDenied,
-                    FailedPrecondition,
-                ];
-                let actual = status_text(&status);
-                ensure(
-                    known.contains(&status.code()),
-                    "UNAUTHENTICATED, PERMISSION_DENIED or INVALID_ARGUMENT",
-                    actual,
-                )?;
-            }
-        }
-        Ok(())
+        let reason = "the driver needs no secrets to create a volume";
+        let Err(status) = c.send(request)? else {
+            return Err(Stop::skipped(reason));
+        };
+        let codes = [
+            InvalidArgument,
+            Unauthenticated,
+            PermissionDenied,
+            FailedPrecondition,
+        ];
+        let expected = "UNAUTHENTICATED, PERMISSION_DENIED or INVALID_ARGUMENT";
+        same_code(&status, &codes, expected)
     });
     list.needs(&[]);
     list.rule("No answer to any call of this run held the value of a secret");
     list.last("were-in-no-answer", |c| {
-        let seen = locked(&c.run.seen);
-        let found: Vec<_> = seen.secrets.iter().cloned().collect();
-        ensure(
-            found.is_empty(),
-            "no secret in any answer",
-            found.join(", "),
-        )
+        let found = Vec::from_iter(locked(&c.run.seen).secrets.clone()).join(", ");
+        ensure(found.is_empty(), "no secret in any answer", found)
     });
     list.about("errors", "Error Scheme");
-    list.needs(&[]);
     list.rule("Every error of this run had a message that a person can read");
     list.last("have-messages", |c| {
         let seen = locked(&c.run.seen);
-        if seen.refusals == 0 {
-            return Err(Stop::Skipped("no call was refused".to_owned()));
-        }
-        let found: Vec<_> = seen.silent.iter().cloned().collect();
-        ensure(
-            found.is_empty(),
-            "every status other than OK has a message",
-            found.join(", "),
-        )
+        skip_unless(seen.refusals > 0, "no call was refused")?;
+        let found = Vec::from_iter(seen.silent.clone()).join(", ");
+        let expected = "every status other than OK has a message";
+        ensure(found.is_empty(), expected, found)
     });
 }
+
+/// The failure of an answer that repeats a secret.
+const SENT: &str = "it holds one that was sent";
 
 /// Secrets that nobody has, and the value to look for.
 fn made_up(c: &Context) -> (BTreeMap<String, String>, String) {
     let value = format!("made-up-secret-{:016x}", c.random(u64::MAX));
     locked(&c.run.seen).made_up.push(value.clone());
-    (
-        [("csi-sanity-secret".to_owned(), value.clone())].into(),
-        value,
-    )
+    let secrets = [("csi-sanity-secret".to_owned(), value.clone())];
+    (secrets.into(), value)
 }
 
-fn hides(value: &str, refused: Option<&tonic::Status>) -> Result<(), Stop> {
-    let shown = refused.is_some_and(|status| status.message().contains(value));
-    ensure(
-        !shown,
-        "the error holds no secret",
-        "it holds one that was sent",
-    )
+/// Demands that an error does not hold the value of a secret.
+fn hides<R>(value: &str, answer: Result<R, tonic::Status>) -> Verdict {
+    let shown = answer.is_err_and(|status| status.message().contains(value));
+    ensure(!shown, "the error holds no secret", SENT)
 }

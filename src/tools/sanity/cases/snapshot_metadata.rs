@@ -4,14 +4,11 @@
 //! which hold in every case here.
 
 use super::made_snapshots::strange_ids;
+use crate::tools::sanity::need::Need;
 use crate::tools::sanity::vocabulary::*;
 use csi_proto::Request;
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// Snapshots of block volumes can be had.
-
-/// The needs of cases that also write to volumes.
 
 /// A request for a stream, of either RPC.
 trait RangeRequest: Request + Clone {
@@ -93,54 +90,45 @@ pub fn delta(
 /// # Errors
 /// When it cannot be created.
 pub fn block_volume(c: &Context) -> Result<Volume, Stop> {
-    let mut request = c.create_request()?;
-    request.volume_capabilities = vec![c.capability_of(Access::Block)?];
-    c.volume_of(request)
-}
-
-/// A snapshot of a volume, ready to use.
-///
-/// # Errors
-/// When it cannot be created.
-pub fn snapshot_of(c: &Context, volume: &Volume) -> Result<v1::Snapshot, Stop> {
-    c.ready_snapshot(c.snapshot_request(volume))
+    c.volume_of(c.create_request_for(Access::Block)?)
 }
 
 /// The places where data is written: far enough from each other to lie in different ranges of most drivers.
-const FIRST: Mark = Mark {
-    letter: b'a',
-    offset: 8 << 20,
-};
-const SECOND: Mark = Mark {
-    letter: b'b',
-    offset: 48 << 20,
-};
+const FIRST: Mark = Mark::at(b'a', 8 << 20);
+const SECOND: Mark = Mark::at(b'b', 48 << 20);
+
+/// The offset behind a range.
+fn end(range: &v1::BlockMetadata) -> i64 {
+    range.byte_offset + range.size_bytes
+}
 
 fn covers(ranges: &[v1::BlockMetadata], mark: Mark) -> bool {
     let at = i64::try_from(mark.offset).unwrap_or(i64::MAX);
-    ranges
-        .iter()
-        .any(|range| range.byte_offset <= at && at < range.byte_offset + range.size_bytes)
+    let mut ranges = ranges.iter();
+    ranges.any(|range| range.byte_offset <= at && at < end(range))
 }
 
 /// A block volume, written to before each of two snapshots where its paths can be seen.
 fn two_snapshots(c: &Context) -> Result<(v1::Snapshot, v1::Snapshot), Stop> {
-    let least = SECOND.offset + (1 << 20);
-    if i64::try_from(least).is_ok_and(|least| c.settings().volume_size < least) {
-        return Err(Stop::Skipped(format!(
-            "it writes at {}: --volume-size is too small",
-            SECOND.offset
-        )));
-    }
+    let offset = SECOND.offset;
+    let fits = i64::try_from(offset + (1 << 20)).is_ok_and(|least| least <= c.size());
+    let reason = format!("it writes at {offset}: --volume-size is too small");
+    skip_unless(fits, &reason)?;
     let volume = block_volume(c)?;
     if c.can_publish_here() {
         c.write_marks(&volume, &[FIRST])?;
     }
-    let base = snapshot_of(c, &volume)?;
+    let base = c.ready_snapshot(&volume)?;
     if c.can_publish_here() {
         c.write_marks(&volume, &[SECOND])?;
     }
-    Ok((base, snapshot_of(c, &volume)?))
+    Ok((base, c.ready_snapshot(&volume)?))
+}
+
+/// GetMetadataDelta between two snapshots of a volume, and the second of them.
+fn two_compared(c: &Context) -> Result<(v1::GetMetadataDeltaRequest, v1::Snapshot), Stop> {
+    let (base, target) = two_snapshots(c)?;
+    Ok((delta(c, &base, &target), target))
 }
 
 /// Demands that a stream which begins at an offset has what the whole stream has after it.
@@ -148,50 +136,31 @@ fn begins_at<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
     let whole = ranges(c, request.clone())?;
     let mut offsets = BTreeSet::from([0, 1]);
     // The byte after each range is where a stream that broke is continued.
-    offsets.extend(
-        whole
-            .ranges
-            .iter()
-            .map(|one| one.byte_offset + one.size_bytes),
-    );
-    for offset in offsets.into_iter().take(8) {
-        // Whether the very end is beyond the end is left to the driver.
-        if whole.capacity > 0 && offset >= whole.capacity {
-            continue;
-        }
+    offsets.extend(whole.ranges.iter().map(end));
+    // Whether the very end is beyond the end is left to the driver.
+    let within = |offset: &i64| whole.capacity <= 0 || *offset < whole.capacity;
+    each(offsets.into_iter().take(8).filter(within), |offset| {
         let rest = ranges(c, request.clone().starting_at(offset))?.ranges;
-        let wanted = whole.ranges.iter();
-        let wanted = wanted.filter(|one| one.byte_offset + one.size_bytes > offset);
-        let wanted: Vec<_> = wanted.copied().collect();
+        let mut wanted = whole.ranges.clone();
+        wanted.retain(|one| end(one) > offset);
+        let expected = ranges_text(&wanted);
+        let expected = format!("from offset {offset} on the ranges {expected}");
         // A driver may begin a range of variable length at the offset itself.
-        let end = |ranges: &[v1::BlockMetadata]| {
-            ranges
-                .iter()
-                .map(|one| one.byte_offset + one.size_bytes)
-                .collect::<Vec<_>>()
-        };
-        let expected = format!(
-            "from offset {offset} on the ranges {}",
-            ranges_text(&wanted)
-        );
-        ensure(end(&rest) == end(&wanted), &expected, ranges_text(&rest))?;
-    }
-    Ok(())
+        let same = rest.iter().map(end).eq(wanted.iter().map(end));
+        ensure(same, expected, ranges_text(&rest))
+    })
 }
 
 /// Demands that a stream of small messages has what one of large messages has.
 fn in_small_messages<Q: RangeRequest>(c: &Context, request: Q) -> Verdict {
     let whole = ranges(c, request.clone())?;
-    for most in [1, 2, 1000] {
+    each([1, 2, 1000], |most| {
         // That no message has more is a rule of the message.
         let small = ranges(c, request.clone().at_most(most))?;
-        let expected = format!(
-            "with max_results {most} the ranges {}",
-            ranges_text(&whole.ranges)
-        );
-        ensure(whole == small, &expected, ranges_text(&small.ranges))?;
-    }
-    Ok(())
+        let expected = ranges_text(&whole.ranges);
+        let expected = format!("with max_results {most} the ranges {expected}");
+        ensure(whole == small, expected, ranges_text(&small.ranges))
+    })
 }
 
 /// Demands of offsets that cannot be that they are refused.
@@ -207,186 +176,151 @@ fn refuses_offsets<Q: RangeRequest>(c: &Context, request: Q, size: i64) -> Verdi
 
 /// Demands that calls at the same time each give the same ranges, or are ABORTED.
 fn all_at_once<Q: RangeRequest + Sync>(c: &Context, request: Q, wanted: &Ranges) -> Verdict {
-    for answer in c.often_at_once(4, || c.stream(request.clone()))? {
-        let Some(messages) = ok_or_aborted(answer?)? else {
-            continue;
-        };
-        let again = all_of::<Q>(messages);
-        ensure(
-            *wanted == again,
-            &ranges_text(&wanted.ranges),
-            ranges_text(&again.ranges),
-        )?;
-    }
-    Ok(())
+    each(
+        c.often_at_once(4, || c.stream(request.clone()))?,
+        |answer| match ok_or_aborted(answer?)? {
+            Some(messages) => same_ranges(wanted, &all_of::<Q>(messages)),
+            None => Ok(()),
+        },
+    )
+}
+
+fn same_ranges(wanted: &Ranges, found: &Ranges) -> Verdict {
+    let expected = ranges_text(&wanted.ranges);
+    ensure(wanted == found, expected, ranges_text(&found.ranges))
 }
 
 fn ranges_text(ranges: &[v1::BlockMetadata]) -> String {
-    let mut ranges_text: Vec<_> = ranges
-        .iter()
-        .take(8)
+    let shown = ranges.iter().take(8);
+    let mut shown: Vec<_> = shown
         .map(|one| format!("{}+{}", one.byte_offset, one.size_bytes))
         .collect();
-    if ranges.len() > ranges_text.len() {
-        ranges_text.push(format!("… {} in all", ranges.len()));
+    if ranges.len() > shown.len() {
+        shown.push(format!("… {} in all", ranges.len()));
     }
-    format!("[{}]", ranges_text.join(", "))
+    format!("[{}]", shown.join(", "))
 }
+
+const ALLOCATED: &str = "snapshot-metadata/get-metadata-allocated";
+const DELTA: &str = "snapshot-metadata/get-metadata-delta";
+
+/// What snapshots need, and those of block volumes.
+const SNAPSHOTS: &[Need] = &[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME];
+const BLOCK_SNAPSHOTS: &[Need] = &[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, BLOCK];
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
-    list.about(
-        "snapshot-metadata/get-metadata-allocated",
-        "GetMetadataAllocated",
-    );
-    list.needs(&[
-        SNAPSHOT_METADATA_SERVICE,
-        CREATE_DELETE_SNAPSHOT,
-        CREATE_DELETE_VOLUME,
-        BLOCK,
-    ]);
-    list.needs(&[
-        SNAPSHOT_METADATA_SERVICE,
-        CREATE_DELETE_SNAPSHOT,
-        CREATE_DELETE_VOLUME,
-    ]);
-    list.error_rule("GetMetadataAllocated of a snapshot that does not exist answers NOT_FOUND");
-    list.changes("unknown", |c| {
-        let gone = c.deleted_snapshot()?;
-        c.refused(allocated(c, &gone), &[NotFound])
+    list.about(ALLOCATED, "GetMetadataAllocated");
+    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
+    list.error("GetMetadataAllocated of a snapshot that does not exist answers NOT_FOUND");
+    list.also(SNAPSHOTS).changes("unknown", |c| {
+        c.refused(allocated(c, &c.deleted_snapshot()?), &[NotFound])
     });
     list.rule("GetMetadataAllocated gives ranges within the volume, its size, and the same every time, also to calls at the same time");
-    list.also(&[BLOCK]).changes("describes-the-snapshot", |c| {
+    list.also(BLOCK_SNAPSHOTS);
+    list.changes("describes-the-snapshot", |c| {
         let (_, snapshot) = two_snapshots(c)?;
         let request = allocated(c, &snapshot);
         let first = ranges(c, request.clone())?;
-        let end = first
-            .ranges
-            .last()
-            .map_or(0, |last| last.byte_offset + last.size_bytes);
-        let actual = format!("one that ends at {end} of {}", first.capacity);
-        ensure(
-            end <= first.capacity,
-            "ranges that end within the volume",
-            actual,
-        )?;
+        let (end, size) = (first.ranges.last().map_or(0, end), first.capacity);
+        let actual = format!("one that ends at {end} of {size}");
+        ensure(end <= size, "ranges that end within the volume", actual)?;
         all_at_once(c, request, &first)
     });
     list.rule("GetMetadataAllocated with a starting_offset has every range that ends after it, and none that ends before");
-    list.also(&[BLOCK]).changes("begins-at-the-offset", |c| {
-        let (_, snapshot) = two_snapshots(c)?;
-        begins_at(c, allocated(c, &snapshot))
+    list.also(BLOCK_SNAPSHOTS);
+    list.changes("begins-at-the-offset", |c| {
+        begins_at(c, allocated(c, &two_snapshots(c)?.1))
     });
     list.rule("GetMetadataAllocated keeps max_results, and has the same ranges whatever it is");
-    list.also(&[BLOCK]).changes("in-small-messages", |c| {
-        let (_, snapshot) = two_snapshots(c)?;
-        in_small_messages(c, allocated(c, &snapshot))
+    list.also(BLOCK_SNAPSHOTS);
+    list.changes("in-small-messages", |c| {
+        in_small_messages(c, allocated(c, &two_snapshots(c)?.1))
     });
-    list.error_rule("GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
-    list.also(&[BLOCK]).changes("impossible-offset", |c| {
-        let snapshot = snapshot_of(c, &block_volume(c)?)?;
+    list.error("GetMetadataAllocated with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
+    list.also(BLOCK_SNAPSHOTS);
+    list.changes("impossible-offset", |c| {
+        let snapshot = c.ready_snapshot(&block_volume(c)?)?;
         refuses_offsets(c, allocated(c, &snapshot), snapshot.size_bytes)
     });
     list.rule("GetMetadataAllocated answers whole after a caller went away");
-    list.under("Special considerations for processing a snapshot metadata gRPC stream")
-        .also(&[BLOCK])
-        .changes("given-up", |c| {
-            let (_, snapshot) = two_snapshots(c)?;
-            let request = allocated(c, &snapshot);
-            let before = ranges(c, request.clone())?;
-            c.cancelled(request.clone(), Duration::from_millis(1))?;
-            let after = ranges(c, request)?;
-            ensure(
-                before == after,
-                &ranges_text(&before.ranges),
-                ranges_text(&after.ranges),
-            )
-        });
+    list.under("Special considerations for processing a snapshot metadata gRPC stream");
+    list.also(BLOCK_SNAPSHOTS).changes("given-up", |c| {
+        let request = allocated(c, &two_snapshots(c)?.1);
+        let before = ranges(c, request.clone())?;
+        c.cancelled(request.clone(), Duration::from_millis(1))?;
+        same_ranges(&before, &ranges(c, request)?)
+    });
     list.rule("GetMetadataAllocated has the ranges that were written before the snapshot");
-    list.also(&[BLOCK, NODE_SERVICE, PATHS])
-        .changes("has-what-was-written", |c| {
-            let (base, target) = two_snapshots(c)?;
-            let before = ranges(c, allocated(c, &base))?.ranges;
-            let after = ranges(c, allocated(c, &target))?.ranges;
-            let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
-            let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
-            let actual = format!("{}, then {}", ranges_text(&before), ranges_text(&after));
-            ensure(found, &expected, actual)
-        });
-    list.about("snapshot-metadata/get-metadata-delta", "GetMetadataDelta");
+    list.also(BLOCK_SNAPSHOTS).also(&[NODE_SERVICE, PATHS]);
+    list.changes("has-what-was-written", |c| {
+        let (base, target) = two_snapshots(c)?;
+        let before = ranges(c, allocated(c, &base))?.ranges;
+        let after = ranges(c, allocated(c, &target))?.ranges;
+        let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
+        let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
+        let actual = format!("{}, then {}", ranges_text(&before), ranges_text(&after));
+        ensure(found, expected, actual)
+    });
+    list.about(DELTA, "GetMetadataDelta");
     list.needs(&[SNAPSHOT_METADATA_SERVICE]);
-    list.error_rule("GetMetadataDelta without a base or a target answers INVALID_ARGUMENT");
+    list.error("GetMetadataDelta without a base or a target answers INVALID_ARGUMENT");
     list.reads("without-ids", |c| {
         let none = v1::Snapshot::default();
         c.refused(delta(c, &none, &none), &[InvalidArgument])
     });
-    list.error_rule("GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND");
-    list.also(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, BLOCK])
-        .changes("unknown", |c| {
-            let volume = block_volume(c)?;
-            let snapshot = snapshot_of(c, &volume)?;
-            let gone = snapshot_of(c, &volume)?;
-            c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
-            c.refused(delta(c, &gone, &snapshot), &[NotFound])?;
-            c.refused(delta(c, &snapshot, &gone), &[NotFound])
-        });
-    list.about(
-        "snapshot-metadata/get-metadata-allocated",
-        "GetMetadataAllocated",
-    );
-    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
-    list.error_rule("GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
-    list.reads("strange-ids", |c| {
-        for id in strange_ids() {
-            let request = v1::GetMetadataAllocatedRequest {
-                snapshot_id: id,
-                secrets: c.secrets(),
-                ..Default::default()
-            };
-            c.refused_in_the_end(request, &[NotFound, InvalidArgument])?;
-        }
-        Ok(())
+    list.error("GetMetadataDelta of a base or a target that does not exist answers NOT_FOUND");
+    list.also(BLOCK_SNAPSHOTS).changes("unknown", |c| {
+        let volume = block_volume(c)?;
+        let snapshot = c.ready_snapshot(&volume)?;
+        let gone = c.ready_snapshot(&volume)?;
+        c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+        c.refused(delta(c, &gone, &snapshot), &[NotFound])?;
+        c.refused(delta(c, &snapshot, &gone), &[NotFound])
     });
-    list.about("snapshot-metadata/get-metadata-delta", "GetMetadataDelta");
-    list.needs(&[
-        SNAPSHOT_METADATA_SERVICE,
-        CREATE_DELETE_SNAPSHOT,
-        CREATE_DELETE_VOLUME,
-        BLOCK,
-    ]);
+    list.about(ALLOCATED, "GetMetadataAllocated");
+    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
+    list.error("GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
+    list.reads("strange-ids", |c| {
+        each(strange_ids(), |snapshot_id| {
+            let mut request = allocated(c, &v1::Snapshot::default());
+            request.snapshot_id = snapshot_id;
+            c.refused_in_the_end(request, &[NotFound, InvalidArgument])
+        })
+    });
+    list.about(DELTA, "GetMetadataDelta");
+    list.needs(&[SNAPSHOT_METADATA_SERVICE]);
     list.rule("GetMetadataDelta gives the same every time, to calls at the same time and after one that was given up");
-    list.changes("is-constant", |c| {
-        let (base, target) = two_snapshots(c)?;
-        let request = delta(c, &base, &target);
+    list.also(BLOCK_SNAPSHOTS).changes("is-constant", |c| {
+        let (request, _) = two_compared(c)?;
         let first = ranges(c, request.clone())?;
         c.cancelled(request.clone(), Duration::from_millis(1))?;
         all_at_once(c, request, &first)
     });
     list.rule("GetMetadataDelta with a starting_offset has every range that ends after it, and none that ends before");
-    list.changes("begins-at-the-offset", |c| {
-        let (base, target) = two_snapshots(c)?;
-        begins_at(c, delta(c, &base, &target))
-    });
+    list.also(BLOCK_SNAPSHOTS);
+    list.changes("begins-at-the-offset", |c| begins_at(c, two_compared(c)?.0));
     list.rule("GetMetadataDelta keeps max_results, and has the same ranges whatever it is");
+    list.also(BLOCK_SNAPSHOTS);
     list.changes("in-small-messages", |c| {
-        let (base, target) = two_snapshots(c)?;
-        in_small_messages(c, delta(c, &base, &target))
+        in_small_messages(c, two_compared(c)?.0)
     });
-    list.error_rule("GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
+    list.error("GetMetadataDelta with a starting_offset that is negative or beyond the end answers OUT_OF_RANGE");
+    list.also(BLOCK_SNAPSHOTS);
     list.changes("impossible-offset", |c| {
-        let (base, target) = two_snapshots(c)?;
-        refuses_offsets(c, delta(c, &base, &target), target.size_bytes)
+        let (request, target) = two_compared(c)?;
+        refuses_offsets(c, request, target.size_bytes)
     });
     list.rule("GetMetadataDelta has what was written between the two snapshots, and should not have what was written before them");
-    list.also(&[NODE_SERVICE, PATHS])
-        .changes("has-what-changed", |c| {
-            let (base, target) = two_snapshots(c)?;
-            let changed = ranges(c, delta(c, &base, &target))?.ranges;
-            let expected = format!("a range around {}", SECOND.offset);
-            ensure(covers(&changed, SECOND), &expected, ranges_text(&changed))?;
-            // Ranges may be as large as a driver likes.
-            let expected = format!("no range around {}, which did not change", FIRST.offset);
-            c.should(!covers(&changed, FIRST), &expected, ranges_text(&changed));
-            Ok(())
-        });
+    list.also(BLOCK_SNAPSHOTS).also(&[NODE_SERVICE, PATHS]);
+    list.changes("has-what-changed", |c| {
+        let changed = ranges(c, two_compared(c)?.0)?.ranges;
+        let text = ranges_text(&changed);
+        let expected = format!("a range around {}", SECOND.offset);
+        ensure(covers(&changed, SECOND), expected, &*text)?;
+        // Ranges may be as large as a driver likes.
+        let expected = format!("no range around {}, which did not change", FIRST.offset);
+        c.should(!covers(&changed, FIRST), expected, text);
+        Ok(())
+    });
 }
