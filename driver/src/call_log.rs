@@ -1,5 +1,4 @@
-//! What every call goes through: one log line with method, redacted request, status and time, and a bound on the length
-//! of error messages. It is counted and timed, too. A tower layer around all services, so that no RPC can be forgotten.
+//! Logs every call in one line, with method, redacted request, status and time, and bounds the length of error messages. It is counted and timed, too. A tower layer around all services, so that no RPC can be forgotten.
 
 use crate::log::{Level, Log};
 use crate::metrics::{InProgress, METRICS};

@@ -1,4 +1,4 @@
-//! What of a VolumeCapability this driver can do, for the controller and the node alike. Must not mount or look at a share.
+//! Checks that a VolumeCapability is one that this driver has, for the controller and the node alike. Must not mount or look at a share.
 
 use crate::limits::{MAX_MAP, MAX_STRING};
 use csi_proto::v1::VolumeCapability;

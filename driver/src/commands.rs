@@ -1,4 +1,4 @@
-//! What `csi-nfs` does besides serving, when its first argument is a word: small things that a container with no other program needs.
+//! Runs the commands of `csi-nfs` besides serving, which are words in the place of its first argument: small things that a container with no other program needs.
 //! Owns their command lines.
 
 use crate::config::Endpoint;

@@ -1,4 +1,4 @@
-//! What a driver instance is told: plain values. Must not know flags, files or sockets; how they are written is `syntax`.
+//! Holds the configuration of a driver instance, as plain values. Must not know flags, files or sockets; how they are written is `syntax`.
 
 mod syntax;
 

@@ -3,7 +3,9 @@
 
 mod orchestrator;
 
-use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
+use crate::config::{
+    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Upstream,
+};
 use crate::http::HttpAddress;
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
@@ -280,46 +282,24 @@ impl Flags {
     /// # Errors
     /// When a share is none, a flag has no effect beside the others, or the host's name is needed and is no node id.
     pub fn resolve(self) -> Result<(Serving, Config, Log), ConfigError> {
-        let node_id = match self.node_id {
-            Some(id) => id,
-            None => config::parse_node_id(&rustix::system::uname().nodename().to_string_lossy())?,
-        };
-        let upstream = match (self.migrate_from, self.migrate_on_delete) {
-            (Some(_), _) if !cfg!(feature = "upstream") => {
-                return Err(ConfigError::NoEffect(
-                    "--migrate-from",
-                    "because this build has not the feature upstream: leave it out, or build the driver with that feature",
-                ));
-            }
-            (Some(UpstreamFlag::CsiDriverNfs), policy) => Some(config::Upstream {
-                on_delete: policy.unwrap_or_default(),
-            }),
-            (None, None) => None,
-            (None, Some(_)) => {
-                return Err(ConfigError::NoEffect(
-                    "--migrate-on-delete",
-                    "without --migrate-from csi-driver-nfs: give both, or leave it out; volumes of this driver have the parameter onDelete",
-                ));
-            }
-        };
-        // A controller keeps its hands off these folders when it deletes volumes that have no records.
-        let is_bare_controller = matches!(self.mode, ModeFlag::Controller) && upstream.is_none();
+        let host = rustix::system::uname();
+        self.decide(&host.nodename().to_string_lossy())
+    }
+
+    /// The values on a machine of that name.
+    fn decide(self, host: &str) -> Result<(Serving, Config, Log), ConfigError> {
+        let mode = Mode::from(self.mode);
+        let is_built_in = cfg!(feature = "upstream");
+        let upstream = decide_upstream(self.migrate_from, self.migrate_on_delete, is_built_in)?;
         let inline = [
-            ("--inline-share", &self.inline_shares),
-            ("--inline-mount-option", &self.inline_mount_options),
+            ("--inline-share", !self.inline_shares.is_empty()),
+            (
+                "--inline-mount-option",
+                !self.inline_mount_options.is_empty(),
+            ),
         ];
-        let mut inline = inline.iter().filter(|(_, words)| !words.is_empty());
-        if is_bare_controller && let Some((flag, _)) = inline.next() {
-            return Err(ConfigError::NoEffect(
-                flag,
-                "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here",
-            ));
-        }
-        let mode = match self.mode {
-            ModeFlag::All => Mode::All,
-            ModeFlag::Controller => Mode::Controller,
-            ModeFlag::Node => Mode::Node,
-        };
+        check_inline(mode, upstream.is_some(), inline)?;
+        let policy = self.policy(upstream.is_some())?;
         let serving = Serving {
             kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
             http: self.orchestrator.http,
@@ -328,7 +308,10 @@ impl Flags {
         };
         let config = Config {
             driver_name: self.driver_name,
-            node_id,
+            node_id: match self.node_id {
+                Some(id) => id,
+                None => config::parse_node_id(host)?,
+            },
             mode,
             shares: config::distinct("--share", parse_all(&self.shares)?, |share: &NamedShare| {
                 share.name.clone()
@@ -339,29 +322,7 @@ impl Flags {
                 |share: &LocalShare| share.export.clone(),
             )?,
             work_dir: self.work_dir,
-            policy: Policy {
-                servers: listed("--allow-server", ALLOW_ALL, self.allow_servers)?,
-                allowed_options: option_names(listed(
-                    "--allow-mount-option",
-                    ALLOW_ALL,
-                    self.allow_mount_options,
-                )?)?,
-                denied_options: option_names(listed(
-                    "--deny-mount-option",
-                    "deny nothing",
-                    self.deny_mount_options,
-                )?)?,
-                inline_shares: listed("--inline-share", ALLOW_NOTHING, self.inline_shares)?
-                    .iter()
-                    .map(|word| config::parse_export(word))
-                    .collect::<Result<_, _>>()?,
-                inline_options: option_names(listed(
-                    "--inline-mount-option",
-                    ALLOW_NOTHING,
-                    self.inline_mount_options,
-                )?)?,
-                upstream_mounts: upstream.is_some(),
-            },
+            policy,
             bounds: Bounds {
                 mount: self.mount_timeout,
                 unmount: self.unmount_timeout,
@@ -372,16 +333,83 @@ impl Flags {
             stage: self.stage,
             upstream,
         };
-        Ok((
-            serving,
-            config,
-            Log::to_stderr(self.log_format, self.log_level),
-        ))
+        let log = Log::to_stderr(self.log_format, self.log_level);
+        Ok((serving, config, log))
+    }
+
+    /// What requests may name.
+    fn policy(&self, serves_upstream: bool) -> Result<Policy, ConfigError> {
+        let allowed = &self.allow_mount_options;
+        let denied = &self.deny_mount_options;
+        let inline = &self.inline_mount_options;
+        let shares = listed("--inline-share", ALLOW_NOTHING, &self.inline_shares)?;
+        Ok(Policy {
+            servers: listed("--allow-server", ALLOW_ALL, &self.allow_servers)?,
+            allowed_options: option_names("--allow-mount-option", ALLOW_ALL, allowed)?,
+            denied_options: option_names("--deny-mount-option", "deny nothing", denied)?,
+            inline_shares: shares
+                .iter()
+                .map(|word| config::parse_export(word))
+                .collect::<Result<_, _>>()?,
+            inline_options: option_names("--inline-mount-option", ALLOW_NOTHING, inline)?,
+            upstream_mounts: serves_upstream,
+        })
+    }
+}
+
+impl From<ModeFlag> for Mode {
+    fn from(flag: ModeFlag) -> Self {
+        match flag {
+            ModeFlag::All => Self::All,
+            ModeFlag::Controller => Self::Controller,
+            ModeFlag::Node => Self::Node,
+        }
+    }
+}
+
+/// Whether volumes of kubernetes-csi's driver are served, and how, by a build that can or cannot.
+fn decide_upstream(
+    from: Option<UpstreamFlag>,
+    on_delete: Option<OnDelete>,
+    is_built_in: bool,
+) -> Result<Option<Upstream>, ConfigError> {
+    match (from, on_delete) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(ConfigError::NoEffect(
+            "--migrate-on-delete",
+            "without --migrate-from csi-driver-nfs: give both, or leave it out; volumes of this driver have the parameter onDelete",
+        )),
+        (Some(_), _) if !is_built_in => Err(ConfigError::NoEffect(
+            "--migrate-from",
+            "because this build has not the feature upstream: leave it out, or build the driver with that feature",
+        )),
+        (Some(UpstreamFlag::CsiDriverNfs), on_delete) => Ok(Some(Upstream {
+            on_delete: on_delete.unwrap_or_default(),
+        })),
+    }
+}
+
+/// Refuses flags for inline volumes, each of which `is_given` or not, where they have no effect. A controller that serves volumes
+/// of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
+fn check_inline(
+    mode: Mode,
+    serves_upstream: bool,
+    flags: [(&'static str, bool); 2],
+) -> Result<(), ConfigError> {
+    let given = flags.into_iter().find(|(_, is_given)| *is_given);
+    match given {
+        Some((flag, _)) if mode == Mode::Controller && !serves_upstream => {
+            Err(ConfigError::NoEffect(
+                flag,
+                "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 
 /// A variable may be empty or end with a separator, as a block of YAML does.
-fn named(words: Vec<String>) -> Vec<String> {
+fn named(words: &[String]) -> Vec<String> {
     let trimmed = words.iter().map(|word| word.trim().to_owned());
     trimmed.filter(|word| !word.is_empty()).collect()
 }
@@ -395,7 +423,7 @@ const ALLOW_NOTHING: &str = "allow nothing";
 fn listed(
     flag: &'static str,
     would: &'static str,
-    words: Vec<String>,
+    words: &[String],
 ) -> Result<Vec<String>, ConfigError> {
     let given = !words.is_empty();
     let words = named(words);
@@ -405,18 +433,19 @@ fn listed(
     Ok(words)
 }
 
-fn option_names(words: Vec<String>) -> Result<Vec<String>, ConfigError> {
-    words
-        .iter()
-        .map(|word| config::parse_option_name(word))
-        .collect()
+/// The same for names of mount options.
+fn option_names(
+    flag: &'static str,
+    would: &'static str,
+    words: &[String],
+) -> Result<Vec<String>, ConfigError> {
+    let words = listed(flag, would, words)?;
+    let names = words.iter().map(|word| config::parse_option_name(word));
+    names.collect()
 }
 
 fn parse_all<T: FromStr<Err = ConfigError>>(words: &[String]) -> Result<Vec<T>, ConfigError> {
-    named(words.to_vec())
-        .iter()
-        .map(|word| word.parse())
-        .collect()
+    named(words).iter().map(|word| word.parse()).collect()
 }
 
 #[cfg(test)]
@@ -480,6 +509,45 @@ mod tests {
             "--inline-mount-option",
         ] {
             assert!(matches!(error(flag, "vers=3"), ConfigError::OptionName(_)));
+        }
+    }
+
+    #[test]
+    fn which_flags_have_an_effect_beside_which_others() {
+        let no_effect = |result: Result<(), ConfigError>| match result {
+            Ok(()) => None,
+            Err(ConfigError::NoEffect(flag, _)) => Some(flag),
+            Err(other) => panic!("{other}"),
+        };
+        let from = Some(UpstreamFlag::CsiDriverNfs);
+        let (retain, delete) = (Some(OnDelete::Retain), Some(OnDelete::Delete));
+        for (from, on_delete, is_built_in, refused, decided) in [
+            (None, None, true, None, None),
+            (None, None, false, None, None),
+            (from, None, true, None, delete),
+            (from, retain, true, None, retain),
+            (from, None, false, Some("--migrate-from"), None),
+            (None, retain, true, Some("--migrate-on-delete"), None),
+            (None, delete, false, Some("--migrate-on-delete"), None),
+        ] {
+            let row = format!("{from:?} {on_delete:?} {is_built_in}");
+            let found = decide_upstream(from, on_delete, is_built_in);
+            let policy = found.as_ref().ok().and_then(|upstream| *upstream);
+            assert_eq!(policy.map(|upstream| upstream.on_delete), decided, "{row}");
+            assert_eq!(no_effect(found.map(drop)), refused, "{row}");
+        }
+        for (mode, serves_upstream, given, refused) in [
+            (Mode::Controller, false, [false, false], None),
+            (Mode::Controller, false, [true, false], Some("a")),
+            (Mode::Controller, false, [false, true], Some("b")),
+            (Mode::Controller, false, [true, true], Some("a")),
+            (Mode::Controller, true, [true, true], None),
+            (Mode::Node, false, [true, true], None),
+            (Mode::All, false, [true, true], None),
+        ] {
+            let flags = [("a", given[0]), ("b", given[1])];
+            let found = no_effect(check_inline(mode, serves_upstream, flags));
+            assert_eq!(found, refused, "{mode:?} {serves_upstream} {given:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whether this instance can work: its work folder, the folders of local shares, and the kernel's NFS client. Nothing here asks an
+//! Checks that this instance can work: its work folder, the folders of local shares, and the kernel's NFS client. Nothing here asks an
 //! NFS server, whose end must not end its drivers. Must not know who asks.
 
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! Which operation runs on which volume in this process. Owns the rule that a retry joins the running operation and that a
+//! The table of operations that run in this process, by volume. Owns the rule that a retry joins the running operation and that a
 //! different one is refused at once. The work runs in a task of its own, since a server drops a call's handler when its
 //! client goes away. Must not know what the work is.
 

@@ -1,4 +1,4 @@
-//! Which servers and mount options a request may name. Owns these lists and the questions to them; must not know how they are
+//! The servers and mount options that a request may name. Owns these lists and the questions to them; must not know how they are
 //! written in flags.
 
 use crate::export::Export;

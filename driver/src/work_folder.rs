@@ -1,5 +1,5 @@
-//! The folder for what must outlive a restart: who may look into it and write in it. Owns its checks and the private folder
-//! below an open one; must not know what is kept there.
+//! Makes the folder for what must outlive a restart, and checks that others neither look into it nor write in it. Owns these checks
+//! and the private folder below an open one; must not know what is kept there.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -1,4 +1,4 @@
-//! How the values of a configuration are written in flags and variables, and what is said of text that is none of them.
+//! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
 
 use super::{Endpoint, LocalShare, NamedShare};
 use crate::export::{Export, ExportError};

@@ -24,6 +24,9 @@ const PURGE_AGAIN: [Duration; 3] = [
     Duration::from_secs(60),
 ];
 
+/// Between two looks whether a call has ended.
+const CALL_PAUSE: Duration = Duration::from_secs(1);
+
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
 
@@ -154,7 +157,8 @@ impl Shares {
         self.spawn(async move {
             let owner = "the recovery after a restart";
             let Some(_guard) = shares.operations.hold(key.clone(), owner) else {
-                return;
+                let is_running = || shares.operations.is_running(&key);
+                return shares.purge_after(&key.0, is_running).await;
             };
             let expect = shares.expect_or(&key.0, Expect::Initialised);
             let what = format!("the volume with the key {}", key.1);
@@ -180,7 +184,8 @@ impl Shares {
         self.spawn(async move {
             let owner = "the recovery after a restart";
             let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {
-                return;
+                let is_running = || shares.snapshot_operations.is_running(&key);
+                return shares.purge_after(&key.0, is_running).await;
             };
             let expect = shares.expect_or(&key.0, Expect::Initialised);
             let what = format!("the snapshot with the key {}", key.1);
@@ -196,6 +201,15 @@ impl Shares {
                 .await;
             shares.purge_soon(&key.0);
         });
+    }
+
+    /// Purges the share's trash when a call that makes the copy itself has ended: what an earlier process had copied is in the
+    /// trash then.
+    async fn purge_after(self: &Arc<Self>, export: &Export, is_running: impl Fn() -> bool) {
+        while is_running() {
+            tokio::time::sleep(CALL_PAUSE).await;
+        }
+        self.purge_soon(export);
     }
 
     /// Purges the share's trash in the background. One purge a share runs at a time.

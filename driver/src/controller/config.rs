@@ -1,4 +1,4 @@
-//! What a controller is told when it is made.
+//! Holds the configuration of a controller, in its own words. Must not know flags or files.
 
 use crate::admission::Admission;
 use crate::export::Export;

@@ -1,4 +1,4 @@
-//! How long a call may wait, from its `grpc-timeout`. The answer has to leave before the caller stops listening.
+//! Derives the patience of a call from its `grpc-timeout`. Must not wait. The answer has to leave before the caller stops listening.
 
 use csi_proto::grpc_timeout;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Why a controller call fails. The statuses are chosen in `status`.
+//! The errors of controller calls, with their words. Must not choose statuses, which `status` does.
 
 use crate::capability::CapabilityError;
 use crate::export::{Export, ExportError};

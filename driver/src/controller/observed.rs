@@ -1,4 +1,4 @@
-//! How many shares the controller knows and reaches, and what it has to do on them: for whoever watches it. Changes nothing.
+//! Counts the shares that the controller knows and reaches, and the work that waits on them, for metrics. Changes nothing.
 
 use super::Controller;
 use super::shares::{Shares, lock};

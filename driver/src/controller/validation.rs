@@ -1,4 +1,4 @@
-//! Objections to a ValidateVolumeCapabilities, in words. Must not touch a share.
+//! Finds the objections to a ValidateVolumeCapabilities, in words. Must not touch a share.
 
 use super::answer::context;
 use super::error::ControllerError;

@@ -1,4 +1,4 @@
-//! Where HTTP is served: a port of an address, or a unix socket. Owns the syntax.
+//! The address of the HTTP server: a port of an address, or a unix socket. Owns the syntax.
 
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};

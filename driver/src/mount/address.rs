@@ -1,4 +1,4 @@
-//! From a server's name to addresses that the kernel takes, and the address by which this machine reaches them. Runs in
+//! Finds the addresses of a server's name that the kernel takes, and the address by which this machine reaches them. Runs in
 //! the helper process: a resolver may hang, and a static program's resolver may load the system's libraries.
 
 use std::io;

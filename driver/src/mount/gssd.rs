@@ -1,4 +1,4 @@
-//! Kerberos needs the daemon rpc.gssd: whether it runs, and what a refusal means. Runs only in a
+//! Finds out that rpc.gssd, which Kerberos needs, does not run, and words a refusal by that. Runs only in a
 //! helper process; must not mount.
 //!
 //! The kernel tells nobody whether rpc.gssd listens (`gssd_running` counts readers of a pipe that is the daemon's alone), so

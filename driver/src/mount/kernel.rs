@@ -1,4 +1,4 @@
-//! What bind mounts and NFS mounts share: the target, flags, failures, and the calls that need no more than these. Must not
+//! The calls, flags and failures that bind mounts and NFS mounts have in common. Must not
 //! decide what is mounted where.
 
 use crate::mount::options::MountFlags;

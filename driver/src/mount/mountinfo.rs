@@ -1,4 +1,4 @@
-//! What is mounted, from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount, because
+//! Reads the mounts of this process from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount, because
 //! it touches no file system. Owns the file's syntax.
 //!
 //! Our own, because paths are bytes, and one line that is not understood must not hide all other mounts.

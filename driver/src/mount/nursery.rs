@@ -1,4 +1,4 @@
-//! Where helper processes are born: a small process that does nothing but start them.
+//! Starts helper processes, from a small process that does nothing else.
 //!
 //! A process that is started gets copies of its parent's open files and closes them as it begins. For a file on NFS that is
 //! being written that means to flush it, which waits for the server, and with it waits whoever starts the process. A driver

@@ -1,4 +1,4 @@
-//! From a task to the calls that do it. Runs where a call may block: in a helper process, or, for tasks that ask no server, in
+//! Performs a task by the calls that it takes. Runs where a call may block: in a helper process, or, for tasks that ask no server, in
 //! a thread of its own. Must not decide what is mounted where.
 
 use crate::mount::bind;

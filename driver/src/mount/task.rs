@@ -1,4 +1,4 @@
-//! What a helper process is asked to do and what it answers: the words between the two ends of the socket.
+//! The tasks of helper processes and their answers, as they go through the socket. Must not perform them.
 
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use rustix::io::Errno;

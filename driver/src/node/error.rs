@@ -1,4 +1,4 @@
-//! What can go wrong on a node. Plain Rust: `status` turns these into codes.
+//! The errors of node calls, with their words. Must not choose codes, which `status` does.
 
 use crate::capability::CapabilityError;
 use crate::export::{Export, ExportError};

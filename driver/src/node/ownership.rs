@@ -1,4 +1,4 @@
-//! Whether a mount came from this driver when no record says so, as after the work folder was lost. Owns what counts as a
+//! Proves that a mount came from this driver when no record says so, as after the work folder was lost. Owns what counts as a
 //! proof; must not touch the target.
 
 use crate::config::Config;

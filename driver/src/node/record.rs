@@ -1,4 +1,4 @@
-//! What a node remembers of its publishes: one small file each in the work folder, so that the specification's rules for
+//! Keeps a record of each publish on this node: one small file in the work folder, so that the specification's rules for
 //! a second publish hold after a restart. mountinfo says what is mounted; a record says what was asked for.
 
 use crate::log::{Level, Log};

@@ -1,4 +1,4 @@
-//! From a NodePublishVolume or NodeStageVolume request to plain, checked arguments. Owns every rule about what a request may say; must not
+//! Turns a NodePublishVolume or NodeStageVolume request into plain, checked arguments. Owns every rule about what a request may say; must not
 //! touch the file system.
 
 use crate::capability;

@@ -1,4 +1,4 @@
-//! What a publish has to do, given what is at its target already: the specification's rules for a second publish.
+//! Decides the action of a publish by what is at its target already: the specification's rules for a second publish.
 //!
 //! Decides alone. It looks at nothing, and writes, mounts and removes nothing.
 

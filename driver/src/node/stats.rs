@@ -1,4 +1,4 @@
-//! How full a volume is and whether it works, asked within a bound. Owns the last known usage, which is all there is to
+//! Asks a volume for its usage and its condition, within a bound. Owns the last known usage, which is all there is to
 //! tell when the server is gone.
 
 use crate::mount::mountinfo::{self, Mount};

@@ -1,4 +1,4 @@
-//! The target path: where it really is, and what stands there. Touches a target only when mountinfo shows that nothing
+//! Finds the real path of a target, and what stands there. Touches a target only when mountinfo shows that nothing
 //! is mounted on it.
 
 use crate::mount::mountinfo::Mount;

@@ -1,4 +1,4 @@
-//! What each call does with volumes and snapshots of kubernetes-csi's driver; `share::upstream` does the work. They have no
+//! Carries out calls about volumes and snapshots of kubernetes-csi's driver; `share::upstream` does the work. They have no
 //! record: the share itself says what they are. Must not know requests of other volumes.
 
 use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};

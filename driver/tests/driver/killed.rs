@@ -336,12 +336,12 @@ async fn survives_every_kill(operation: Operation) {
     assert!(kills.len() > 3, "{kills:?}");
     let mut missed = Vec::new();
     for kill in &kills {
-        println!("{operation:?}: before {} {}", kill.0, kill.1);
+        eprintln!("{operation:?}: before {} {}", kill.0, kill.1);
         if !survive(operation, kill).await {
             missed.push(kill);
         }
     }
-    println!("{operation:?}: {} kills, without {missed:?}", kills.len());
+    eprintln!("{operation:?}: {} kills, without {missed:?}", kills.len());
     // How often threads wake each other, which they do by a write, changes from run to run; and sometimes which of them does what.
     let others = |kill: &&&Kill| kill.0 != "write";
     let missed = missed.iter().filter(others).count();

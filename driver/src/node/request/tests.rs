@@ -1,4 +1,4 @@
-//! Requests to publish and stage: what is read from them, and what is refused.
+//! Tests of the requests to publish and stage.
 
 use super::*;
 use crate::config::Bounds;
