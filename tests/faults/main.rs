@@ -7,5 +7,6 @@ mod support;
 
 #[cfg(debug_assertions)]
 mod crashes;
+mod descriptors;
 mod endings;
 mod storms;

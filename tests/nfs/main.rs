@@ -14,6 +14,7 @@ mod control_mounts;
 mod controllers;
 mod dead_servers;
 mod failures;
+mod far;
 mod hostile;
 mod leaks;
 mod lifecycle;

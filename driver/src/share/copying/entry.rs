@@ -1,8 +1,8 @@
 //! One entry of a tree that is copied, whatever it is: file, symlink, FIFO, socket, device. Owns the order of its calls.
 //! Folders are the business of `tree`.
 //!
-//! A regular file takes these calls over NFS 4.2: OPEN, LISTXATTRS, ACL, OPEN with its mode, CLONE, SETATTR of its times,
-//! two CLOSE; SETATTR of the owner where it is another.
+//! What calls a regular file takes over NFS, and what each is for, stands in
+//! `docs/decisions/0024-a-copy-mounts-its-share-several-times.md`.
 
 use super::attributes::{self, Basics};
 use super::content::{self, Way};

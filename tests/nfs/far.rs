@@ -1,0 +1,198 @@
+//! Copies on a server that is far away: a folder with many names is copied through several mounts of its share, which all go
+//! with the copy, whatever becomes of it and of the server.
+
+use crate::server::{Away, Server};
+use crate::support::PATIENCE;
+use crate::support::calls::{self, Calls, repeated};
+use crate::support::driver::Driver;
+use csi_proto::v1::CreateVolumeRequest;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How many files, each with what makes it differ from the others.
+const FILES: u32 = 240;
+/// Milliseconds that each answer is late.
+const LATE: u32 = 20;
+/// An ACL by which user 1234 may read, in the form that Linux has on disk (`linux/posix_acl_xattr.h`).
+const ACL: &str = "system.posix_acl_access";
+
+fn acl() -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    let nobody = u32::MAX;
+    for (tag, permissions, id) in [
+        (0x01_u16, 6_u16, nobody),
+        (0x02, 4, 1234),
+        (0x04, 4, nobody),
+        (0x10, 4, nobody),
+        (0x20, 4, nobody),
+    ] {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(permissions.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+/// Fills a volume's folder with files of every kind, all in one folder.
+fn fill(folder: &Path) {
+    for number in 0..FILES {
+        let file = folder.join(format!("file-{number}"));
+        fs::write(
+            &file,
+            format!("content {number}").repeat(1 + number as usize % 7),
+        )
+        .unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600 | number % 0o100)).unwrap();
+        let file = |name: &str| folder.join(format!("{name}-{number}"));
+        match number % 4 {
+            0 => fs::hard_link(file("file"), file("second")).unwrap(),
+            1 => symlink(format!("file-{number}"), file("symlink")).unwrap(),
+            2 => fs::create_dir(file("folder")).unwrap(),
+            _ => std::os::unix::fs::lchown(file("file"), Some(number), Some(number + 1)).unwrap(),
+        }
+    }
+    // The folder hands nothing down, and yet this file has one.
+    let file = folder.join("file-3");
+    setxattr(file, ACL, &acl(), XattrFlags::empty()).unwrap();
+}
+
+/// What a copy keeps of each name.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    mode: u32,
+    owner: (u32, u32),
+    modified: (i64, i64),
+    content: Vec<u8>,
+    names: Vec<PathBuf>,
+    acl: Vec<u8>,
+}
+
+fn seen(folder: &Path) -> BTreeMap<PathBuf, Seen> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let inode = |path: &PathBuf| path.symlink_metadata().unwrap().ino();
+    let name = |path: &Path| PathBuf::from(path.file_name().unwrap());
+    let mut names: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+    for path in &paths {
+        names.entry(inode(path)).or_default().push(name(path));
+    }
+    let look = |path: &PathBuf| {
+        let metadata = path.symlink_metadata().unwrap();
+        let mut names = names[&metadata.ino()].clone();
+        names.sort();
+        let mut value = vec![0; 1024];
+        let length = match metadata.is_file() {
+            true => getxattr(path, ACL, &mut value[..]).unwrap_or(0),
+            false => 0,
+        };
+        value.truncate(length);
+        let seen = Seen {
+            mode: metadata.mode(),
+            owner: (metadata.uid(), metadata.gid()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            content: match () {
+                () if metadata.is_file() => fs::read(path).unwrap(),
+                () if metadata.is_symlink() => fs::read_link(path)
+                    .unwrap()
+                    .into_os_string()
+                    .into_encoded_bytes(),
+                () => Vec::new(),
+            },
+            names,
+            acl: value,
+        };
+        (name(path), seen)
+    };
+    paths.iter().map(look).collect()
+}
+
+/// The superblocks of a server that this kernel has, attached to a folder or not.
+fn superblocks(server: &Server) -> usize {
+    let address: std::net::Ipv4Addr = server.address().parse().unwrap();
+    let address = format!("{:08x}", u32::from(address));
+    let all = fs::read_to_string("/proc/fs/nfsfs/volumes").unwrap();
+    let of_server = |line: &&str| line.split_whitespace().nth(1) == Some(&*address);
+    all.lines().filter(of_server).count()
+}
+
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A driver, a far server with a volume on it, and the request for a copy of that.
+fn scene(name: &str) -> (Driver, Server, CreateVolumeRequest) {
+    let mut server = Server::new(name);
+    let driver = Driver::with_args(&["-v"]);
+    let parameters = server.share().parameters();
+    let request = calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let source = calls
+            .create(calls::volume("source", &parameters))
+            .await
+            .unwrap();
+        fill(&server.folder().join("source"));
+        CreateVolumeRequest {
+            volume_content_source: calls::of_volume(&source.volume_id),
+            ..calls::volume("copy", &parameters)
+        }
+    });
+    server.slow_down(LATE);
+    (driver, server, request)
+}
+
+fn is_equal(server: &Server) {
+    let [source, copy] = ["source", "copy"].map(|name| seen(&server.folder().join(name)));
+    assert_eq!(source.len(), copy.len());
+    for (name, entry) in &source {
+        assert_eq!(copy.get(name), Some(entry), "{name:?}");
+    }
+    assert!(!source[Path::new("file-3")].acl.is_empty());
+}
+
+#[test]
+fn are_made_through_several_mounts_that_all_keep_the_same() {
+    let (driver, mut server, request) = scene("far");
+    assert_eq!(superblocks(&server), 1, "the control mount");
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        repeated(|| calls.create(request.clone())).await.unwrap();
+    });
+    let mounts = driver.log().matches(" control mount export=").count();
+    assert!(mounts > 2, "{mounts} mounts: {}", driver.log());
+    is_equal(&server);
+    wait_until("its mounts stay after a copy", || superblocks(&server) <= 1);
+    server.slow_down(0);
+}
+
+#[test]
+fn leave_no_mount_when_the_server_and_the_driver_die_meanwhile() {
+    let (mut driver, mut server, request) = scene("far-dead");
+    let runtime = calls::runtime();
+    let calls = runtime.block_on(async { Calls::to(&driver.endpoint()).within(None) });
+    let begun = {
+        let (calls, request) = (calls.clone(), request.clone());
+        runtime.spawn(async move { calls.create(request).await })
+    };
+    wait_until("a copy mounts nothing", || superblocks(&server) > 2);
+    server.leave(Away::CutOff);
+    driver.kill();
+    assert!(runtime.block_on(begun).unwrap().is_err());
+    server.come_back(Away::CutOff);
+    wait_until("mounts of a dead driver stay", || superblocks(&server) == 0);
+    driver.restart();
+    runtime.block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        repeated(|| calls.create(request.clone())).await.unwrap();
+    });
+    is_equal(&server);
+    server.slow_down(0);
+}
