@@ -124,6 +124,8 @@ async fn what_happens_is_counted() {
     let rig = Rig::new();
     let (_driver, http) = watched(&rig, &[]);
     let client = Client::connect(&rig).await;
+    // A helper tries whether this process may mount.
+    assert!(ask(&http, "/healthz").0);
     let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let request = |name: &str| CreateVolumeRequest {
