@@ -124,18 +124,22 @@ async fn what_happens_is_counted() {
     let rig = Rig::new();
     let (_driver, http) = watched(&rig, &[]);
     let client = Client::connect(&rig).await;
-    let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    // A helper tries whether this process may mount.
+    assert!(ask(&http, "/healthz").0);
+    let mut publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let capabilities: Vec<_> = publish.volume_capability.clone().into_iter().collect();
     let request = |name: &str| CreateVolumeRequest {
         name: name.to_owned(),
-        volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
+        volume_capabilities: capabilities.clone(),
         parameters: [pair("server", "server"), pair("share", "/")].into(),
         ..Default::default()
     };
     let volume = client.call(request("v")).await.unwrap().volume.unwrap();
-    std::fs::write(rig.path("export/v/file"), [7; 1000]).unwrap();
+    let folder = rig.path("export").join(&volume.volume_context["subDir"]);
+    std::fs::write(folder.join("file"), [7; 1000]).unwrap();
     let source = VolumeSource {
-        volume_id: volume.volume_id,
+        volume_id: volume.volume_id.clone(),
     };
     let clone = client.call(CreateVolumeRequest {
         volume_content_source: Some(VolumeContentSource {
@@ -144,6 +148,8 @@ async fn what_happens_is_counted() {
         ..request("clone")
     });
     let clone = clone.await.unwrap().volume.unwrap();
+    publish.volume_id = volume.volume_id;
+    publish.volume_context = volume.volume_context;
     client.publish(publish).await.unwrap();
     let series = |method: &str, code: &str| {
         format!(
