@@ -14,9 +14,9 @@ use tonic::Code;
 pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
     let error = match cause {
         EndpointError::Syntax { .. }
-        | EndpointError::TlsUnused { .. }
-        | EndpointError::TlsMaterial { .. } => return Error::usage(cause.to_string()),
-        EndpointError::Embedded { .. } => Error::local(format!("no connection to {endpoint}")),
+        | EndpointError::TlsUnused(..)
+        | EndpointError::TlsMaterial(..) => return Error::usage(cause.to_string()),
+        EndpointError::Embedded(..) => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
     let error = error.caused_by(cause);
@@ -80,23 +80,23 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
 /// The hint for a connection that cannot be made.
 fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
-        EndpointError::NoSocket { .. } => {
+        EndpointError::NoSocket(..) => {
             "is the driver running, and is its socket visible here? --wait 1m waits for it"
         }
-        EndpointError::PermissionDenied { .. } => {
+        EndpointError::PermissionDenied(..) => {
             "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
         }
-        EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
-        EndpointError::Refused { .. } => {
+        EndpointError::NotASocket(..) => "name the socket that the driver's --endpoint names",
+        EndpointError::Refused(..) => {
             "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
         }
-        EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
+        EndpointError::Closed(..) | EndpointError::Broken(..) => {
             "a call that was under way may have taken effect: repeat it when the driver is back"
         }
-        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
+        EndpointError::Tls(_, cause) if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
         }
-        EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
+        EndpointError::ExecStart(..) => "the command must be found in PATH and be executable",
         EndpointError::ExecEnded { .. } => {
             "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
         }

@@ -148,8 +148,8 @@ impl Prepared {
                 Ok(Self::Rpc(Box::new(command), context))
             }
             Load::Cycle(_, flags) => {
-                let file = flags.secrets_file.as_deref();
-                let secrets = request::secrets(file.or(defaults.secrets_file.as_deref()), &[])?;
+                let file = defaults.secrets_file(&flags.secrets_file);
+                let secrets = request::secrets(file, &[])?;
                 Ok(Self::Cycle(RequestContext {
                     secrets,
                     ..RequestContext::default()
