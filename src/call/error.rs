@@ -19,11 +19,7 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::Embedded(..) => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
-    let error = error.caused_by(cause);
-    match hint_for_connection(cause) {
-        Some(hint) => error.hint(hint),
-        None => error,
-    }
+    error.caused_by(cause).with_hint(hint_for_connection(cause))
 }
 
 /// The error of a failed call, with what the endpoint knows about its connection.
@@ -41,10 +37,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     for detail in status_details::decoded(status.details()) {
         out = out.detail(detail);
     }
-    match hint_for(error.method, status.code(), error.timeout) {
-        Some(hint) => out.hint(hint),
-        None => out,
-    }
+    out.with_hint(hint_for(error.method, status.code(), error.timeout))
 }
 
 /// The hint for a status code of a method, whatever the driver's message.

@@ -141,41 +141,18 @@ impl Globals {
     /// Takes from `outer` every flag that was not `typed`; `typed` gets the flag's id.
     pub fn inherit(&mut self, outer: &Self, typed: impl Fn(&str) -> bool) {
         macro_rules! take {
-            ($($path:ident).+, $id:literal) => {
-                if !typed($id) {
-                    self.$($path).+.clone_from(&outer.$($path).+);
-                }
+            ($inner:expr, $outer:expr, $($flag:ident)*) => {
+                $(if !typed(stringify!($flag)) {
+                    $inner.$flag.clone_from(&$outer.$flag);
+                })*
             };
         }
-        take!(endpoint, "endpoint");
-        take!(timeout, "timeout");
-        take!(wait, "wait");
-        take!(metadata, "metadata");
-        take!(cacert, "cacert");
-        take!(cert, "cert");
-        take!(key, "key");
-        take!(server_name, "server_name");
-        take!(output, "output");
-        take!(no_headers, "no_headers");
-        take!(columns, "columns");
-        take!(sort_by, "sort_by");
-        take!(verbose, "verbose");
-        take!(csc.with_spec_validation, "with_spec_validation");
-        take!(csc.with_requires_creds, "with_requires_creds");
-        take!(csc.with_requires_vol_context, "with_requires_vol_context");
-        take!(csc.with_requires_pub_context, "with_requires_pub_context");
-        take!(
-            csc.with_success_create_already_exists,
-            "with_success_create_already_exists"
-        );
-        take!(
-            csc.with_success_delete_not_found,
-            "with_success_delete_not_found"
-        );
-        take!(csc.with_request_logging, "with_request_logging");
-        take!(csc.with_response_logging, "with_response_logging");
-        take!(csc.log_level, "log_level");
-        take!(csc.insecure, "insecure");
+        take!(self, outer, endpoint timeout wait metadata cacert cert key server_name
+            output no_headers columns sort_by verbose);
+        take!(self.csc, outer.csc, with_spec_validation with_requires_creds
+            with_requires_vol_context with_requires_pub_context
+            with_success_create_already_exists with_success_delete_not_found
+            with_request_logging with_response_logging log_level insecure);
     }
 
     /// The deadline of a call; `None` for none.
