@@ -162,6 +162,15 @@ impl Error {
         self
     }
 
+    /// Adds advice, where there is some.
+    #[must_use]
+    pub fn with_hint(self, hint: Option<impl Into<String>>) -> Self {
+        match hint {
+            Some(hint) => self.hint(hint),
+            None => self,
+        }
+    }
+
     /// Adds a decoded status detail.
     #[must_use]
     pub fn detail(mut self, detail: Json) -> Self {

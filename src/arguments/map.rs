@@ -19,26 +19,15 @@ pub enum MapError {
     Record(RecordSyntaxError),
     /// `k=@-`.
     #[error(
-        "the value of {key:?} cannot come from standard input, which more than one flag may want; name it as @/dev/stdin if you are sure"
+        "the value of {0:?} cannot come from standard input, which more than one flag may want; name it as @/dev/stdin if you are sure"
     )]
-    Stdin {
-        /// The entry's key.
-        key: String,
-    },
+    Stdin(String),
     /// `k=@` and nothing else.
-    #[error("the value of {key:?} names no file: write {key}=@FILE, or {key}=@@ for a lone @")]
-    NoFile {
-        /// The entry's key.
-        key: String,
-    },
+    #[error("the value of {0:?} names no file: write {0}=@FILE, or {0}=@@ for a lone @")]
+    NoFile(String),
     /// A file that cannot be used.
-    #[error("the value of {key:?}: {problem}; for a text that begins with @ write @@")]
-    File {
-        /// The entry's key.
-        key: String,
-        /// The error of the file.
-        problem: TextError,
-    },
+    #[error("the value of {0:?}: {1}; for a text that begins with @ write @@")]
+    File(String, TextError),
 }
 
 /// Keys with their values, each key once, in the order in which they were first given.
@@ -78,15 +67,12 @@ fn resolve(key: &str, value: &str) -> Result<String, MapError> {
     match value.strip_prefix('@') {
         None => Ok(value.to_owned()),
         Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
-        Some("") => Err(MapError::NoFile { key: key() }),
-        Some("-") => Err(MapError::Stdin { key: key() }),
+        Some("") => Err(MapError::NoFile(key())),
+        Some("-") => Err(MapError::Stdin(key())),
         Some(path) => {
             let text = TextOrigin::File(path.into())
                 .read()
-                .map_err(|problem| MapError::File {
-                    key: key(),
-                    problem,
-                })?;
+                .map_err(|problem| MapError::File(key(), problem))?;
             let text = text.strip_suffix('\n').unwrap_or(&text);
             Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
         }

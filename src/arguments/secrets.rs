@@ -35,14 +35,9 @@ pub enum SecretsError {
     Text(TextError),
     /// A line of the file without `=`.
     #[error(
-        "secrets: {origin}: line {line} has no =; write key=value lines, # comments, or one JSON object"
+        "secrets: {0}: line {1} has no =; write key=value lines, # comments, or one JSON object"
     )]
-    Line {
-        /// The origin of the secrets.
-        origin: TextOrigin,
-        /// The line, from 1.
-        line: usize,
-    },
+    Line(TextOrigin, usize),
     /// The file begins with `{` and is not JSON.
     #[error("secrets: {origin}: not valid JSON from line {line}, column {column}")]
     Json {
@@ -54,13 +49,8 @@ pub enum SecretsError {
         column: usize,
     },
     /// A value in the JSON object that is not text.
-    #[error("secrets: {origin}: the value of {key:?} is not text; put it in quotes")]
-    NotString {
-        /// The origin of the secrets.
-        origin: TextOrigin,
-        /// The member's name.
-        key: String,
-    },
+    #[error("secrets: {0}: the value of {1:?} is not text; put it in quotes")]
+    NotString(TextOrigin, String),
 }
 
 /// Names and values that must never be shown. Formatting them, also for debugging, shows nothing of either.
@@ -128,7 +118,7 @@ impl Secrets {
         for (key, value) in members {
             match value {
                 Value::String(value) => secrets.insert(key, value),
-                _ => return Err(SecretsError::NotString { origin, key }),
+                _ => return Err(SecretsError::NotString(origin, key)),
             };
         }
         Ok(Self(secrets))
@@ -142,10 +132,7 @@ impl Secrets {
                 continue;
             }
             let Some((key, value)) = line.split_once('=') else {
-                return Err(SecretsError::Line {
-                    origin,
-                    line: index + 1,
-                });
+                return Err(SecretsError::Line(origin, index + 1));
             };
             secrets.insert(key.trim_end().to_owned(), value.to_owned());
         }

@@ -12,12 +12,9 @@ pub enum SizeError {
     Malformed(String),
     /// A unit that does not exist.
     #[error(
-        "unit {unit:?} is unknown: use Ki, Mi, Gi, Ti, Pi, Ei (powers of 1024) or k, M, G, T, P, E (powers of 1000)"
+        "unit {0:?} is unknown: use Ki, Mi, Gi, Ti, Pi, Ei (powers of 1024) or k, M, G, T, P, E (powers of 1000)"
     )]
-    Unit {
-        /// The unit as it was written.
-        unit: String,
-    },
+    Unit(String),
     /// Kubernetes' unit for thousandths, which is a mistake for bytes.
     #[error("unit \"m\" would be thousandths of a byte: write M (1000 x 1000) or Mi (1024 x 1024)")]
     Milli,
@@ -131,9 +128,7 @@ fn scale(unit: &str) -> Result<i128, SizeError> {
     };
     power
         .and_then(|power| base.checked_pow(u32::try_from(power).ok()?))
-        .ok_or_else(|| SizeError::Unit {
-            unit: unit.to_owned(),
-        })
+        .ok_or_else(|| SizeError::Unit(unit.to_owned()))
 }
 
 #[cfg(test)]
@@ -197,7 +192,7 @@ mod tests {
         }
         for text in ["1X", "1Gx", "1i", "1iB", "1GiBB", "1e9", "1Zi", "1 G i"] {
             let error = parse(text).expect_err(text);
-            assert!(matches!(error, SizeError::Unit { .. }), "{text}: {error}");
+            assert!(matches!(error, SizeError::Unit(..)), "{text}: {error}");
         }
         for text in [
             "8Ei",

@@ -23,27 +23,14 @@ pub enum TextOrigin {
 #[derive(Debug, Error)]
 pub enum TextError {
     /// The operating system refused.
-    #[error("cannot read {origin}: {problem}")]
-    Unreadable {
-        /// The file or stream that was read.
-        origin: TextOrigin,
-        /// The system's reason.
-        problem: io::Error,
-    },
+    #[error("cannot read {0}: {1}")]
+    Unreadable(TextOrigin, io::Error),
     /// More than [`LIMIT`].
-    #[error("{origin} holds more than {} MiB", LIMIT >> 20)]
-    TooLarge {
-        /// The file or stream that was read.
-        origin: TextOrigin,
-    },
+    #[error("{0} holds more than {limit} MiB", limit = LIMIT >> 20)]
+    TooLarge(TextOrigin),
     /// Bytes that are not UTF-8, or a NUL, which no text has.
-    #[error("{origin} is not text: byte {offset} is no UTF-8 character")]
-    NotText {
-        /// The file or stream that was read.
-        origin: TextOrigin,
-        /// The first such byte, counted from 0.
-        offset: usize,
-    },
+    #[error("{0} is not text: byte {1} is no UTF-8 character")]
+    NotText(TextOrigin, usize),
 }
 
 impl TextOrigin {
@@ -64,19 +51,11 @@ impl TextOrigin {
             Self::Stdin => bounded(io::stdin().lock()),
             Self::File(path) => File::open(path).and_then(bounded),
         };
-        let bytes = bytes.map_err(|problem| TextError::Unreadable {
-            origin: self.clone(),
-            problem,
-        })?;
+        let bytes = bytes.map_err(|problem| TextError::Unreadable(self.clone(), problem))?;
         if bytes.len() as u64 > LIMIT {
-            return Err(TextError::TooLarge {
-                origin: self.clone(),
-            });
+            return Err(TextError::TooLarge(self.clone()));
         }
-        let not_text = |offset| TextError::NotText {
-            origin: self.clone(),
-            offset,
-        };
+        let not_text = |offset| TextError::NotText(self.clone(), offset);
         if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
             return Err(not_text(offset));
         }

@@ -52,31 +52,17 @@ pub struct Endpoint {
     embedded: Arc<OnceCell<EmbeddedDriver>>,
 }
 
-/// The kind of connection that an endpoint names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndpointKind {
-    /// A unix socket in the file system.
-    Unix,
-    /// A unix socket in the abstract namespace.
-    Abstract,
-    /// Plain TCP.
-    Tcp,
-    /// Plain TCP to a name that is resolved, as gRPC writes it.
-    Dns,
-    /// TLS over TCP.
-    Https,
-    /// The standard input and output of a command, which may be kubectl's.
-    Exec,
-    /// The NFS driver in this process.
-    Embedded,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Target {
+    /// A unix socket in the file system.
     Unix(PathBuf),
+    /// A unix socket in the abstract namespace.
     Abstract(String),
+    /// Plain TCP.
     Tcp(Address),
+    /// Plain TCP to a name that is resolved, as gRPC writes it.
     Dns(Address),
+    /// TLS over TCP.
     Https(Address),
     /// The program and its arguments; never empty.
     Exec(Vec<String>),
@@ -124,17 +110,17 @@ impl Endpoint {
         }
     }
 
-    /// The kind of connection.
-    pub fn kind(&self) -> EndpointKind {
-        match self.target {
-            Target::Unix(_) => EndpointKind::Unix,
-            Target::Abstract(_) => EndpointKind::Abstract,
-            Target::Tcp(_) => EndpointKind::Tcp,
-            Target::Dns(_) => EndpointKind::Dns,
-            Target::Https(_) => EndpointKind::Https,
-            Target::Exec(_) | Target::Pod(_) => EndpointKind::Exec,
-            Target::Embedded(_) => EndpointKind::Embedded,
-        }
+    /// Whether it is the NFS driver in this process.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.target, Target::Embedded(_))
+    }
+
+    /// Whether the driver runs on this machine, as far as the endpoint says it.
+    pub fn is_on_this_machine(&self) -> bool {
+        matches!(
+            self.target,
+            Target::Unix(_) | Target::Abstract(_) | Target::Embedded(_)
+        )
     }
 
     /// Whether both name the same place, however they are written.
@@ -157,6 +143,15 @@ impl Endpoint {
                 format!("tcp://{}", address.authority(None))
             }
             _ => self.text.clone(),
+        }
+    }
+
+    /// The same without credentials, which the arguments of a command may hold.
+    pub fn without_credentials(&self) -> String {
+        let text = self.spelled_out();
+        match (&self.target, text.split_whitespace().next()) {
+            (Target::Exec(_), Some(program)) => format!("{program} …"),
+            _ => text,
         }
     }
 

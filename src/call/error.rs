@@ -14,16 +14,12 @@ use tonic::Code;
 pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
     let error = match cause {
         EndpointError::Syntax { .. }
-        | EndpointError::TlsUnused { .. }
-        | EndpointError::TlsMaterial { .. } => return Error::usage(cause.to_string()),
-        EndpointError::Embedded { .. } => Error::local(format!("no connection to {endpoint}")),
+        | EndpointError::TlsUnused(..)
+        | EndpointError::TlsMaterial(..) => return Error::usage(cause.to_string()),
+        EndpointError::Embedded(..) => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
-    let error = error.caused_by(cause);
-    match hint_for_connection(cause) {
-        Some(hint) => error.hint(hint),
-        None => error,
-    }
+    error.caused_by(cause).with_hint(hint_for_connection(cause))
 }
 
 /// The error of a failed call, with what the endpoint knows about its connection.
@@ -41,10 +37,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     for detail in status_details::decoded(status.details()) {
         out = out.detail(detail);
     }
-    match hint_for(error.method, status.code(), error.timeout) {
-        Some(hint) => out.hint(hint),
-        None => out,
-    }
+    out.with_hint(hint_for(error.method, status.code(), error.timeout))
 }
 
 /// The hint for a status code of a method, whatever the driver's message.
@@ -80,23 +73,23 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
 /// The hint for a connection that cannot be made.
 fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
-        EndpointError::NoSocket { .. } => {
+        EndpointError::NoSocket(..) => {
             "is the driver running, and is its socket visible here? --wait 1m waits for it"
         }
-        EndpointError::PermissionDenied { .. } => {
+        EndpointError::PermissionDenied(..) => {
             "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
         }
-        EndpointError::NotASocket { .. } => "name the socket that the driver's --endpoint names",
-        EndpointError::Refused { .. } => {
+        EndpointError::NotASocket(..) => "name the socket that the driver's --endpoint names",
+        EndpointError::Refused(..) => {
             "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
         }
-        EndpointError::Closed { .. } | EndpointError::Broken { .. } => {
+        EndpointError::Closed(..) | EndpointError::Broken(..) => {
             "a call that was under way may have taken effect: repeat it when the driver is back"
         }
-        EndpointError::Tls { cause, .. } if trusts_or_names(cause) => {
+        EndpointError::Tls(_, cause) if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
         }
-        EndpointError::ExecStart { .. } => "the command must be found in PATH and be executable",
+        EndpointError::ExecStart(..) => "the command must be found in PATH and be executable",
         EndpointError::PodLacksRelay { .. } => {
             "name another container: pod:NAMESPACE/POD/CONTAINER; or add `csi` to the image"
         }

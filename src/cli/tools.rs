@@ -12,41 +12,23 @@ pub struct Tool {
     /// The tool's part of the tree.
     pub command: fn() -> Command,
     /// Runs it with the matches of that part.
-    pub run: fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>,
+    pub run: Run,
+}
+
+type Run = fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>;
+
+const fn tool(command: fn() -> Command, run: Run) -> Tool {
+    Tool { command, run }
 }
 
 /// Every tool, in the order of the help.
 pub static TOOLS: &[Tool] = &[
-    Tool {
-        command: lifecycle::command::command,
-        run: lifecycle::command::run,
-    },
-    Tool {
-        command: bench::command,
-        run: bench::run,
-    },
-    Tool {
-        command: sanity::command::command,
-        run: sanity::command::run,
-    },
-    Tool {
-        command: proxy::command::command,
-        run: proxy::command::run,
-    },
-    Tool {
-        command: replay::command::command,
-        run: replay::command::run,
-    },
-    Tool {
-        command: shell::command,
-        run: shell::run,
-    },
-    Tool {
-        command: completion::command,
-        run: completion::run,
-    },
-    Tool {
-        command: man::command,
-        run: man::run,
-    },
+    tool(lifecycle::command::command, lifecycle::command::run),
+    tool(bench::command, bench::run),
+    tool(sanity::command::command, sanity::command::run),
+    tool(proxy::command::command, proxy::command::run),
+    tool(replay::command::command, replay::command::run),
+    tool(shell::command, shell::run),
+    tool(completion::command, completion::run),
+    tool(man::command, man::run),
 ];

@@ -3,6 +3,7 @@
 //! Beside `cli/completion/script.rs` the only file that knows `clap_complete`, whose engine is not stable yet and therefore pinned. The engine cannot ask a
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
 
+use super::globals::Globals;
 use crate::arguments::capability::MODES;
 use crate::rpc::GROUPS;
 use crate::rpc::facts::IdKind;
@@ -14,7 +15,14 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 /// How long the driver may take to list its ids. A person notices more than a second.
-pub const LIMIT: Duration = Duration::from_millis(800);
+const LIMIT: Duration = Duration::from_millis(800);
+
+/// How long the driver may take to list its ids, where calls have that limit.
+pub fn limit(globals: &Globals) -> Duration {
+    globals
+        .timeout()
+        .map_or(LIMIT, |timeout| timeout.min(LIMIT))
+}
 
 /// Something that can stand next.
 #[derive(Clone, Debug, PartialEq, Eq)]

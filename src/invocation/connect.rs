@@ -3,7 +3,7 @@
 use super::defaults::Defaults;
 use super::globals::Globals;
 use super::interrupt::{self, asked_to_stop};
-use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
 use crate::call::session::Session;
 use crate::call::wait;
@@ -84,7 +84,7 @@ pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, 
 /// # Errors
 /// When the namespace cannot be entered half-way.
 pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
-    if endpoint.kind() != EndpointKind::Embedded {
+    if !endpoint.is_embedded() {
         return Ok(());
     }
     #[cfg(feature = "embedded")]

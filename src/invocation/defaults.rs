@@ -43,6 +43,11 @@ impl Defaults {
         }
     }
 
+    /// The file of the secrets: the one that a flag names, or that of these defaults.
+    pub fn secrets_file<'a>(&'a self, flag: &'a Option<String>) -> Option<&'a str> {
+        flag.as_deref().or(self.secrets_file.as_deref())
+    }
+
     /// Whether the program was called as csc.
     pub fn is_csc(&self) -> bool {
         self.name == "csc"

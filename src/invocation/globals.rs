@@ -10,6 +10,7 @@ use crate::call::log::Log;
 use crate::error::Error;
 use crate::output::{self, Format};
 use crate::rpc::validation::Checks;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use csi_proto::duration;
 use std::path::PathBuf;
@@ -45,8 +46,8 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
     pub server_name: Option<String>,
     /// How to print replies
-    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", help_heading = OUTPUT)]
-    output: Option<OutputFormat>,
+    #[arg(short, long, global = true, value_parser = formats(), value_name = "FORMAT", help_heading = OUTPUT)]
+    output: Option<Format>,
     /// Print tables without heads
     #[arg(long, global = true, help_heading = OUTPUT)]
     no_headers: bool,
@@ -120,82 +121,38 @@ enum LogLevel {
     Debug,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum OutputFormat {
-    /// Columns for people
-    Table,
-    /// All columns
-    Wide,
-    /// Canonical JSON, one document a reply
-    Json,
-    /// Canonical JSON, one line a reply or an entry of a list
-    Jsonl,
-    /// Ids or names alone
-    Name,
-    /// What csc prints
-    Csc,
+/// The names of formats, as clap offers and reads them.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let all = Format::ALL.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(all).map(|name| Format::named(&name).unwrap_or_default())
 }
 
 impl Globals {
-    /// The names of the formats of `--output`.
-    pub fn formats() -> Vec<String> {
-        let values = OutputFormat::value_variants().iter();
-        let values = values.filter_map(ValueEnum::to_possible_value);
-        values.map(|value| value.get_name().to_owned()).collect()
+    /// The format of replies that a flag asks for.
+    pub fn format(&self) -> Format {
+        self.output.unwrap_or_default()
     }
 
-    /// The name of the format of replies.
-    pub fn format_name(&self) -> String {
-        let format = self.output.unwrap_or(OutputFormat::Table);
-        let value = format.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// Prints replies in the format of that name; one that does not exist changes nothing.
-    pub fn set_output(&mut self, name: &str) {
-        if let Ok(format) = OutputFormat::from_str(name, true) {
-            self.output = Some(format);
-        }
+    /// Prints replies in this format.
+    pub fn set_format(&mut self, format: Format) {
+        self.output = Some(format);
     }
 
     /// Takes from `outer` every flag that was not `typed`; `typed` gets the flag's id.
     pub fn inherit(&mut self, outer: &Self, typed: impl Fn(&str) -> bool) {
         macro_rules! take {
-            ($($path:ident).+, $id:literal) => {
-                if !typed($id) {
-                    self.$($path).+.clone_from(&outer.$($path).+);
-                }
+            ($inner:expr, $outer:expr, $($flag:ident)*) => {
+                $(if !typed(stringify!($flag)) {
+                    $inner.$flag.clone_from(&$outer.$flag);
+                })*
             };
         }
-        take!(endpoint, "endpoint");
-        take!(timeout, "timeout");
-        take!(wait, "wait");
-        take!(metadata, "metadata");
-        take!(cacert, "cacert");
-        take!(cert, "cert");
-        take!(key, "key");
-        take!(server_name, "server_name");
-        take!(output, "output");
-        take!(no_headers, "no_headers");
-        take!(columns, "columns");
-        take!(sort_by, "sort_by");
-        take!(verbose, "verbose");
-        take!(csc.with_spec_validation, "with_spec_validation");
-        take!(csc.with_requires_creds, "with_requires_creds");
-        take!(csc.with_requires_vol_context, "with_requires_vol_context");
-        take!(csc.with_requires_pub_context, "with_requires_pub_context");
-        take!(
-            csc.with_success_create_already_exists,
-            "with_success_create_already_exists"
-        );
-        take!(
-            csc.with_success_delete_not_found,
-            "with_success_delete_not_found"
-        );
-        take!(csc.with_request_logging, "with_request_logging");
-        take!(csc.with_response_logging, "with_response_logging");
-        take!(csc.log_level, "log_level");
-        take!(csc.insecure, "insecure");
+        take!(self, outer, endpoint timeout wait metadata cacert cert key server_name
+            output no_headers columns sort_by verbose);
+        take!(self.csc, outer.csc, with_spec_validation with_requires_creds
+            with_requires_vol_context with_requires_pub_context
+            with_success_create_already_exists with_success_delete_not_found
+            with_request_logging with_response_logging log_level insecure);
     }
 
     /// The deadline of a call; `None` for none.
@@ -231,12 +188,7 @@ impl Globals {
     pub fn output(&self, called_as_csc: bool) -> output::Options {
         let format = match self.output {
             None if called_as_csc => Format::Csc,
-            None | Some(OutputFormat::Table) => Format::Table,
-            Some(OutputFormat::Wide) => Format::Wide,
-            Some(OutputFormat::Json) => Format::Json,
-            Some(OutputFormat::Jsonl) => Format::Jsonl,
-            Some(OutputFormat::Name) => Format::Name,
-            Some(OutputFormat::Csc) => Format::Csc,
+            _ => self.format(),
         };
         output::Options {
             format,
@@ -368,7 +320,7 @@ mod tests {
         assert_eq!(format!("{inner:?}"), format!("{outer:?}"));
         let mut typed = parsed(&["-o", "name"]);
         typed.inherit(&outer, |id| id == "output");
-        assert_eq!(typed.format_name(), "name");
+        assert_eq!(typed.format(), Format::Name);
         assert_eq!(typed.endpoint.as_deref(), Some("/s"));
     }
 }

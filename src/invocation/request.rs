@@ -64,10 +64,7 @@ pub fn context(
 ) -> Result<RequestContext, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
-    let secrets_file = flags
-        .secrets_file
-        .as_deref()
-        .or(defaults.secrets_file.as_deref());
+    let secrets_file = defaults.secrets_file(&flags.secrets_file);
     if from_stdin && secrets_file == Some("-") {
         return Err(Error::usage(
             "--request and --secrets-file cannot both read stdin",

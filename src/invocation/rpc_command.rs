@@ -163,16 +163,11 @@ impl Command {
             self.log.request(session, self.rpc.method, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
-            let answered = if self.rpc.method.server_streaming {
-                self.streamed(session, sent, request, printer, follower)
-                    .await
-            } else {
-                self.unary(session, sent, request, printer, follower).await
-            };
-            let reply = match answered {
+            let doing = self.doing(&request.subject);
+            let answered = self.answered(session, sent, request, printer, follower);
+            let reply = match answered.await {
                 Ok(reply) => {
-                    self.log
-                        .call(&self.doing(&request.subject), "OK", started.elapsed());
+                    self.log.call(&doing, "OK", started.elapsed());
                     reply
                 }
                 Err(CommandFailure::Output(error)) => {
@@ -182,13 +177,9 @@ impl Command {
                 Err(CommandFailure::Other(error)) => return Err(error),
                 Err(CommandFailure::Call(error)) => {
                     let code = code_name(error.status.code());
-                    self.log
-                        .call(&self.doing(&request.subject), code, started.elapsed());
+                    self.log.call(&doing, code, started.elapsed());
                     if self.is_success(error.status.code()) {
-                        eprintln!(
-                            "note: {}: {code} taken for success",
-                            self.doing(&request.subject)
-                        );
+                        eprintln!("note: {doing}: {code} taken for success");
                         return Ok(AfterReply::Continue);
                     }
                     return Err(call_error(&error, endpoint));
@@ -216,7 +207,8 @@ impl Command {
         }
     }
 
-    async fn unary(
+    /// Makes one call and prints its replies; the reply itself, unless it is a stream.
+    async fn answered(
         &self,
         session: &Session,
         sent: Bytes,
@@ -224,27 +216,19 @@ impl Command {
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, CommandFailure> {
-        let answer = session.call(self.rpc.method, sent.clone()).await?;
-        self.log.reply_metadata(answer.metadata());
-        let bytes = answer.into_inner();
-        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
-        Ok(Some(bytes))
-    }
-
-    async fn streamed(
-        &self,
-        session: &Session,
-        sent: Bytes,
-        request: &Request,
-        printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
-    ) -> Result<Option<Bytes>, CommandFailure> {
-        let answer = session.stream(self.rpc.method, sent.clone()).await?;
+        let method = self.rpc.method;
+        let mut replies = Replies::new(method, &sent, &self.checks);
+        if !method.server_streaming {
+            let answer = session.call(method, sent.clone()).await?;
+            self.log.reply_metadata(answer.metadata());
+            let bytes = answer.into_inner();
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            return Ok(Some(bytes));
+        }
+        let answer = session.stream(method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
-        let mut replies = Replies::new(self.rpc.method, &sent, &self.checks);
-        while let Some(bytes) = session.next(self.rpc.method, &mut stream).await? {
+        while let Some(bytes) = session.next(method, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         }
         Ok(None)

@@ -8,7 +8,7 @@ use super::{cell, csc, json, table, view};
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, Value, ValueError, decode};
-use csi_proto::wire::{Raw, fields};
+use csi_proto::wire::{self, fields};
 use std::cmp::Ordering;
 use std::io::Write;
 use std::rc::Rc;
@@ -276,11 +276,8 @@ impl<W: Write> Printer<W> {
                 message: self.layout.method.response.name,
                 source,
             })?;
-            match raw {
-                Raw::Bytes(_) if list.is_some_and(|list| list.number == number) => {}
-                Raw::Bytes(bytes) => csi_proto::wire::put_bytes(&mut rest, number, bytes),
-                Raw::Varint(value) => csi_proto::wire::put_varint(&mut rest, number, value),
-                Raw::Fixed32(_) | Raw::Fixed64(_) => {}
+            if list.is_none_or(|list| list.number != number) {
+                wire::put(&mut rest, number, raw);
             }
         }
         Ok(rest)

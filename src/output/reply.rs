@@ -23,6 +23,35 @@ pub enum Format {
     Csc,
 }
 
+impl Format {
+    /// Every format in the order of the help, with its name and a line about it.
+    pub const ALL: [(Self, &'static str, &'static str); 6] = [
+        (Self::Table, "table", "Columns for people"),
+        (Self::Wide, "wide", "All columns"),
+        (Self::Json, "json", "Canonical JSON, one document a reply"),
+        (
+            Self::Jsonl,
+            "jsonl",
+            "Canonical JSON, one line a reply or an entry of a list",
+        ),
+        (Self::Name, "name", "Ids or names alone"),
+        (Self::Csc, "csc", "What csc prints"),
+    ];
+
+    /// The format of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter();
+        all.find_map(|(format, known, _)| (*known == name).then_some(*format))
+    }
+
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        let mut all = Self::ALL.iter();
+        all.find_map(|(format, name, _)| (*format == self).then_some(*name))
+            .unwrap_or_default()
+    }
+}
+
 /// Everything that shapes the output.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

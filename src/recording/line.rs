@@ -1,7 +1,6 @@
 //! Writes one call as one line of JSON.
 
 use super::call::{CallEnd, RecordedCall};
-use super::{BYTES, HIDDEN};
 use crate::call::status_details;
 use crate::error::CODE_NAMES;
 use crate::output::OutputError;
@@ -14,8 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use csi_proto::guess::guess;
 use csi_proto::schema;
 use csi_proto::value::{Key, MASK, Secrets, TimestampText, Value, decode};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::Value as Json;
+use serde::{Serialize, Serializer};
+use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 
 /// The largest message of an unknown method that is shown: its fields take many times its bytes.
@@ -86,44 +85,77 @@ pub fn mask(json: &mut Json, secrets: &[String]) {
     }
 }
 
+/// A call as it stands in a line.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallLine<'a> {
+    call: u64,
+    time: String,
+    at: f64,
+    method: &'a str,
+    #[serde(serialize_with = "as_map")]
+    metadata: &'a [(String, String)],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<ShownMessage<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<Vec<ShownMessage<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply: Option<ShownMessage<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replies: Option<Vec<ShownMessage<'a>>>,
+    #[serde(serialize_with = "as_map", skip_serializing_if = "<[_]>::is_empty")]
+    reply_metadata: &'a [(String, String)],
+    status: Json,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    injected: Option<&'a String>,
+    /// Said only of a call that was not passed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sent: Option<bool>,
+}
+
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let call = self.call;
-        let mut out = serializer.serialize_map(None)?;
-        out.serialize_entry("call", &call.number)?;
-        out.serialize_entry("time", &time(call.began))?;
-        out.serialize_entry("at", &seconds(call.at))?;
-        out.serialize_entry("method", &call.path)?;
-        let [request, reply] = &call.metadata;
-        out.serialize_entry("metadata", &MetadataEntries(request))?;
-        let method = call.method;
-        let requests = ShownMessages {
-            value: request_value,
-            messages: &call.requests,
-            of: method.map(|method| method.request),
-            unknown: self.unknown,
+        let (asked, replied) = (
+            call.method.map(|method| method.request),
+            call.method.map(|method| method.response),
+        );
+        let request = |message| request_value(message, asked, self.unknown).into();
+        let reply = |message| message_value(message, replied, self.unknown).into();
+        let streams = call.method.is_none_or(|method| method.server_streaming);
+        let requests = call.requests.iter().map(request).collect();
+        let (request, requests) = one_or_many(requests, call.method.is_none());
+        let replies = call.replies.iter().map(reply).collect();
+        let (reply, replies) = one_or_many(replies, streams);
+        let line = CallLine {
+            call: call.number,
+            time: time(call.began),
+            at: seconds(call.at),
+            method: &call.path,
+            metadata: &call.metadata[0],
+            request,
+            requests,
+            reply,
+            replies,
+            reply_metadata: &call.metadata[1],
+            status: end(&call.end),
+            seconds: seconds(call.took),
+            injected: call.injected.as_ref(),
+            sent: (!call.sent).then_some(false),
         };
-        let replies = ShownMessages {
-            value: message_value,
-            messages: &call.replies,
-            of: method.map(|method| method.response),
-            unknown: self.unknown,
-        };
-        let streams = method.is_none_or(|method| method.server_streaming);
-        requests.entry(&mut out, ["request", "requests"], method.is_none())?;
-        replies.entry(&mut out, ["reply", "replies"], streams)?;
-        if !reply.is_empty() {
-            out.serialize_entry("replyMetadata", &MetadataEntries(reply))?;
-        }
-        out.serialize_entry("status", &EndLine(&call.end))?;
-        out.serialize_entry("seconds", &seconds(call.took))?;
-        if let Some(injected) = &call.injected {
-            out.serialize_entry("injected", injected)?;
-        }
-        if !call.sent {
-            out.serialize_entry("sent", &false)?;
-        }
-        out.end()
+        line.serialize(serializer)
+    }
+}
+
+/// One message by itself; any other number of messages, or those of a stream, as a list.
+fn one_or_many(
+    mut all: Vec<ShownMessage<'_>>,
+    streams: bool,
+) -> (Option<ShownMessage<'_>>, Option<Vec<ShownMessage<'_>>>) {
+    match all.len() {
+        0 | 1 if !streams => (all.pop(), None),
+        _ => (None, Some(all)),
     }
 }
 
@@ -139,67 +171,32 @@ pub(super) fn time(time: std::time::SystemTime) -> String {
     .to_string()
 }
 
-struct MetadataEntries<'a>(&'a [(String, String)]);
-
-impl Serialize for MetadataEntries<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
-    }
+fn as_map<S: Serializer>(entries: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 
-/// [`message_value`] or [`request_value`].
-type ToValue =
-    for<'a> fn(&'a Message, Option<&'static schema::Message>, Unknown) -> Result<Value<'a>, Hidden>;
-
-struct ShownMessages<'a> {
-    value: ToValue,
-    messages: &'a [Message],
-    of: Option<&'static schema::Message>,
-    unknown: Unknown,
+/// A message, or why it is not shown.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ShownMessage<'a> {
+    Value(Value<'a>),
+    Hidden(Hidden),
 }
 
-impl ShownMessages<'_> {
-    /// Writes one message under the first name; any other number of messages, or those of a stream, as a list under the
-    /// second.
-    fn entry<M: SerializeMap>(
-        &self,
-        out: &mut M,
-        [one, many]: [&'static str; 2],
-        streams: bool,
-    ) -> Result<(), M::Error> {
-        let shown = |message| ShownMessage((self.value)(message, self.of, self.unknown));
-        match self.messages {
-            [message] if !streams => out.serialize_entry(one, &shown(message)),
-            [] if !streams => Ok(()),
-            messages => {
-                let all: Vec<_> = messages.iter().map(shown).collect();
-                out.serialize_entry(many, &all)
-            }
-        }
-    }
-}
-
-struct ShownMessage<'a>(Result<Value<'a>, Hidden>);
-
-impl Serialize for ShownMessage<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
-            Ok(value) => value.serialize(serializer),
-            Err(hidden) => {
-                let mut out = serializer.serialize_map(Some(2))?;
-                out.serialize_entry(HIDDEN, &hidden.why)?;
-                out.serialize_entry(BYTES, &hidden.bytes)?;
-                out.end()
-            }
-        }
+impl<'a> From<Result<Value<'a>, Hidden>> for ShownMessage<'a> {
+    fn from(shown: Result<Value<'a>, Hidden>) -> Self {
+        shown.map_or_else(Self::Hidden, Self::Value)
     }
 }
 
 /// A message of which only the size is shown.
+#[derive(Serialize)]
 pub struct Hidden {
     /// Why.
+    #[serde(rename = "@hidden")]
     pub why: Cow<'static, str>,
     /// The size.
+    #[serde(rename = "@bytes")]
     pub bytes: usize,
 }
 
@@ -266,51 +263,34 @@ pub fn message_value<'a>(
     }
 }
 
-struct EndLine<'a>(&'a CallEnd);
-
-impl Serialize for EndLine<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_map(None)?;
-        let (status, by) = match self.0 {
-            CallEnd::Status(status) => (Some(status), None),
-            CallEnd::Proxy(status) => (Some(status), Some("proxy")),
-            CallEnd::Broken(status) => (Some(status), Some("connection")),
-            CallEnd::Reset(reason) => {
-                out.serialize_entry("code", "UNKNOWN")?;
-                out.serialize_entry("reset", reason)?;
-                (None, None)
-            }
-            CallEnd::Cancelled { deadline } => {
-                let code = if *deadline {
-                    "DEADLINE_EXCEEDED"
-                } else {
-                    "CANCELLED"
-                };
-                out.serialize_entry("code", code)?;
-                (None, Some("caller"))
-            }
-            CallEnd::Dropped => (None, Some("proxy")),
-        };
-        if let Some(status) = status {
-            put_status(&mut out, status)?;
+/// The end of a call: the driver's status, or who ended it.
+fn end(end: &CallEnd) -> Json {
+    match end {
+        CallEnd::Status(status) => status_json(status, None),
+        CallEnd::Proxy(status) => status_json(status, Some("proxy")),
+        CallEnd::Broken(status) => status_json(status, Some("connection")),
+        CallEnd::Reset(reason) => json!({"code": "UNKNOWN", "reset": reason}),
+        CallEnd::Cancelled { deadline: true } => {
+            json!({"code": "DEADLINE_EXCEEDED", "by": "caller"})
         }
-        if let Some(by) = by {
-            out.serialize_entry("by", by)?;
-        }
-        out.end()
+        CallEnd::Cancelled { deadline: false } => json!({"code": "CANCELLED", "by": "caller"}),
+        CallEnd::Dropped => json!({"by": "proxy"}),
     }
 }
 
-fn put_status<M: SerializeMap>(out: &mut M, status: &CallStatus) -> Result<(), M::Error> {
-    out.serialize_entry("code", &code_text(status.code))?;
+fn status_json(status: &CallStatus, by: Option<&str>) -> Json {
+    let mut out = json!({"code": code_text(status.code)});
     if !status.message.is_empty() {
-        out.serialize_entry("message", &status.message)?;
+        out["message"] = json!(status.message);
     }
     let details = status_details::decoded(&status.details);
     if !details.is_empty() {
-        out.serialize_entry("details", &details)?;
+        out["details"] = json!(details);
     }
-    Ok(())
+    if let Some(by) = by {
+        out["by"] = json!(by);
+    }
+    out
 }
 
 /// A code's name, or its number where gRPC has no name for it.

@@ -17,7 +17,5 @@ pub use write::{Header, RecordError, Recorder};
 /// The version of the format. It changes when a reader of the former could misunderstand.
 pub const VERSION: u64 = 1;
 
-/// The member of a message's object that stands for what cannot be shown: its size.
-pub const BYTES: &str = "@bytes";
-/// Why it cannot be shown.
+/// The member of a message's object that says why the message cannot be shown.
 pub const HIDDEN: &str = "@hidden";

@@ -14,14 +14,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file cannot be read.
-    #[error("cannot read the recording {}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("cannot read the recording {}", .0.display())]
+    Io(PathBuf, #[source] io::Error),
     /// The first line of the file is not a recording's.
     #[error("{} is not a recording of `csi proxy --record`: its first line says no version", .0.display())]
     NotARecording(PathBuf),
@@ -36,15 +30,8 @@ pub enum ReadError {
         made_by: String,
     },
     /// A line that is not a call.
-    #[error("{}: line {line}: {problem}", .path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The problem of the line.
-        problem: String,
-    },
+    #[error("{path}: line {1}: {2}", path = .0.display())]
+    Line(PathBuf, usize, String),
 }
 
 /// A recording.
@@ -113,10 +100,7 @@ impl Recording {
             Some("-") => io::stdin().read_to_end(&mut bytes).map(drop),
             _ => std::fs::read(path).map(|content| bytes = content),
         };
-        read.map_err(|cause| ReadError::Io {
-            path: path.to_owned(),
-            cause,
-        })?;
+        read.map_err(|cause| ReadError::Io(path.to_owned(), cause))?;
         Self::parse(path, &bytes)
     }
 
@@ -149,11 +133,7 @@ impl Recording {
                 Ok(call) => recording.calls.push(call),
                 Err(_) if is_last && !whole => recording.is_cut = true,
                 Err(problem) => {
-                    return Err(ReadError::Line {
-                        path: path.to_owned(),
-                        line: index + 1,
-                        problem,
-                    });
+                    return Err(ReadError::Line(path.to_owned(), index + 1, problem));
                 }
             }
         }

@@ -19,14 +19,8 @@ pub enum RecordError {
     #[error("{} exists already: name another file, or give --overwrite", .0.display())]
     Exists(PathBuf),
     /// The file cannot be made or written.
-    #[error("cannot write the recording {}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("cannot write the recording {}", .0.display())]
+    Io(PathBuf, #[source] io::Error),
 }
 
 /// The content of the first line.
@@ -59,10 +53,7 @@ impl Recorder {
     /// # Errors
     /// When there is one already and it may not be overwritten, or the file cannot be written.
     pub fn begin(path: &Path, overwrite: bool, header: &Header) -> Result<Self, RecordError> {
-        let failed = |cause| RecordError::Io {
-            path: path.to_owned(),
-            cause,
-        };
+        let failed = |cause| RecordError::Io(path.to_owned(), cause);
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
         match overwrite {

@@ -1,19 +1,8 @@
 //! The Controller service: its RPCs, and the blocks of those that attach volumes to nodes or ask about volumes and the
 //! controller. Volumes stand in `volumes.rs`, snapshots in `snapshots.rs`.
 
-use super::declare::{Agreements, Declare, Flags, Gives, Group, Needs, Rpc, Words};
-use super::facts::{
-    Capability::{Controller, Plugin},
-    ControllerCapability as C,
-    Effect::{self, Makes, Reads, Undoes},
-    Given, Making, PluginCapability as P, Thing,
-};
-use super::flags::{CAPABILITY, MUTABLE_PARAMETERS, PARAMETERS, VOLUME_CONTEXT, VOLUME_IDS, flag};
-use super::validation::exchange::{self, Agreement::Check};
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CAPABILITIES, CellFormat, View, size, text};
+use super::vocabulary::*;
 use csi_proto::value::{Secrets, Value, decode};
-use csi_proto::{tables, v1};
 use prost::Message as _;
 use std::fmt::Write as _;
 

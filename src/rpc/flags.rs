@@ -155,20 +155,10 @@ MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 M
 4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER.
 TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
-/// The two bounds of a capacity range: flag, alias, help, field.
+/// The two bounds of a capacity range: flag, alias, field, and the first word of the help.
 const BOUNDS: [[&str; 4]; 2] = [
-    [
-        "req-bytes",
-        "required-bytes",
-        "Smallest acceptable size: bytes, or with a unit such as 10Gi or 1.5G",
-        "required_bytes",
-    ],
-    [
-        "lim-bytes",
-        "limit-bytes",
-        "Largest acceptable size: bytes, or with a unit such as 10Gi or 1.5G",
-        "limit_bytes",
-    ],
+    ["req-bytes", "required-bytes", "required_bytes", "Smallest"],
+    ["lim-bytes", "limit-bytes", "limit_bytes", "Largest"],
 ];
 
 /// The two sources of a volume: flag, field of the source, its message, field of the id.
@@ -263,9 +253,11 @@ impl Flag {
                     .collect()
             }
             Form::Capacity => BOUNDS
-                .map(|[long, alias, help, _]| {
+                .map(|[long, alias, _, which]| {
                     let bound = option(long).visible_alias(alias).value_parser(size::parse);
-                    bound.allow_hyphen_values(true).help(help)
+                    bound.allow_hyphen_values(true).help(format!(
+                        "{which} acceptable size: bytes, or with a unit such as 10Gi or 1.5G"
+                    ))
                 })
                 .into(),
             Form::ContentSource => {
@@ -355,7 +347,7 @@ impl Flag {
                 }
             }
             Form::Capacity => draft.inside("capacity_range", |range| {
-                for [long, _, _, bound] in BOUNDS {
+                for [long, _, bound, _] in BOUNDS {
                     for bytes in given::<i64>(matches, long) {
                         range.put_number(bound, *bytes);
                     }

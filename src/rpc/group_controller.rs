@@ -1,21 +1,6 @@
 //! The GroupController service: snapshots of several volumes at one point in time.
 
-use super::declare::{Agreements, Declare, Flags, Group, Needs, Rpc, Rules, Words};
-use super::facts::{
-    Capability::{Group as OfGroup, Plugin},
-    Effect::{self, Makes, Reads, Undoes},
-    GroupCapability as G, Making, PluginCapability as P, Thing,
-};
-use super::flags::{Flag, GROUP_SNAPSHOT_IDS, NAMES, PARAMETERS, flag};
-use super::validation::exchange::{
-    self,
-    Agreement::{Check, Same},
-};
-use super::validation::rpc_rules::SUGGESTED_NAME;
-use super::validation::rule::Rule::Required;
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CAPABILITIES, CellFormat, View, size, text};
-use csi_proto::{tables, v1};
+use super::vocabulary::*;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {
@@ -69,7 +54,7 @@ impl Declare for v1::CreateVolumeGroupSnapshotRequest {
             ("snapshot_ids", "group_snapshot.snapshots.snapshot_id"),
         ],
     });
-    const NEEDS: Needs = &[OfGroup(G::CreateDeleteGetVolumeGroupSnapshot)];
+    const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
     const REQUIRED: Words = &["name", "source_volume_ids"];
     const REQUEST_RULES: Rules = &[SUGGESTED_NAME];
     const REPLY_RULES: Rules = &[Required("group_snapshot")];
@@ -91,7 +76,7 @@ impl Declare for v1::CreateVolumeGroupSnapshotRequest {
 /// `group-controller delete-volume-group-snapshot`.
 impl Declare for v1::DeleteVolumeGroupSnapshotRequest {
     const EFFECT: Effect = Undoes;
-    const NEEDS: Needs = &[OfGroup(G::CreateDeleteGetVolumeGroupSnapshot)];
+    const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
     const REQUIRED: Words = &["group_snapshot_id", "snapshot_ids"];
     const NAMES: Words = &["delete-volume-group-snapshot", "delete", "rm"];
     const FLAGS: Flags = &[GROUP_SNAPSHOT_IDS, SNAPSHOT_IDS];
@@ -102,7 +87,7 @@ impl Declare for v1::DeleteVolumeGroupSnapshotRequest {
 /// `group-controller get-volume-group-snapshot`.
 impl Declare for v1::GetVolumeGroupSnapshotRequest {
     const EFFECT: Effect = Reads;
-    const NEEDS: Needs = &[OfGroup(G::CreateDeleteGetVolumeGroupSnapshot)];
+    const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
     const REQUIRED: Words = &["group_snapshot_id", "snapshot_ids"];
     const REPLY_RULES: Rules = &[Required("group_snapshot")];
     const AGREEMENTS: Agreements = &[Same(

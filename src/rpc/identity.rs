@@ -1,15 +1,9 @@
 //! The Identity service: the driver's name and version, its capabilities, whether it is ready.
 
-use super::declare::{Declare, Group, Needs, Rpc, Rules, Words};
-use super::facts::Effect::{self, Reads};
-use super::validation::rpc_rules::PLUGIN_NAME;
-use super::validation::rule::Rule::Required;
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CellFormat, View, text};
+use super::vocabulary::*;
 use csi_proto::tables::{
     PLUGIN_CAPABILITY_SERVICE_TYPE as SERVICE, PLUGIN_CAPABILITY_VOLUME_EXPANSION_TYPE as EXPANSION,
 };
-use csi_proto::v1;
 use csi_proto::v1::plugin_capability::Type;
 use csi_proto::value::enum_name;
 use prost::Message as _;

@@ -15,6 +15,7 @@ pub mod node;
 pub mod snapshot_metadata;
 pub mod snapshots;
 pub mod validation;
+mod vocabulary;
 pub mod volumes;
 
 pub use declare::{Calls, Group, Request, Rpc};

@@ -1,21 +1,7 @@
 //! The Node service: staging, publishing, statistics and facts of one node.
 
-use super::declare::{Agreements, Declare, Flags, Gives, Group, Needs, Rpc, Rules, Words};
-use super::facts::{
-    Capability::Node,
-    Effect::{self, Changes, Makes, Reads, Undoes},
-    Given, IdKind, Making, NodeCapability as N, Thing,
-};
-use super::flags::{
-    CAPABILITY, CAPACITY, PUBLISH_CONTEXT, STAGING_TARGET_PATH, VOLUME_CONTEXT, VOLUME_IDS,
-    VOLUME_PATHS, flag, second, subject,
-};
-use super::validation::exchange::Agreement::InCapacityRange;
-use super::validation::rule::Rule::Required;
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CAPABILITIES, CellFormat, View, size, text};
+use super::vocabulary::*;
 use csi_proto::value::{Secrets, decode, enum_name};
-use csi_proto::{tables, v1};
 use prost::Message as _;
 use std::fmt::Write as _;
 

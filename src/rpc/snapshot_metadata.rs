@@ -1,17 +1,7 @@
 //! The SnapshotMetadata service: the blocks of a snapshot that hold data, and the blocks that differ between two
 //! snapshots. Replies are streams.
 
-use super::declare::{Agreements, Declare, Flags, Group, Needs, Rpc, Rules, Words};
-use super::facts::{
-    Capability::Plugin,
-    Effect::{self, Reads},
-    PluginCapability as P,
-};
-use super::flags::{Flag, SNAPSHOT_IDS, first, flag, second};
-use super::validation::rpc_rules::RANGES;
-use super::validation::rule::Rule::Required;
-use crate::output::view::{View, size, text};
-use csi_proto::v1;
+use super::vocabulary::*;
 
 /// The service's RPCs.
 pub const GROUP: Group = Group {

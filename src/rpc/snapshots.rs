@@ -1,19 +1,6 @@
 //! The RPCs of the Controller service about snapshots.
 
-use super::declare::{Agreements, Declare, Flags, Gives, Needs, Rules, Words};
-use super::facts::{
-    Capability::Controller,
-    ControllerCapability as C,
-    Effect::{self, Makes, Reads, Undoes},
-    Given, IdKind, Making, Thing,
-};
-use super::flags::{ALL_PAGES, MAX_ENTRIES, NAMES, PARAMETERS, SNAPSHOT_IDS, STARTING_TOKEN, flag};
-use super::validation::exchange::Agreement::{EveryEntry, NewToken, Same};
-use super::validation::rpc_rules::{PAGE, SUGGESTED_NAME};
-use super::validation::rule::Rule::Required;
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CellFormat, View, size, text};
-use csi_proto::{tables, v1};
+use super::vocabulary::*;
 
 /// The columns of a snapshot.
 const SNAPSHOT: View = View::new(&[

@@ -1,25 +1,6 @@
 //! The RPCs of the Controller service about volumes: create, list, show, modify, expand and delete.
 
-use super::declare::{Agreements, Declare, Flags, Gives, Needs, Rules, Words};
-use super::facts::{
-    Capability::Controller,
-    ControllerCapability as C,
-    Effect::{self, Changes, Makes, Reads, Undoes},
-    Given, IdKind, Making, Thing,
-};
-use super::flags::{
-    ALL_PAGES, CAPABILITY, CAPACITY, CONTENT_SOURCE, MAX_ENTRIES, MUTABLE_PARAMETERS, NAMES,
-    PARAMETERS, STARTING_TOKEN, TOPOLOGY_REQUIREMENT, VOLUME_IDS,
-};
-use super::validation::exchange::{
-    self,
-    Agreement::{Check, InCapacityRange, NewToken, Same},
-};
-use super::validation::rpc_rules::{PAGE, SUGGESTED_NAME};
-use super::validation::rule::Rule::Required;
-use crate::output::csc::{self, Csc};
-use crate::output::view::{CellFormat, View, size, text};
-use csi_proto::{tables, v1};
+use super::vocabulary::*;
 
 /// The columns of a volume with its status.
 const VOLUME: View = View::new(&[

@@ -2,10 +2,11 @@
 //!
 //! Works on bytes with the facts of the RPCs: no message is decoded whole, and no RPC is known by name.
 
+use crate::rpc::draft::Draft;
 use crate::rpc::facts::{Making, NAME, Source};
 use bytes::Bytes;
 use csi_proto::path::contents;
-use csi_proto::schema::{Cardinality, Field, Method};
+use csi_proto::schema::{Field, Method};
 use csi_proto::wire;
 use std::collections::BTreeMap;
 
@@ -54,24 +55,12 @@ pub fn name(method: &Method, request: &Bytes) -> Bytes {
 
 /// A request with these secrets in the place of its own, where the RPC takes some.
 pub fn with_secrets(method: &Method, request: &Bytes, secrets: &BTreeMap<String, String>) -> Bytes {
-    let fields = method.request.fields.iter();
-    let secret: Vec<_> = fields.filter(|field| field.secret).collect();
-    let mut out = Vec::new();
-    for (number, raw) in wire::fields(request).map_while(Result::ok) {
-        if !secret.iter().any(|field| field.number == number) {
-            wire::put(&mut out, number, raw);
-        }
+    let mut draft = Draft::new(method.request, request.to_vec());
+    for field in method.request.fields.iter().filter(|field| field.secret) {
+        draft.clear(field.name);
     }
-    let maps = secret
-        .iter()
-        .filter(|of| of.cardinality == Cardinality::Map);
-    for (field, (key, value)) in maps.flat_map(|of| secrets.iter().map(move |entry| (of, entry))) {
-        let mut entry = Vec::new();
-        wire::put_bytes(&mut entry, 1, key.as_bytes());
-        wire::put_bytes(&mut entry, 2, value.as_bytes());
-        wire::put_bytes(&mut out, field.number, &entry);
-    }
-    out.into()
+    draft.put_secrets(secrets);
+    draft.bytes.into()
 }
 
 #[cfg(test)]

@@ -355,6 +355,7 @@ fn others_go_on(name: &str, how: Away) {
                 .len()
         };
         let (then, end) = (size(), Instant::now() + PATIENCE);
+        // Looked at again and again: no notification says what a client writes through the kernel's NFS server.
         while size() <= then {
             assert!(
                 Instant::now() < end,

@@ -170,7 +170,7 @@ impl Daemon {
             .spawn()
             .unwrap();
         let daemon = Self(daemon);
-        // It listens when it has the kernel's pipe open.
+        // It listens when it has the kernel's pipe open, which it tells nobody: its descriptors are looked at.
         let listens = || {
             let open = fs::read_dir(format!("/proc/{}/fd", daemon.0.id())).unwrap();
             open.flatten().any(|entry| {

@@ -57,7 +57,8 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until the process holds no more than `before`, with a few threads of the runtime's pool that may come and go.
+/// Waits until the process holds no more than `before`, with a few threads of the runtime's pool that may come and go. The
+/// kernel tells nobody of another process's threads and descriptors: /proc is looked at.
 fn wait_until_back(pid: i32, before: &Held) {
     let end = Instant::now() + Duration::from_secs(30);
     loop {

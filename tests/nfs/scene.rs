@@ -123,7 +123,7 @@ impl Share {
     }
 
     /// Waits until what was deleted is really gone: nothing but the driver's own folder is left, and in it no file of a
-    /// user's.
+    /// user's. A purge goes on behind the answer, and the driver announces its end nowhere: the folder is looked at.
     pub fn wait_until_empty(&self, file: &str) {
         let end = Instant::now() + PATIENCE;
         loop {

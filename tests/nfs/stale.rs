@@ -114,6 +114,7 @@ fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
             (removed.len(), replaced.len(), new.len())
         };
         let end = Instant::now() + PATIENCE;
+        // The copy is under way in another process, which says nothing before it is done: its files are looked at.
         while copied() != (1, 1, 1) {
             assert!(Instant::now() < end, "{:?}", copied());
             tokio::time::sleep(Duration::from_millis(5)).await;

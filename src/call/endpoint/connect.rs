@@ -54,9 +54,8 @@ impl Endpoint {
         let connector = Arc::new(Connector::new(self, options)?);
         let (scheme, authority) = connector.origin();
         // The target's scheme is always http: TLS is the connector's, and only the origin tells the server of it.
-        let broken = |cause: tonic::transport::Error| EndpointError::Broken {
-            endpoint: self.to_string(),
-            cause: Arc::new(cause),
+        let broken = |cause: tonic::transport::Error| {
+            EndpointError::Broken(self.to_string(), Arc::new(cause))
         };
         let origin: Uri =
             format!("{scheme}://{authority}")
@@ -115,9 +114,7 @@ impl Connector {
             Target::Https(address) => Some(Tls::new(&options.tls, &address.host)?),
             _ if options.tls == TlsOptions::default() => None,
             _ => {
-                return Err(EndpointError::TlsUnused {
-                    endpoint: endpoint.to_string(),
-                });
+                return Err(EndpointError::TlsUnused(endpoint.to_string()));
             }
         };
         Ok(Self {
@@ -158,10 +155,10 @@ impl Connector {
         self.endpoint.last_error.set(None);
         let stream = match tokio::time::timeout(self.timeout, self.open_stream()).await {
             Ok(stream) => stream,
-            Err(_) => Err(EndpointError::TimedOut {
-                endpoint: self.endpoint.to_string(),
-                after: self.timeout,
-            }),
+            Err(_) => Err(EndpointError::TimedOut(
+                self.endpoint.to_string(),
+                self.timeout,
+            )),
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
@@ -220,14 +217,14 @@ impl Connector {
         let path = path.to_owned();
         let wrong_type = rustix::io::Errno::PROTOTYPE.raw_os_error();
         match error.kind() {
-            io::ErrorKind::NotFound => EndpointError::NoSocket { path },
-            io::ErrorKind::PermissionDenied => EndpointError::PermissionDenied { path },
+            io::ErrorKind::NotFound => EndpointError::NoSocket(path),
+            io::ErrorKind::PermissionDenied => EndpointError::PermissionDenied(path),
             // The kernel says the same of a dead socket and of any other file.
             io::ErrorKind::ConnectionRefused => match path.metadata() {
-                Ok(file) if !file.file_type().is_socket() => EndpointError::NotASocket { path },
+                Ok(file) if !file.file_type().is_socket() => EndpointError::NotASocket(path),
                 _ => self.refused(),
             },
-            _ if error.raw_os_error() == Some(wrong_type) => EndpointError::NotASocket { path },
+            _ if error.raw_os_error() == Some(wrong_type) => EndpointError::NotASocket(path),
             _ => self.unreachable(error),
         }
     }
@@ -252,18 +249,13 @@ impl Connector {
                 Err(_) => last = None,
             }
         }
-        Err(last.unwrap_or_else(|| EndpointError::TimedOut {
-            endpoint: self.endpoint.to_string(),
-            after: self.timeout,
-        }))
+        Err(last
+            .unwrap_or_else(|| EndpointError::TimedOut(self.endpoint.to_string(), self.timeout)))
     }
 
     /// The host's addresses of the wanted family: at least one.
     async fn resolve(&self, address: &Address) -> Result<Vec<SocketAddr>, EndpointError> {
-        let unresolved = |cause| EndpointError::Unresolved {
-            host: address.host.clone(),
-            cause: Arc::new(cause),
-        };
+        let unresolved = |cause| EndpointError::Unresolved(address.host.clone(), Arc::new(cause));
         let addresses: Vec<SocketAddr> =
             tokio::net::lookup_host((address.host.as_str(), address.port))
                 .await
@@ -281,15 +273,10 @@ impl Connector {
     }
 
     fn refused(&self) -> EndpointError {
-        EndpointError::Refused {
-            endpoint: self.endpoint.to_string(),
-        }
+        EndpointError::Refused(self.endpoint.to_string())
     }
 
     fn unreachable(&self, cause: io::Error) -> EndpointError {
-        EndpointError::Unreachable {
-            endpoint: self.endpoint.to_string(),
-            cause: Arc::new(cause),
-        }
+        EndpointError::Unreachable(self.endpoint.to_string(), Arc::new(cause))
     }
 }

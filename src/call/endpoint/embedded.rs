@@ -20,10 +20,7 @@ impl EmbeddedDriver {
         let folder = folder.prepare()?;
         match Embedded::open(&folder) {
             Ok(embedded) => Ok(Self(embedded)),
-            Err(cause) => Err(EndpointError::Embedded {
-                folder,
-                cause: Arc::new(cause),
-            }),
+            Err(cause) => Err(EndpointError::Embedded(folder, Arc::new(cause))),
         }
     }
 

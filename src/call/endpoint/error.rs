@@ -23,87 +23,38 @@ pub enum EndpointError {
         problem: String,
     },
     /// The socket's file does not exist.
-    #[error("the socket {} does not exist", .path.display())]
-    NoSocket {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("the socket {} does not exist", .0.display())]
+    NoSocket(PathBuf),
     /// The socket's file, or a folder above it, may not be used.
-    #[error("no permission to use the socket {}", .path.display())]
-    PermissionDenied {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("no permission to use the socket {}", .0.display())]
+    PermissionDenied(PathBuf),
     /// There is a file, but it is not a socket for streams.
-    #[error("{} is not a socket that streams", .path.display())]
-    NotASocket {
-        /// The path.
-        path: PathBuf,
-    },
+    #[error("{} is not a socket that streams", .0.display())]
+    NotASocket(PathBuf),
     /// Nothing listens on the address: the driver is not running.
-    #[error("nobody listens on {endpoint}")]
-    Refused {
-        /// The endpoint as it was written.
-        endpoint: String,
-    },
+    #[error("nobody listens on {0}")]
+    Refused(String),
     /// The host's name has no (fitting) address.
-    #[error("the host {host} cannot be found")]
-    Unresolved {
-        /// The name.
-        host: String,
-        /// The resolver's reason.
-        #[source]
-        cause: Arc<io::Error>,
-    },
+    #[error("the host {0} cannot be found")]
+    Unresolved(String, #[source] Arc<io::Error>),
     /// No connection within the time.
-    #[error("no connection to {endpoint} within {after:?}")]
-    TimedOut {
-        /// The endpoint as it was written.
-        endpoint: String,
-        /// The time of all tries.
-        after: Duration,
-    },
+    #[error("no connection to {0} within {1:?}")]
+    TimedOut(String, Duration),
     /// Another error of the system while connecting.
-    #[error("cannot connect to {endpoint}")]
-    Unreachable {
-        /// The endpoint as it was written.
-        endpoint: String,
-        /// The system's reason.
-        #[source]
-        cause: Arc<io::Error>,
-    },
+    #[error("cannot connect to {0}")]
+    Unreachable(String, #[source] Arc<io::Error>),
     /// TLS options with an endpoint that has no TLS.
-    #[error("certificates and server names are for https:// endpoints, and {endpoint} is none")]
-    TlsUnused {
-        /// The endpoint as it was written.
-        endpoint: String,
-    },
+    #[error("certificates and server names are for https:// endpoints, and {0} is none")]
+    TlsUnused(String),
     /// A certificate or key that cannot be used.
-    #[error("the {what}: {problem}")]
-    TlsMaterial {
-        /// The kind of the file, with its name.
-        what: String,
-        /// The problem of the file.
-        problem: String,
-    },
+    #[error("the {0}: {1}")]
+    TlsMaterial(String, String),
     /// The handshake failed.
-    #[error("the TLS handshake with {host} failed")]
-    Tls {
-        /// The name that the certificate was checked against.
-        host: String,
-        /// The reason.
-        #[source]
-        cause: Arc<HandshakeError>,
-    },
+    #[error("the TLS handshake with {0} failed")]
+    Tls(String, #[source] Arc<HandshakeError>),
     /// The command could not be started.
-    #[error("cannot start {program}")]
-    ExecStart {
-        /// The program.
-        program: String,
-        /// The system's reason.
-        #[source]
-        cause: Arc<io::Error>,
-    },
+    #[error("cannot start {0}")]
+    ExecStart(String, #[source] Arc<io::Error>),
     /// The command ended, or closed its output.
     #[error("the command {program} {outcome}{}", if .stderr.is_none() { " and wrote nothing to stderr" } else { "" })]
     ExecEnded {
@@ -124,11 +75,8 @@ pub enum EndpointError {
         pod: String,
     },
     /// The other side closed the connection.
-    #[error("{endpoint} closed the connection")]
-    Closed {
-        /// The endpoint as it was written.
-        endpoint: String,
-    },
+    #[error("{0} closed the connection")]
+    Closed(String),
     /// The other side closed the connection without sending a byte.
     #[error("{endpoint} closed the connection without a word{}", tls_advice(.address.as_deref()))]
     Silent {
@@ -138,14 +86,8 @@ pub enum EndpointError {
         address: Option<String>,
     },
     /// The connection broke.
-    #[error("the connection to {endpoint} broke")]
-    Broken {
-        /// The endpoint as it was written.
-        endpoint: String,
-        /// The reason.
-        #[source]
-        cause: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    #[error("the connection to {0} broke")]
+    Broken(String, #[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The server that answers does not speak gRPC.
     #[error("{endpoint} does not speak gRPC: it answers {}", described(.answer, .address.as_deref()))]
     NotGrpc {
@@ -157,14 +99,8 @@ pub enum EndpointError {
         answer: Vec<u8>,
     },
     /// The driver in this process could not be opened.
-    #[error("cannot open the embedded driver in {}", .folder.display())]
-    Embedded {
-        /// The folder of its state.
-        folder: PathBuf,
-        /// The reason.
-        #[source]
-        cause: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    #[error("cannot open the embedded driver in {}", .0.display())]
+    Embedded(PathBuf, #[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
 /// The end of an `exec:` command.

@@ -62,10 +62,7 @@ impl ExecStream {
             .map_or(("", words), |(program, arguments)| {
                 (program.as_str(), arguments)
             });
-        let failed = |cause| EndpointError::ExecStart {
-            program: program.to_owned(),
-            cause: Arc::new(cause),
-        };
+        let failed = |cause| EndpointError::ExecStart(program.to_owned(), Arc::new(cause));
         let mut child = Command::new(program)
             .args(arguments)
             .process_group(0)

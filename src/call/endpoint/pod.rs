@@ -93,10 +93,10 @@ impl Pod {
                 }) if is_missing(outcome, stderr.as_ref().map(ToString::to_string)) => {}
                 Ok(error) => return Err(error),
                 Err(error) => {
-                    return Err(EndpointError::Unreachable {
-                        endpoint: words.join(" "),
-                        cause: std::sync::Arc::new(error),
-                    });
+                    return Err(EndpointError::Unreachable(
+                        words.join(" "),
+                        std::sync::Arc::new(error),
+                    ));
                 }
             }
         }

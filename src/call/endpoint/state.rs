@@ -62,12 +62,8 @@ impl Folder {
     /// missing.
     pub(super) fn prepare(&self) -> Result<PathBuf, EndpointError> {
         match self {
-            Self::Named(folder) => {
-                std::path::absolute(folder).map_err(|cause| EndpointError::Embedded {
-                    folder: folder.clone(),
-                    cause: Arc::new(cause),
-                })
-            }
+            Self::Named(folder) => std::path::absolute(folder)
+                .map_err(|cause| EndpointError::Embedded(folder.clone(), Arc::new(cause))),
             Self::Default { state, temporary } => {
                 let problem = match state {
                     None => "there is no home folder".to_owned(),
@@ -79,12 +75,14 @@ impl Folder {
                 let private = std::path::absolute(temporary)
                     .map_err(NotPrivate::System)
                     .and_then(|folder| make_private(&folder).map(|()| folder));
-                private.map_err(|temporary_problem| EndpointError::Embedded {
-                    folder: temporary.clone(),
-                    cause: Arc::new(NoFolder {
-                        temporary: temporary_problem,
-                        state: problem,
-                    }),
+                private.map_err(|temporary_problem| {
+                    EndpointError::Embedded(
+                        temporary.clone(),
+                        Arc::new(NoFolder {
+                            temporary: temporary_problem,
+                            state: problem,
+                        }),
+                    )
                 })
             }
         }

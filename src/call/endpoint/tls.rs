@@ -95,9 +95,11 @@ impl Tls {
         self.connector
             .connect(self.server_name.clone(), stream)
             .await
-            .map_err(|cause| EndpointError::Tls {
-                host: self.server_name.to_str().into_owned(),
-                cause: Arc::new(HandshakeError::new(cause)),
+            .map_err(|cause| {
+                EndpointError::Tls(
+                    self.server_name.to_str().into_owned(),
+                    Arc::new(HandshakeError::new(cause)),
+                )
             })
     }
 }
@@ -162,8 +164,5 @@ fn named(what: &str, path: &Path) -> String {
 }
 
 fn material(what: impl Into<String>, problem: impl ToString) -> EndpointError {
-    EndpointError::TlsMaterial {
-        what: what.into(),
-        problem: problem.to_string(),
-    }
+    EndpointError::TlsMaterial(what.into(), problem.to_string())
 }

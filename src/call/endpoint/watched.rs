@@ -85,9 +85,8 @@ impl Watched {
         let known = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<EndpointError>());
-        let reason = known.cloned().unwrap_or_else(|| EndpointError::Broken {
-            endpoint: self.origin.endpoint.clone(),
-            cause: Arc::new(repeat(error)),
+        let reason = known.cloned().unwrap_or_else(|| {
+            EndpointError::Broken(self.origin.endpoint.clone(), Arc::new(repeat(error)))
         });
         self.ended(reason);
     }
@@ -103,7 +102,7 @@ impl Watched {
     fn closed(&self) -> EndpointError {
         let endpoint = self.origin.endpoint.clone();
         match self.greeting {
-            Greeting::Ignored => EndpointError::Closed { endpoint },
+            Greeting::Ignored => EndpointError::Closed(endpoint),
             Greeting::Awaited => EndpointError::Silent {
                 endpoint,
                 address: self.origin.tls_address.clone(),

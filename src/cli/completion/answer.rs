@@ -7,7 +7,7 @@ use super::script::VARIABLE;
 use crate::call::endpoint::Endpoint;
 use crate::call::session::Session;
 use crate::cli::tree;
-use crate::invocation::completion::{Candidate, DriverCandidates, LIMIT, Tree, parameters_of};
+use crate::invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
 use crate::invocation::live_ids;
@@ -181,15 +181,10 @@ fn ask(globals: &Globals, wanted: DriverCandidates) -> Vec<String> {
     let Ok(endpoint) = connect::endpoint(globals) else {
         return Vec::new();
     };
-    let built = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let Ok(runtime) = built else {
+    let Ok(runtime) = connect::runtime() else {
         return Vec::new();
     };
-    let limit = globals
-        .timeout()
-        .map_or(LIMIT, |timeout| timeout.min(LIMIT));
+    let limit = limit(globals);
     let answer = runtime.block_on(ask_driver(&endpoint, globals, wanted, limit));
     // A command of an exec: endpoint that hangs must not hold up the answer.
     runtime.shutdown_background();

@@ -13,51 +13,67 @@ pub struct Variable {
     concerns: fn(&Command) -> bool,
 }
 
+const fn variable(
+    name: &'static str,
+    text: &'static str,
+    concerns: fn(&Command) -> bool,
+) -> Variable {
+    Variable {
+        name,
+        text,
+        concerns,
+    }
+}
+
 const VARIABLES: &[Variable] = &[
-    Variable {
-        name: "CSI_ENDPOINT",
-        text: "The driver, where --endpoint does not name one.",
-        concerns: calls_a_driver,
-    },
-    Variable {
-        name: secrets::VARIABLE,
-        text: "Secrets as K=V,…, where no flag gives any.",
-        concerns: |command| {
+    variable(
+        "CSI_ENDPOINT",
+        "The driver, where --endpoint does not name one.",
+        calls_a_driver,
+    ),
+    variable(
+        secrets::VARIABLE,
+        "Secrets as K=V,…, where no flag gives any.",
+        |command| {
             let mut flags = command.get_arguments();
             flags.any(|arg| arg.get_id() == "secrets_file")
         },
-    },
-    Variable {
-        name: "X_CSI_DEBUG",
-        text: "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
-        concerns: calls_a_driver,
-    },
-    Variable {
-        name: "XDG_STATE_HOME",
-        text: "Where the embedded driver keeps its share and the shell its history; ~/.local/state without it.",
-        concerns: calls_a_driver,
-    },
-    Variable {
-        name: "NO_COLOR",
-        text: "Takes the colours away, unless it is empty.",
-        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
-    },
-    Variable {
-        name: "TERM",
-        text: "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
-        concerns: |command| ["proxy", "shell"].contains(&command.get_name()),
-    },
-    Variable {
-        name: "VISUAL",
-        text: "The editor for requests; EDITOR without it, and vi without both.",
-        concerns: |command| command.get_name() == "shell",
-    },
-    Variable {
-        name: "EDITOR",
-        text: "The editor where VISUAL is not set.",
-        concerns: |command| command.get_name() == "shell",
-    },
+    ),
+    variable(
+        "X_CSI_DEBUG",
+        "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
+        calls_a_driver,
+    ),
+    variable(
+        "XDG_STATE_HOME",
+        "Where the embedded driver keeps its share and the shell its history; ~/.local/state without it.",
+        calls_a_driver,
+    ),
+    variable(
+        "NO_COLOR",
+        "Takes the colours away, unless it is empty.",
+        draws,
+    ),
+    variable(
+        "TERM",
+        "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
+        draws,
+    ),
+    variable(
+        "VISUAL",
+        "The editor for requests; EDITOR without it, and vi without both.",
+        edits,
+    ),
+    variable("EDITOR", "The editor where VISUAL is not set.", edits),
 ];
+
+fn draws(command: &Command) -> bool {
+    ["proxy", "shell"].contains(&command.get_name())
+}
+
+fn edits(command: &Command) -> bool {
+    command.get_name() == "shell"
+}
 
 fn calls_a_driver(command: &Command) -> bool {
     !["man", "completions"].contains(&command.get_name())

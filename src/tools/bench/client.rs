@@ -149,10 +149,7 @@ impl Asks for Ends<'_> {
             Code::Unimplemented => Ok(None),
             code => {
                 let error = Error::rpc(code, message).doing(format!("bench: {}", method.name));
-                Err(match hint_for(method, code, client.timeout()) {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                })
+                Err(error.with_hint(hint_for(method, code, client.timeout())))
             }
         }
     }

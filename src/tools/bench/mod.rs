@@ -23,7 +23,7 @@ mod workers;
 pub use tree::command;
 
 use crate::call::advertised::Advertised;
-use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::endpoint::Endpoint;
 use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -68,7 +68,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .transpose()?;
     if prepared.publishes(bench) && !defaults.in_shell {
         // One namespace is enough for both.
-        let embedded = |endpoint: &&Endpoint| endpoint.kind() == EndpointKind::Embedded;
+        let embedded = |endpoint: &&Endpoint| endpoint.is_embedded();
         if let Some(endpoint) = endpoints.iter().find(embedded) {
             connect::private_mounts(endpoint)?;
         }
@@ -148,8 +148,8 @@ impl Prepared {
                 Ok(Self::Rpc(Box::new(command), context))
             }
             Load::Cycle(_, flags) => {
-                let file = flags.secrets_file.as_deref();
-                let secrets = request::secrets(file.or(defaults.secrets_file.as_deref()), &[])?;
+                let file = defaults.secrets_file(&flags.secrets_file);
+                let secrets = request::secrets(file, &[])?;
                 Ok(Self::Cycle(RequestContext {
                     secrets,
                     ..RequestContext::default()

@@ -19,6 +19,7 @@ use crate::output::{self, Format, load, terminal};
 use crate::rpc::{self, facts::Thing};
 use csi_proto::duration;
 use csi_proto::lock::lock;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::pin::pin;
@@ -334,7 +335,6 @@ impl<'a> LoadRun<'a> {
     /// Whether too many calls failed.
     fn judged(&self) -> Result<(), Error> {
         let mut all = (0, 0);
-        let mut worst: Option<(u64, u8, String)> = None;
         let mut by_code = BTreeMap::<u8, (u64, String)>::new();
         for tally in self.counted().iter().flatten() {
             let (calls, failed) = tally.totals();
@@ -346,15 +346,12 @@ impl<'a> LoadRun<'a> {
                 entry.0 += failures.calls;
             }
         }
-        for (code, (calls, example)) in by_code {
-            if worst.as_ref().is_none_or(|(most, ..)| calls > *most) {
-                worst = Some((calls, code, example));
-            }
-        }
+        let worst = by_code
+            .into_iter()
+            .max_by_key(|(code, (calls, _))| (*calls, Reverse(*code)));
         let (calls, failed) = all;
-        let Some((most, code, example)) =
-            worst.filter(|_| self.flags().max_errors.exceeded(failed, calls))
-        else {
+        let exceeded = self.flags().max_errors.exceeded(failed, calls);
+        let Some((code, (most, example))) = worst.filter(|_| exceeded) else {
             return Ok(());
         };
         let code = Code::from_i32(i32::from(code));

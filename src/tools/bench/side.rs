@@ -44,7 +44,7 @@ pub struct Side {
 }
 
 /// The numbers of what a cycle has made so far.
-pub type Open = Vec<u64>;
+pub type ItemNumbers = Vec<u64>;
 
 impl Side {
     /// A side that has done nothing yet.
@@ -89,7 +89,7 @@ impl Side {
         number: u64,
         worker: usize,
         known: &mut Knowledge,
-        open: &mut Open,
+        open: &mut ItemNumbers,
     ) -> CallOutcome {
         let method = step.method;
         let request = step.request(number).fill(&Filling {

@@ -3,7 +3,7 @@
 //!
 //! Owns when that begins and ends, and the lines that say what stays. How it is done is `undo`.
 
-use super::side::{Open, Side};
+use super::side::{ItemNumbers, Side};
 use crate::call::session::CallError;
 use crate::error::code_name;
 use crate::undo::left::Commands;
@@ -26,7 +26,7 @@ pub const AT_A_TIME: usize = 8;
 
 /// The items that stay.
 #[derive(Default)]
-pub struct Left {
+pub struct CleanUp {
     /// The lines that say it.
     pub lines: Vec<String>,
     /// Whether it stays because nothing went any more.
@@ -49,14 +49,14 @@ pub async fn clean(
     at_a_time: usize,
     give_up: Option<Duration>,
     secrets_file: Option<&str>,
-) -> Left {
+) -> CleanUp {
     let cleaning = Cleaning::of(side);
     let taking_back = TakingBack::new(&cleaning, &side.made, Tries::within(side.node.timeout()));
     let gave_up = tokio::select! {
         () = taking_back.all(at_a_time) => false,
         () = still_for(give_up, &cleaning.last) => true,
     };
-    Left {
+    CleanUp {
         lines: left(side, &lock(&cleaning.reasons), secrets_file),
         gave_up,
     }
@@ -77,7 +77,7 @@ async fn still_for(limit: Option<Duration>, last: &Mutex<Instant>) {
 }
 
 /// Takes back what failed cycles of a worker have left, as it comes to know of them. What does not go is for the end.
-pub async fn behind(side: Arc<Side>, mut failed: UnboundedReceiver<Open>) {
+pub async fn behind(side: Arc<Side>, mut failed: UnboundedReceiver<ItemNumbers>) {
     let cleaning = Cleaning::of(&side);
     while let Some(open) = failed.recv().await {
         let tries = Tries::within(side.node.timeout());

@@ -3,7 +3,7 @@
 //! When a cycle begins stands in `pace.rs`, what a step does in `side.rs`.
 
 use super::pace::{Limits, Pace};
-use super::side::{Open, Side};
+use super::side::{ItemNumbers, Side};
 use super::taking_back;
 use super::tally::Tally;
 use super::template::Knowledge;
@@ -73,7 +73,7 @@ impl Side {
         worker: usize,
         pace: &Pace,
         tally: &Mutex<Tally>,
-        failed: &UnboundedSender<Open>,
+        failed: &UnboundedSender<ItemNumbers>,
     ) {
         let base = lock(&self.knowledge)
             .get(worker)
@@ -99,9 +99,9 @@ impl Side {
         due: Instant,
         known: &mut Knowledge,
         tally: &Mutex<Tally>,
-    ) -> Open {
+    ) -> ItemNumbers {
         let mut since = due;
-        let mut open = Open::new();
+        let mut open = ItemNumbers::new();
         let mut succeeded = true;
         for (index, step) in self.scenario.cycle.iter().enumerate() {
             let outcome = self.step(step, number, worker, known, &mut open).await;
@@ -113,11 +113,11 @@ impl Side {
             since = Instant::now();
         }
         if self.scenario.cycle.len() < 2 {
-            return Open::new();
+            return ItemNumbers::new();
         }
         lock(tally).cycle(due, succeeded);
         if self.keeps {
-            return Open::new();
+            return ItemNumbers::new();
         }
         let made = self.made();
         open.retain(|number| made.get(*number).is_some());

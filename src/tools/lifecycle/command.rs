@@ -51,10 +51,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         connect::private_mounts(&endpoint)?;
     }
     let style = defaults.style(globals);
-    let secrets_file = flags
-        .secrets_file
-        .as_deref()
-        .or(defaults.secrets_file.as_deref());
+    let secrets_file = defaults.secrets_file(&flags.secrets_file);
     let secrets = request::secrets(secrets_file, &[])?;
     let context = RequestContext {
         secrets,

@@ -20,7 +20,7 @@ const CHUNK: usize = 1 << 16;
 
 /// The kind of a target path on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum TargetKind {
     /// A mounted file system.
     Mount,
     /// A block device, a file bound to one, or a symbolic link to one.
@@ -44,7 +44,7 @@ pub struct Exercise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exercised {
     /// The kind of the target.
-    pub target: Target,
+    pub target: TargetKind,
     /// Whether data was written, not only read.
     pub written: bool,
     /// The number of bytes that were read.
@@ -62,13 +62,13 @@ impl Exercise {
     pub fn run(&self, path: &Path, stop: &AtomicBool) -> io::Result<Option<Exercised>> {
         let target = target(path)?;
         let read = match target {
-            Target::NotHere => return Ok(None),
-            Target::Device if !self.may_overwrite => read(&mut File::open(path)?, stop)?,
-            Target::Device => {
+            TargetKind::NotHere => return Ok(None),
+            TargetKind::Device if !self.may_overwrite => read(&mut File::open(path)?, stop)?,
+            TargetKind::Device => {
                 let file = OpenOptions::new().read(true).write(true).open(path)?;
                 round_trip(file, stop)?
             }
-            Target::Mount | Target::Link => {
+            TargetKind::Mount | TargetKind::Link => {
                 let file = path.join(&self.file_name);
                 let read = OpenOptions::new()
                     .read(true)
@@ -84,7 +84,7 @@ impl Exercise {
         };
         Ok(Some(Exercised {
             target,
-            written: target != Target::Device || self.may_overwrite,
+            written: target != TargetKind::Device || self.may_overwrite,
             bytes: read.len(),
             checksum: checksum(&read),
         }))
@@ -92,30 +92,30 @@ impl Exercise {
 }
 
 /// The kind of target at `path`.
-fn target(path: &Path) -> io::Result<Target> {
+fn target(path: &Path) -> io::Result<TargetKind> {
     let found = |metadata: io::Result<fs::Metadata>| match metadata {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         other => other.map(Some),
     };
     let Some(metadata) = found(fs::symlink_metadata(path))? else {
-        return Ok(Target::NotHere);
+        return Ok(TargetKind::NotHere);
     };
     let kind = metadata.file_type();
     if kind.is_symlink() {
         let kind = found(fs::metadata(path))?.map(|metadata| metadata.file_type());
         return Ok(match kind {
-            Some(kind) if kind.is_dir() => Target::Link,
-            Some(kind) if kind.is_block_device() => Target::Device,
-            _ => Target::NotHere,
+            Some(kind) if kind.is_dir() => TargetKind::Link,
+            Some(kind) if kind.is_block_device() => TargetKind::Device,
+            _ => TargetKind::NotHere,
         });
     }
     if kind.is_block_device() || kind.is_file() {
-        return Ok(Target::Device);
+        return Ok(TargetKind::Device);
     }
     Ok(if is_mount_point(path)? {
-        Target::Mount
+        TargetKind::Mount
     } else {
-        Target::NotHere
+        TargetKind::NotHere
     })
 }
 
@@ -218,7 +218,7 @@ mod tests {
         let done = done.unwrap();
         assert_eq!(
             (done.target, done.written, done.bytes),
-            (Target::Link, true, SIZE)
+            (TargetKind::Link, true, SIZE)
         );
         assert_eq!(fs::read_dir(&link).unwrap().count(), 0);
     }
@@ -253,12 +253,12 @@ mod tests {
     #[test]
     fn a_plain_folder_is_not_taken_for_a_volume() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(target(folder.path()).unwrap(), Target::NotHere);
+        assert_eq!(target(folder.path()).unwrap(), TargetKind::NotHere);
         let missing = folder.path().join("missing");
-        assert_eq!(target(&missing).unwrap(), Target::NotHere);
+        assert_eq!(target(&missing).unwrap(), TargetKind::NotHere);
         let dangling = folder.path().join("dangling");
         symlink("nowhere", &dangling).unwrap();
-        assert_eq!(target(&dangling).unwrap(), Target::NotHere);
-        assert_eq!(target(Path::new("/proc")).unwrap(), Target::Mount);
+        assert_eq!(target(&dangling).unwrap(), TargetKind::NotHere);
+        assert_eq!(target(Path::new("/proc")).unwrap(), TargetKind::Mount);
     }
 }

@@ -1,7 +1,7 @@
 //! Runs a lifecycle: the order of its steps, and the effect of a signal.
 
 use super::calls::{Lifecycle, say, text};
-use super::data::{Exercise, Exercised, Target};
+use super::data::{Exercise, Exercised, TargetKind};
 use super::writer::WriterThread;
 use crate::error::{Error, ErrorKind, OrError};
 use crate::invocation::interrupt::Signals;
@@ -119,7 +119,7 @@ fn exercise_text(done: &Exercised) -> String {
     }
     let size = crate::arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
     told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
-    if done.target == Target::Link {
+    if done.target == TargetKind::Link {
         told.push_str(", through a symbolic link");
     }
     told

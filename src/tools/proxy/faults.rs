@@ -46,11 +46,8 @@ pub enum FaultError {
     )]
     NoCode(String),
     /// Not a status code that is a failure.
-    #[error("{text:?} is no code of a failure: use a number from 1 to 16, or one of {}", CODE_NAMES[1..].join(", "))]
-    Code {
-        /// The rule as it was written.
-        text: String,
-    },
+    #[error("{0:?} is no code of a failure: use a number from 1 to 16, or one of {codes}", codes = CODE_NAMES[1..].join(", "))]
+    Code(String),
     /// Not a number of calls.
     #[error("{0:?} is no number of calls: write a whole number from 1 on")]
     Count(String),
@@ -123,9 +120,7 @@ fn parse_code(text: &str) -> Result<Code, FaultError> {
     };
     match number {
         Some(number @ 1..17) => Ok(Code::from(i32::try_from(number).unwrap_or_default())),
-        _ => Err(FaultError::Code {
-            text: text.to_owned(),
-        }),
+        _ => Err(FaultError::Code(text.to_owned())),
     }
 }
 

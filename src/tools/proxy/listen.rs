@@ -56,22 +56,11 @@ pub enum ListenError {
     #[error("{}: no driver listens on this socket, so there is nothing to take over", .0.display())]
     NoDriver(PathBuf),
     /// Another proxy has done it already.
-    #[error("{}: a proxy that runs has taken this socket over already; the driver itself is on {}", .path.display(), .aside.display())]
-    TakenOver {
-        /// The socket.
-        path: PathBuf,
-        /// The path of the driver's socket now.
-        aside: PathBuf,
-    },
+    #[error("{}: a proxy that runs has taken this socket over already; the driver itself is on {}", .0.display(), .1.display())]
+    TakenOver(PathBuf, PathBuf),
     /// The system refuses.
-    #[error("cannot listen on {place}")]
-    System {
-        /// The address.
-        place: String,
-        /// The reason.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("cannot listen on {0}")]
+    System(String, #[source] io::Error),
 }
 
 impl ListenError {
@@ -220,10 +209,7 @@ impl Listener {
 }
 
 fn system(place: impl ToString, cause: io::Error) -> ListenError {
-    ListenError::System {
-        place: place.to_string(),
-        cause,
-    }
+    ListenError::System(place.to_string(), cause)
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
@@ -403,10 +389,10 @@ impl TakeOver {
         let (there, aside) = (look(&self.path)?, look(&self.aside)?);
         match (there, aside) {
             (SocketState::Live, SocketState::Live) => {
-                return Err(ListenError::TakenOver {
-                    path: self.path.clone(),
-                    aside: self.aside.clone(),
-                });
+                return Err(ListenError::TakenOver(
+                    self.path.clone(),
+                    self.aside.clone(),
+                ));
             }
             (SocketState::Live, _) => {
                 std::fs::rename(&self.path, &self.aside).map_err(at(&self.path))?;

@@ -16,9 +16,7 @@ mod upstream;
 pub use flags::ProxyFlags;
 pub use listen::ListenError;
 
-use crate::call::endpoint::{
-    ConnectOptions, Endpoint, EndpointError, EndpointKind, socket_spelled_out,
-};
+use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError, socket_spelled_out};
 use crate::output::colour::{self, Brush};
 use crate::recording::{Header, RecordError, Recorder, Unknown};
 use display::Display;
@@ -119,7 +117,7 @@ impl Proxy {
             return Err(ProxyError::Circle(place.to_string()));
         }
         let header = Header {
-            target: without_credentials(driver),
+            target: driver.without_credentials(),
             started: SystemTime::now(),
         };
         let record = |path: &Path| Recorder::begin(path, flags.overwrite, &header);
@@ -177,17 +175,5 @@ impl Proxy {
         self.relay
             .serve(self.listener, self.taken, stop, self.drain)
             .await;
-    }
-}
-
-/// The text of an endpoint without credentials, which the arguments of a command may hold.
-fn without_credentials(endpoint: &Endpoint) -> String {
-    let text = endpoint.spelled_out();
-    match endpoint.kind() {
-        EndpointKind::Exec => {
-            let program = text.split_whitespace().next().unwrap_or_default();
-            format!("{program} …")
-        }
-        _ => text,
     }
 }

@@ -152,9 +152,7 @@ impl Relay {
             // The connection is kept, so that the driver's end is seen before the next call.
             Some(_) => matches!(
                 tokio::time::timeout(LOOK, self.upstream.ready()).await,
-                Ok(Err(
-                    EndpointError::NoSocket { .. } | EndpointError::Refused { .. }
-                ))
+                Ok(Err(EndpointError::NoSocket(..) | EndpointError::Refused(..)))
             ),
             None => true,
         };

@@ -18,14 +18,8 @@ pub enum RelayError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// The connection to the driver broke, or the thread that reads standard input could not be started.
-    #[error("the relay to {endpoint} broke")]
-    Broken {
-        /// The endpoint as it was written.
-        endpoint: String,
-        /// The system's reason.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("the relay to {0} broke")]
+    Broken(String, #[source] io::Error),
 }
 
 /// Copies standard input to the driver, and what the driver says to standard output, until the driver closes the
@@ -38,10 +32,7 @@ pub enum RelayError {
 /// When the driver cannot be reached, or the connection breaks.
 pub async fn relay(endpoint: &Endpoint, options: &ConnectOptions) -> Result<(), RelayError> {
     let driver = endpoint.open(options).await?;
-    let broken = |cause| RelayError::Broken {
-        endpoint: endpoint.to_string(),
-        cause,
-    };
+    let broken = |cause| RelayError::Broken(endpoint.to_string(), cause);
     let input = read_in_thread(io::stdin()).map_err(broken)?;
     copy(driver, input, tokio::io::stdout())
         .await

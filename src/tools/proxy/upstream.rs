@@ -110,10 +110,7 @@ impl Upstream {
     pub fn broken(&self, error: h2::Error) -> EndpointError {
         self.endpoint()
             .last_error()
-            .unwrap_or_else(|| EndpointError::Broken {
-                endpoint: self.endpoint().to_string(),
-                cause: Arc::new(error),
-            })
+            .unwrap_or_else(|| EndpointError::Broken(self.endpoint().to_string(), Arc::new(error)))
     }
 }
 

@@ -39,16 +39,13 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let endpoint = connect::endpoint(globals)?;
     let recording = Recording::read(&flags.file).map_err(|error| match &error {
-        ReadError::Io { cause, .. } => Error::usage(error.to_string()).caused_by(cause),
+        ReadError::Io(_, cause) => Error::usage(error.to_string()).caused_by(cause),
         _ => Error::usage(error.to_string()),
     })?;
     if recording.is_cut {
         note("the last call of the recording is cut off and left out");
     }
-    let secrets_file = flags
-        .secrets_file
-        .as_deref()
-        .or(defaults.secrets_file.as_deref());
+    let secrets_file = defaults.secrets_file(&flags.secrets_file);
     let secrets = request::secrets(secrets_file, &[])?;
     if !defaults.in_shell {
         connect::private_mounts(&endpoint)?;

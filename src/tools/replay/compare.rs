@@ -119,10 +119,7 @@ impl Comparison<'_> {
             if MEASURED.contains(&of.name) && name != UNIT {
                 continue;
             }
-            let (old, new) = (
-                old.get(key).unwrap_or(&Json::Null),
-                new.get(key).unwrap_or(&Json::Null),
-            );
+            let (old, new) = (member(old, key), member(new, key));
             self.below(&at, |this| match field {
                 Some(field) => this.field(field, old, new, &at),
                 None if old != new => this.differ(&at, old, new),
@@ -141,10 +138,7 @@ impl Comparison<'_> {
             (Json::Object(old), Json::Object(new)) if field.cardinality == Cardinality::Map => {
                 for key in union(old, new) {
                     let at = format!("{at}.{key}");
-                    let (old, new) = (
-                        old.get(key).unwrap_or(&Json::Null),
-                        new.get(key).unwrap_or(&Json::Null),
-                    );
+                    let (old, new) = (member(old, key), member(new, key));
                     self.below(&at, |this| {
                         this.text(NamePlace::Context(field.name, key), old, new, &at)
                     });
@@ -244,6 +238,11 @@ impl Comparison<'_> {
             self.differ(&at, &Json::Null, new);
         }
     }
+}
+
+/// A member of an object; `null` where it has none of that name.
+fn member<'a>(of: &'a Map<String, Json>, key: &str) -> &'a Json {
+    of.get(key).unwrap_or(&Json::Null)
 }
 
 /// The keys of both, in order and once.

@@ -12,7 +12,7 @@ mod verdict;
 
 pub use flags::ReplayFlags;
 
-use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Lost, Session};
@@ -72,10 +72,7 @@ impl<'a, W: Write> Replay<'a, W> {
         printer: ReplayPrinter<W>,
     ) -> Self {
         // A driver elsewhere has other folders.
-        let near = matches!(
-            endpoint.kind(),
-            EndpointKind::Unix | EndpointKind::Abstract | EndpointKind::Embedded
-        );
+        let near = endpoint.is_on_this_machine();
         Self {
             flags,
             recording,

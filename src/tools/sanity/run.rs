@@ -5,7 +5,7 @@ use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::settings::{Access, Settings};
 use crate::call::advertised::{Asks, DriverEnd};
-use crate::call::endpoint::{Endpoint, EndpointKind};
+use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::session::Session;
 use crate::error::Error;
@@ -96,11 +96,8 @@ impl Run {
 
     /// Whether the paths of the node are those of this machine.
     pub(super) fn sees_paths(&self) -> bool {
-        self.settings.paths.unwrap_or_else(|| {
-            let kind = self.node.endpoint.kind();
-            use EndpointKind::{Abstract, Embedded, Unix};
-            matches!(kind, Unix | Abstract | Embedded)
-        })
+        let paths = self.settings.paths;
+        paths.unwrap_or_else(|| self.node.endpoint.is_on_this_machine())
     }
 }
 

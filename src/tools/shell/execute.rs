@@ -10,6 +10,7 @@ use super::pipeline::Pipeline;
 use super::settings::SessionSettings;
 use super::values::{LAST, Values, Variable};
 use crate::error::{Error, ErrorKind, OrError, Style};
+use crate::invocation::completion;
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
@@ -310,13 +311,9 @@ impl Shell {
     /// The ids of a kind for a completion, from the driver that the line's flags name; asks it where that is needed, for a
     /// moment only.
     pub fn offered_ids(&mut self, globals: &Globals, kind: IdKind) -> Vec<String> {
-        use crate::invocation::completion::LIMIT;
         let driver = connections::key(globals);
         if self.ids.is_stale(&driver, kind) {
-            let limit = globals
-                .timeout()
-                .map_or(LIMIT, |timeout| timeout.min(LIMIT));
-            let end = tokio::time::Instant::now() + limit;
+            let end = tokio::time::Instant::now() + completion::limit(globals);
             let connections = self.connections.clone();
             let listed = self.runtime.block_on(async {
                 let connected = tokio::time::timeout_at(end, connections.get(globals)).await;

@@ -4,6 +4,7 @@ use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
 use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
+use crate::output::Format;
 use crate::output::columns::{Columns, aligned};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -83,14 +84,12 @@ impl SessionSettings {
                 self.now.endpoint = Some(value.to_owned());
             }
             "output" => {
-                if !Globals::formats().iter().any(|format| format == value) {
-                    let formats = Globals::formats().join(", ");
-                    return Err(wrong(
-                        "output",
-                        &format!("{value:?} is not one of {formats}"),
-                    ));
-                }
-                self.now.set_output(value);
+                let Some(format) = Format::named(value) else {
+                    let formats = Format::ALL.map(|(_, name, _)| name).join(", ");
+                    let problem = format!("{value:?} is not one of {formats}");
+                    return Err(wrong("output", &problem));
+                };
+                self.now.set_format(format);
             }
             "timeout" => {
                 self.now.timeout =
@@ -163,7 +162,7 @@ impl SessionSettings {
         let timeout = globals.timeout();
         let values = [
             globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),
-            globals.format_name(),
+            globals.format().name().to_owned(),
             timeout.map_or_else(|| "none".to_owned(), duration::human),
             globals.verbose.to_string(),
             match &self.cap {

@@ -6,7 +6,7 @@ use super::line::{Word, WordPiece};
 use crate::arguments::map;
 use crate::output::cell;
 use crate::output::view::CellFormat;
-use csi_proto::schema::{Cardinality, Kind, Message};
+use csi_proto::schema::{Cardinality, Field, Message};
 use csi_proto::value::{Key, Secrets, Value, ValueError, decode};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -223,92 +223,68 @@ impl<'a> TypedValue<'a> {
     }
 
     fn into_part(self, step: &PathStep<'_>, at: &str) -> Result<Self, ValuePathError> {
+        let at = || at.to_owned();
+        let (names, message) = (self.names(), self.message);
+        let part = |value, message| Ok(Self { value, message });
         let missing = |has: Vec<String>| ValuePathError::Field {
-            at: at.to_owned(),
+            at: at(),
             step: step.as_text(),
             has,
         };
-        let names = self.names();
+        let no_element = |index, length| ValuePathError::Element {
+            at: at(),
+            index,
+            length,
+        };
+        let leaf = |what| ValuePathError::Leaf {
+            at: at(),
+            what,
+            step: step.as_text(),
+        };
         match (self.value, step) {
-            (Value::List(list), PathStep::Name("length")) => Ok(Self {
-                value: Value::Int64(i64::try_from(list.len()).unwrap_or(i64::MAX)),
-                message: None,
-            }),
-            (Value::List(mut list), PathStep::Index(index)) => match *index < list.len() {
-                true => Ok(Self {
-                    value: list.swap_remove(*index),
-                    message: self.message,
-                }),
-                false => Err(ValuePathError::Element {
-                    at: at.to_owned(),
-                    index: *index,
-                    length: list.len(),
-                }),
-            },
-            (Value::List(list), PathStep::Name(_)) if list.is_empty() => {
-                Err(ValuePathError::Element {
-                    at: at.to_owned(),
-                    index: 0,
-                    length: 0,
-                })
+            (Value::List(list), PathStep::Name("length")) => {
+                let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
+                part(Value::Int64(length), None)
             }
-            (Value::List(_), PathStep::Name(_)) => Err(ValuePathError::Leaf {
-                at: at.to_owned(),
-                what: "a list: write [0] for its first element, or .length",
-                step: step.as_text(),
-            }),
+            (Value::List(mut list), PathStep::Index(index)) => match *index < list.len() {
+                true => part(list.swap_remove(*index), message),
+                false => Err(no_element(*index, list.len())),
+            },
+            (Value::List(list), PathStep::Name(_)) if list.is_empty() => Err(no_element(0, 0)),
+            (Value::List(_), PathStep::Name(_)) => {
+                Err(leaf("a list: write [0] for its first element, or .length"))
+            }
             (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
-                Some(value) => Ok(Self {
-                    value: Value::Text(value),
-                    message: None,
-                }),
-                None => Err(match names.is_empty() {
-                    true => ValuePathError::Leaf {
-                        at: at.to_owned(),
-                        what: "an empty map",
-                        step: step.as_text(),
-                    },
-                    false => missing(names),
-                }),
+                Some(value) => part(Value::Text(value), None),
+                None if names.is_empty() => Err(leaf("an empty map")),
+                None => Err(missing(names)),
             },
             (value @ (Value::Message(_) | Value::Absent), PathStep::Name(name))
-                if self.message.is_some() =>
+                if message.is_some() =>
             {
-                let field = self.message.and_then(|message| message.field(name));
-                let unknown = matches!(&value, Value::Message(fields) if fields.iter().any(|(key, _)| key.to_string() == *name));
-                if field.is_none() && !unknown {
-                    return Err(missing(names));
-                }
+                let field = message.and_then(|message| message.field(name));
+                let same = |key: &Key| match (key, field) {
+                    (Key::Known(of), Some(field)) => of.number == field.number,
+                    (key, _) => key.to_string() == *name,
+                };
                 let found = match value {
-                    Value::Message(fields) => fields.into_iter().find_map(|(key, value)| {
-                        let same = match (key, field) {
-                            (Key::Known(of), Some(field)) => of.number == field.number,
-                            (key, _) => key.to_string() == *name,
-                        };
-                        same.then_some(value)
-                    }),
+                    Value::Message(fields) => fields.into_iter().find(|(key, _)| same(key)),
                     _ => None,
                 };
-                Ok(Self {
-                    value: found.unwrap_or(Value::Absent),
-                    message: field.and_then(|field| match (field.kind, field.cardinality) {
-                        (_, Cardinality::Map) => None,
-                        (Kind::Message(of), _) => Some(of),
-                        _ => None,
-                    }),
-                })
+                if field.is_none() && found.is_none() {
+                    return Err(missing(names));
+                }
+                let inner = field.filter(|field| field.cardinality != Cardinality::Map);
+                let value = found.map_or(Value::Absent, |(_, value)| value);
+                part(value, inner.and_then(Field::message))
             }
-            (value, step) => Err(ValuePathError::Leaf {
-                at: at.to_owned(),
-                what: match value {
-                    Value::Absent => "not set",
-                    Value::Message(_) => "a message",
-                    Value::Map(_) => "a map",
-                    Value::Text(_) => "text",
-                    _ => "a single value",
-                },
-                step: step.as_text(),
-            }),
+            (value, _) => Err(leaf(match value {
+                Value::Absent => "not set",
+                Value::Message(_) => "a message",
+                Value::Map(_) => "a map",
+                Value::Text(_) => "text",
+                _ => "a single value",
+            })),
         }
     }
 }

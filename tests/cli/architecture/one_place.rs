@@ -117,6 +117,8 @@ const SUBJECTS: &[Subject] = &[
                     "NodePublishVolume",
                 ],
             ),
+            // The flags that have the help of a request's fields.
+            ("src/invocation/volume_flags.rs", &["CreateVolume"]),
             ("src/tools/bench/tree.rs", &["ListVolumes"]),
             ("src/tools/proxy/command.rs", &["CreateVolume"]),
             (

@@ -99,7 +99,7 @@ async fn a_failing_command_tells_its_code_and_its_last_words() {
     assert!(words.ends_with("xthe end"));
     let error = failure("exec:/nowhere/program x").await;
     assert_eq!(error.to_string(), "cannot start /nowhere/program");
-    assert!(matches!(error, EndpointError::ExecStart { .. }));
+    assert!(matches!(error, EndpointError::ExecStart(..)));
 }
 
 #[test]

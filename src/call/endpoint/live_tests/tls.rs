@@ -19,10 +19,7 @@ async fn options_of_tls_need_tls() {
     };
     for text in ["/p", "tcp://127.0.0.1:1"] {
         let error = connect_with(&endpoint(text), tls.clone()).await;
-        assert!(
-            matches!(error, Err(EndpointError::TlsUnused { .. })),
-            "{text}"
-        );
+        assert!(matches!(error, Err(EndpointError::TlsUnused(..))), "{text}");
     }
 }
 
@@ -146,7 +143,7 @@ async fn tls_answers_to_who_trusts_it() {
     let error = connect_with(&by_address, trusted.clone())
         .await
         .expect_err("wrong name");
-    let EndpointError::Tls { host, cause } = error else {
+    let EndpointError::Tls(host, cause) = error else {
         panic!("{error}");
     };
     assert_eq!(host, "127.0.0.1");
@@ -163,7 +160,7 @@ async fn tls_answers_to_who_trusts_it() {
     let error = connect_with(&by_name, stranger.trusted())
         .await
         .expect_err("untrusted");
-    let EndpointError::Tls { cause, .. } = error else {
+    let EndpointError::Tls(_, cause) = error else {
         panic!("{error}");
     };
     assert_eq!(
@@ -181,7 +178,7 @@ async fn refusal(certificates: &Certificates, file: &str, cacert: &str) -> Strin
     };
     match connect_with(&endpoint(&format!("https://localhost:{port}")), tls).await {
         Ok(_) => "none".to_owned(),
-        Err(EndpointError::Tls { cause, .. }) => cause.to_string(),
+        Err(EndpointError::Tls(_, cause)) => cause.to_string(),
         Err(other) => panic!("{other}"),
     }
 }
@@ -256,7 +253,7 @@ async fn tls_shows_the_client_s_certificate() {
             endpoint.last_error().expect("a reason")
         }
     };
-    let EndpointError::Broken { cause, .. } = reason else {
+    let EndpointError::Broken(_, cause) = reason else {
         panic!("{reason}");
     };
     assert!(cause.to_string().contains("CertificateRequired"), "{cause}");
