@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// System calls that change something. Those that a processor does not have are left out by strace.
 const CHANGING: &str = "?mkdir,?mkdirat,?rename,?renameat,?renameat2,?link,?linkat,?unlink,?unlinkat,?rmdir,\
-    ?fchmod,?fchmodat,?fchownat,?mount,?umount2,?move_mount,?fsconfig,?fsmount,?unshare,?setns";
+    ?fchmod,?fchmodat,?fchownat,?mount,?umount2,?move_mount,?fsmount,?unshare,?setns";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -70,7 +70,10 @@ impl<'a> Try<'a> {
             output = self.call();
         }
         let is_there = self.operation != Operation::Delete;
-        assert_eq!(self.scene.list().len(), usize::from(is_there));
+        // A driver that has only mounted a share since its start has no list of it.
+        if matches!(self.operation, Operation::Create | Operation::Delete) {
+            assert_eq!(self.scene.list().len(), usize::from(is_there));
+        }
         assert_eq!(self.scene.share.entries().len(), usize::from(is_there));
         let is_published = self.operation == Operation::Publish;
         let mounts = self.scene.driver.mounts();
