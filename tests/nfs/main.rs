@@ -16,6 +16,7 @@ mod dead_servers;
 mod failures;
 mod far;
 mod hostile;
+mod killed;
 mod leaks;
 mod lifecycle;
 mod privileges;

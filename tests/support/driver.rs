@@ -5,6 +5,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running driver with its socket and its work folder.
@@ -84,6 +85,22 @@ impl Driver {
         self.wait_until_it_answers();
     }
 
+    /// The same, by a command line that the driver's own is appended to, and that may end it at once.
+    #[allow(dead_code)] // Not every test program has a use for it.
+    pub fn restart_under(&mut self, wrapper: &[String]) {
+        assert!(!self.process.is_running(), "the driver still runs");
+        self.process = launch_under(wrapper, self.folder.path(), &self.args);
+        while self.process.is_running() && !self.process.error_output().contains("serving") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the driver has not ended yet.
+    #[allow(dead_code)] // As above.
+    pub fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
     /// Kills the driver and starts it again with other arguments.
     pub fn restart_with(&mut self, args: &[&str]) {
         self.kill();
@@ -152,7 +169,18 @@ fn plan(folder: &Path) -> PathBuf {
 }
 
 fn launch(folder: &Path, args: &[String]) -> Process {
-    let mut command = Command::new(binary());
+    launch_under(&[], folder, args)
+}
+
+fn launch_under(wrapper: &[String], folder: &Path, args: &[String]) -> Process {
+    let mut command = match wrapper {
+        [] => Command::new(binary()),
+        [program, rest @ ..] => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(binary());
+            command
+        }
+    };
     command
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")

@@ -7,7 +7,7 @@ use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, stage_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest,
-    ListSnapshotsRequest, ListVolumesRequest, NodePublishVolumeRequest,
+    ListSnapshotsRequest, ListVolumesRequest, NodePublishVolumeRequest, Volume,
 };
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,9 +61,15 @@ impl Scene {
         let driver = scene.plain_driver();
         let client = Client::connect(&scene.rig).await;
         if operation != Operation::Create {
-            scene.volume = scene.create(&client).await.unwrap();
-            scene.publish.volume_id.clone_from(&scene.volume);
-            std::fs::write(scene.rig.path("export/v/file"), "content").unwrap();
+            let volume = scene.create(&client).await.unwrap();
+            let folder = scene
+                .rig
+                .path("export")
+                .join(&volume.volume_context["subDir"]);
+            std::fs::write(folder.join("file"), "content").unwrap();
+            scene.volume.clone_from(&volume.volume_id);
+            scene.publish.volume_id = volume.volume_id;
+            scene.publish.volume_context = volume.volume_context;
         }
         match operation {
             Operation::Unpublish => scene.publish(&client).await.unwrap(),
@@ -100,13 +106,13 @@ impl Scene {
         Driver::start(command.args(self.flags()))
     }
 
-    async fn create(&self, client: &Client) -> Result<String, Status> {
+    async fn create(&self, client: &Client) -> Result<Volume, Status> {
         let reply = client.call(CreateVolumeRequest {
             name: "v".to_owned(),
             volume_capabilities: self.publish.volume_capability.clone().into_iter().collect(),
             ..Default::default()
         });
-        Ok(reply.await?.volume.unwrap().volume_id)
+        Ok(reply.await?.volume.unwrap())
     }
 
     async fn publish(&self, client: &Client) -> Result<(), Status> {
@@ -146,7 +152,9 @@ impl Scene {
         let mounts = |name| self.rig.mounts(name).len();
         let has_volume = self.operation != Operation::Delete;
         assert_eq!(volumes.len(), usize::from(has_volume), "{volumes:?}");
-        assert_eq!(self.rig.path("export/v").exists(), has_volume);
+        let folders = names(&self.rig.path("export"));
+        let folders = folders.iter().filter(|name| *name != ".csi-nfs");
+        assert_eq!(folders.count(), usize::from(has_volume));
         let has_snapshot = self.operation == Operation::Snapshot;
         assert_eq!(snapshots.len(), usize::from(has_snapshot));
         let is_published = self.operation == Operation::Publish;

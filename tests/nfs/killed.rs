@@ -1,0 +1,206 @@
+//! SIGKILL before each system call by which an operation on an NFS share changes something: of the driver, or of the helper that mounts
+//! for it. The call is repeated then, and what it has left is looked at. On a local share `driver/tests/driver/killed.rs` does the same.
+//!
+//! strace kills, by name and number of the call. An undisturbed run tells how many there are.
+
+use crate::scene::{Scene, Version, Volume};
+use crate::support::PATIENCE;
+use crate::support::program::Output;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// System calls that change something. Those that a processor does not have are left out by strace.
+const CHANGING: &str = "?mkdir,?mkdirat,?rename,?renameat,?renameat2,?link,?linkat,?unlink,?unlinkat,?rmdir,\
+    ?fchmod,?fchmodat,?fchownat,?mount,?umount2,?move_mount,?fsmount,?unshare,?setns";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Create,
+    Delete,
+    Publish,
+    Unpublish,
+}
+
+/// A kill: the name of the system call, and which one of that name it is in its thread, from 1.
+type Kill = (String, u32);
+
+/// One try, with a volume of its own.
+struct Try<'a> {
+    scene: &'a mut Scene,
+    operation: Operation,
+    name: String,
+    volume: Option<Volume>,
+}
+
+impl<'a> Try<'a> {
+    /// What the operation needs is there, and no driver runs.
+    fn prepare(scene: &'a mut Scene, operation: Operation, number: usize) -> Self {
+        let name = format!("pvc-{number}");
+        let volume = (operation != Operation::Create).then(|| scene.create(&name));
+        if let (Operation::Unpublish, Some(volume)) = (operation, &volume) {
+            scene.publish(volume, "target");
+        }
+        scene.driver.kill();
+        Self {
+            scene,
+            operation,
+            name,
+            volume,
+        }
+    }
+
+    fn call(&self) -> Output {
+        match (self.operation, &self.volume) {
+            (Operation::Delete, Some(volume)) => self.scene.try_delete(volume),
+            (Operation::Publish, Some(volume)) => self.scene.try_publish(volume, "target", &[]),
+            (Operation::Unpublish, Some(volume)) => self.scene.try_unpublish(volume, "target"),
+            _ => self.scene.try_create(&self.name),
+        }
+    }
+
+    /// Repeats the call for as long as an orchestrator would, looks at what is there, and takes it back.
+    fn finish(self) {
+        let end = Instant::now() + PATIENCE;
+        let mut output = self.call();
+        while output.code != 0 {
+            assert!(Instant::now() < end, "{output}");
+            std::thread::sleep(Duration::from_millis(20));
+            output = self.call();
+        }
+        let is_there = self.operation != Operation::Delete;
+        // A driver that has only mounted a share since its start has no list of it.
+        if matches!(self.operation, Operation::Create | Operation::Delete) {
+            assert_eq!(self.scene.list().len(), usize::from(is_there));
+        }
+        assert_eq!(self.scene.share.entries().len(), usize::from(is_there));
+        let is_published = self.operation == Operation::Publish;
+        let mounts = self.scene.driver.mounts();
+        assert_eq!(mounts.len(), usize::from(is_published), "{mounts:?}");
+        let target = self.scene.driver.target("target");
+        assert_eq!(target.exists(), is_published);
+        let volume = match self.operation {
+            Operation::Create => crate::scene::volume(&output),
+            _ => self.volume.clone().unwrap(),
+        };
+        self.scene.try_unpublish(&volume, "target").succeeds();
+        self.scene.try_delete(&volume).succeeds();
+        assert!(!target.exists());
+        assert_eq!(self.scene.driver.mounts(), [] as [PathBuf; 0]);
+        assert_eq!(self.scene.list(), [] as [String; 0]);
+        for folder in ["volumes", "folders"] {
+            let folder = self.scene.share.folder().join(".csi-nfs").join(folder);
+            let left = fs::read_dir(&folder).unwrap().count();
+            assert_eq!(left, 0, "{}", folder.display());
+        }
+        self.scene.share.wait_until_empty("file");
+    }
+}
+
+/// strace around a driver, which writes its calls to `log`, and does `inject` to them.
+fn tracer(log: &Path, inject: Option<&str>) -> Vec<String> {
+    let log = log.to_str().unwrap();
+    let trace = format!("trace={CHANGING}");
+    // The tracer is a grandchild in a group of its own, so that the process which is started is the driver.
+    let mut words = vec!["strace", "-f", "-DD", "-q", "-o", log, "-e", &trace];
+    if let Some(inject) = inject {
+        words.extend(["-e", inject]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// How often each thread has made each system call, from strace's log.
+fn counts(log: &Path) -> BTreeMap<(String, String), u32> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        let Some((thread, rest)) = line.split_once(' ') else {
+            continue;
+        };
+        // What ends later has another line, which begins with `<...`.
+        if let Some((name, _)) = rest.trim_start().split_once('(')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        {
+            *counts
+                .entry((thread.to_owned(), name.to_owned()))
+                .or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// The kills for an operation: one for each call that it makes undisturbed.
+fn kills(scene: &mut Scene, operation: Operation, log: &Path) -> BTreeSet<Kill> {
+    let undisturbed = Try::prepare(scene, operation, 0);
+    undisturbed.scene.driver.restart_under(&tracer(log, None));
+    let before = counts(log);
+    undisturbed.call().succeeds();
+    undisturbed.scene.driver.kill();
+    let end = Instant::now() + PATIENCE;
+    // The tracer writes that last.
+    while !fs::read_to_string(log).unwrap().contains("+++ killed by") {
+        assert!(Instant::now() < end, "the tracer goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    undisturbed.scene.driver.restart();
+    undisturbed.finish();
+    let mut kills = BTreeSet::new();
+    for ((thread, name), count) in counts(log) {
+        let already = before.get(&(thread, name.clone())).copied().unwrap_or(0);
+        kills.extend((already + 1..=count).map(|when| (name.clone(), when)));
+    }
+    kills
+}
+
+fn survives_every_kill(operation: Operation) {
+    let scene = &mut Scene::new(
+        &format!("killed-{operation:?}").to_lowercase(),
+        Version::V4_2,
+    );
+    let log = scene.driver.target("strace");
+    let kills = kills(scene, operation, &log);
+    assert!(kills.len() > 1, "{kills:?}");
+    let mut missed = Vec::new();
+    for (number, kill) in kills.iter().enumerate() {
+        eprintln!("{operation:?}: before {} {}", kill.0, kill.1);
+        let it = Try::prepare(scene, operation, number + 1);
+        let inject = format!("inject={}:signal=SIGKILL:when={}", kill.0, kill.1);
+        it.scene.driver.restart_under(&tracer(&log, Some(&inject)));
+        // Its answer does not count: it may have gone with the driver.
+        let _ = it.call();
+        let text = fs::read_to_string(&log).unwrap();
+        if it.scene.driver.is_running() && !text.contains("+++ killed by SIGKILL") {
+            missed.push(kill);
+        }
+        it.scene.driver.kill();
+        it.scene.driver.restart();
+        it.finish();
+    }
+    eprintln!("{operation:?}: {} kills, without {missed:?}", kills.len());
+    // Sometimes another thread does what one has done before.
+    assert!(missed.len() * 4 <= kills.len(), "{missed:?}");
+    scene.has_no_mounts();
+}
+
+#[test]
+fn a_driver_killed_before_any_change_of_a_creation() {
+    survives_every_kill(Operation::Create);
+}
+
+#[test]
+fn a_driver_killed_before_any_change_of_a_deletion() {
+    survives_every_kill(Operation::Delete);
+}
+
+#[test]
+fn a_driver_or_helper_killed_before_any_change_of_a_publish() {
+    survives_every_kill(Operation::Publish);
+}
+
+#[test]
+fn a_driver_or_helper_killed_before_any_change_of_an_unpublish() {
+    survives_every_kill(Operation::Unpublish);
+}
