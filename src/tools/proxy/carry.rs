@@ -295,7 +295,7 @@ impl Caller {
 }
 
 fn seen_by<'a, 'w>(witness: &'a Mutex<&'w mut dyn Witness>) -> MutexGuard<'a, &'w mut dyn Witness> {
-    lock(&witness)
+    lock(witness)
 }
 
 /// The side on which passing on failed.

@@ -134,7 +134,7 @@ impl CallEntry<'_> {
             sent: self.sent,
         };
         if let Some(recorder) = &self.journal.recorder {
-            lock(&recorder).add(&call);
+            lock(recorder).add(&call);
         }
         let mark = now(&self.mark);
         self.journal.show(Event::Ended(mark, Box::new(call)));
