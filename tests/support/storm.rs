@@ -227,7 +227,7 @@ impl Storm<'_> {
 fn request(parameters: &Map, name: &str, policy: &str) -> CreateVolumeRequest {
     let mut parameters = parameters.clone();
     // Some at paths that users have chosen, some where the driver wants them.
-    if name.len() % 2 == 0 || name.ends_with(['1', '3', '5', '7', '9']) {
+    if name.len().is_multiple_of(2) || name.ends_with(['1', '3', '5', '7', '9']) {
         parameters.insert("subDir".to_owned(), name.to_owned());
     }
     parameters.insert("onDelete".to_owned(), policy.to_owned());
