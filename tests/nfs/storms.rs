@@ -116,7 +116,7 @@ fn killed_in_mid_work_and_collected_at_the_first_use() {
         ("the record is published", "create", true),
         ("an entry is copied", "clone", true),
         ("the copy is on record", "clone", true),
-        ("the folder waits in the trash", "delete", false),
+        ("the folder is leaving", "delete", false),
         ("the claim is released", "delete", false),
     ];
     for (round, (step, what, there)) in steps.into_iter().enumerate() {
@@ -131,6 +131,9 @@ fn killed_in_mid_work_and_collected_at_the_first_use() {
             )
             .unwrap();
             let mut request = calls::volume(&name, &share.parameters());
+            if what == "delete" {
+                request.parameters.insert("subDir".to_owned(), name.clone());
+            }
             if what == "clone" {
                 request.volume_content_source = calls::of_volume(&source.volume_id);
             }

@@ -42,6 +42,16 @@ pub fn file(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
     open(at, path.as_ref(), flags)
 }
 
+/// Opens the file at `path` below `at`, which is there, for writing.
+///
+/// # Errors
+/// As for [`folder`].
+pub fn file_to_write(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    let flags =
+        OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open(at, path.as_ref(), flags)
+}
+
 /// A handle of whatever is at `path` below `at`, with which nothing can be done but to look at it, or to open it after that.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use super::deletion;
 use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::folders::{exists_at, make_parents, open_parent, set_attributes};
+use super::heartbeat;
 use super::keep::Keep;
 use super::record::{OnDelete, Record, State, Wanted};
 use super::removal;
@@ -160,7 +161,9 @@ fn begin(
         copying: begun.as_ref().map(|begun| begun.copying.clone()),
         ..Record::new(wanted.clone(), nonce, State::Creating)
     };
-    let found = store::publish(share, record, |draft| prepare(draft, wanted))?;
+    let found = store::publish(share, record, |draft| {
+        prepare(draft, wanted, begun.as_ref())
+    })?;
     Ok(found.map(|found| (found, begun)))
 }
 
@@ -199,7 +202,10 @@ fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareErro
 
 /// Makes ready what is published with the record of a volume. A source is copied when the record is there. Returns whether the
 /// folder lies in the draft.
-fn prepare(draft: &OwnedFd, wanted: &Wanted) -> Result<bool, ShareError> {
+fn prepare(draft: &OwnedFd, wanted: &Wanted, begun: Option<&Begun>) -> Result<bool, ShareError> {
+    if let Some(begun) = begun {
+        heartbeat::begin(draft, begun.copying.attempt)?;
+    }
     if wanted.sub_dir.is_some() && !wanted.adopt {
         deletion::prepare_to_leave(draft)?;
     }
@@ -374,15 +380,16 @@ fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
 ///
 /// # Errors
 /// I/O errors that tell nothing about this volume.
-pub fn trouble(share: &Share, record: &Record) -> Result<Option<String>, ShareError> {
+pub fn trouble(share: &Share, found: &Found) -> Result<Option<String>, ShareError> {
+    let record = &found.record;
     Ok(match record.state {
         State::Creating if record.needs_copy() => Some(format!(
             "its source is being copied, {}",
             match &record.copying {
-                Some(copying) => format!(
-                    "{} entries and {} bytes so far",
-                    copying.files, copying.bytes
-                ),
+                Some(copying) => match heartbeat::progress(&found.folder, copying.attempt) {
+                    Some((files, bytes)) => format!("{files} entries and {bytes} bytes so far"),
+                    None => "and has just begun".to_owned(),
+                },
                 None => "or waits for that: repeat CreateVolume".to_owned(),
             }
         )),

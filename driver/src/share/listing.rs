@@ -152,7 +152,7 @@ impl List for Record {
         Ok(match store::look::<Self>(share, key)? {
             Kept::Nothing => None,
             Kept::Found(found) => {
-                let trouble = lifecycle::trouble(share, &found.record)?;
+                let trouble = lifecycle::trouble(share, &found)?;
                 Some(Listed::Volume(Box::new(found.record), trouble))
             }
             Kept::Unreadable(record) => Some(Listed::Unreadable(

@@ -11,6 +11,7 @@ pub mod error;
 pub mod fill;
 mod folders;
 mod format;
+mod heartbeat;
 pub mod keep;
 pub mod lifecycle;
 pub mod listing;

@@ -2,6 +2,8 @@
 //! it lives, the others have to wait for its sign of life. Must not know what is held.
 
 use super::token::Nonce;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::sync::LazyLock;
 
 /// This process: `<boot>/<pid namespace>/<pid>/<start time>`, or something random where that cannot be known.
@@ -34,7 +36,7 @@ fn started(pid: u32) -> Option<u64> {
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether `process` is known to be dead. One that cannot be seen from here may well live.
+/// Whether `process` is known to be dead. One that cannot be seen from here, or of which `/proc` is hidden, may well live.
 pub(super) fn is_dead(process: &str) -> bool {
     let mut parts = process.rsplitn(3, '/');
     let (Some(start), Some(pid), Some(theirs)) = (parts.next(), parts.next(), parts.next()) else {
@@ -43,7 +45,23 @@ pub(super) fn is_dead(process: &str) -> bool {
     let (Ok(start), Ok(pid)) = (start.parse::<u64>(), pid.parse::<u32>()) else {
         return false;
     };
-    machine().as_deref() == Some(theirs) && started(pid) != Some(start)
+    if machine().as_deref() != Some(theirs) {
+        return false;
+    }
+    let there = match i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        Some(pid) => test_kill_process(pid) != Err(Errno::SRCH),
+        None => false,
+    };
+    !there || started(pid).is_some_and(|other| other != start)
+}
+
+/// A process of this machine that is dead.
+#[cfg(test)]
+pub(super) fn dead() -> String {
+    let (rest, _) = own().rsplit_once('/').unwrap();
+    let (machine, _) = rest.rsplit_once('/').unwrap();
+    // More than a kernel gives.
+    format!("{machine}/{}/1", i32::MAX)
 }
 
 #[cfg(test)]
@@ -63,6 +81,7 @@ mod tests {
         if let Some(start) = start {
             assert!(is_dead(&format!("{machine}/{pid}/{start}")));
         }
+        assert!(is_dead(&dead()));
         for other in ["", "x", "other-boot/1/1/1", "/", "0123456789abcdef"] {
             assert!(!is_dead(other), "{other:?}");
         }

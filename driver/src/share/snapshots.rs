@@ -11,6 +11,7 @@ use super::database::{Share, now};
 use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::format::FORMAT;
+use super::heartbeat;
 use super::keep::Keep;
 use super::record::State;
 use super::removal;
@@ -55,8 +56,11 @@ pub fn create(
                 copy: None,
                 left_out: None,
             };
+            let attempt = copy.copying.attempt;
             begun = Some(copy);
-            let published = store::publish(share, record, |_| Ok(false))?;
+            let published = store::publish(share, record, |draft| {
+                heartbeat::begin(draft, attempt).map(|()| false)
+            })?;
             // Lost to somebody else, the next look finds a record.
             let Some(found) = published else { continue };
             found

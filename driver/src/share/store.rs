@@ -31,9 +31,9 @@ use std::time::Duration;
 /// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
 const PREPARED: &str = "data";
 
-/// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, and the folder of links that
-/// copying needs.
-pub(super) const COPYING: [&str; 2] = ["data", "links"];
+/// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, the folder of links that copying
+/// needs, and the sign of life.
+pub(super) const COPYING: [&str; 3] = ["data", "links", "beat"];
 
 /// The name of the data beside a record whose source was copied by the attempt `copy`, or that has no source.
 pub(super) fn data_name(copy: Option<Nonce>) -> String {
@@ -215,6 +215,15 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
         });
     }
     Err(contended::<R>(key))
+}
+
+/// Whether the record has a newer generation than the one that was found.
+///
+/// # Errors
+/// Whatever stat(2) says. ENOENT and ESTALE: the record is gone.
+pub(super) fn has_newer<R: Keep>(found: &Found<R>) -> std::io::Result<bool> {
+    let generation = found.record.generation();
+    Ok(newest_from(&found.folder, found.record.nonce(), generation)? > generation)
 }
 
 /// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed

@@ -1,6 +1,7 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
 use super::super::fill::{self, Copying, Fill};
+use super::super::heartbeat::tests::let_a_period_pass;
 use super::super::keep::Keep;
 use super::super::removal;
 use super::super::snapshot::Snapshot;
@@ -286,8 +287,6 @@ fn begun_elsewhere(trial: &Trial, volume: &Record) -> Copying {
     let copying = Copying {
         attempt: Nonce::random().unwrap(),
         process: "another-machine/1/1/1".to_owned(),
-        files: 1,
-        bytes: 1,
     };
     let next = found.record.with_copying(Some(copying.clone()));
     store::update(&share, &found, &next).unwrap();
@@ -308,8 +307,6 @@ fn taken_over(trial: &Trial, found: &Found<Snapshot>) -> PathBuf {
     let copying = Copying {
         attempt: Nonce::random().unwrap(),
         process: "another-machine/1/1/1".to_owned(),
-        files: 1,
-        bytes: 1,
     };
     let next = found.record.with_copying(Some(copying.clone()));
     let taken = store::update(&share, found, &next).unwrap();
@@ -395,15 +392,22 @@ fn another_process_is_left_alone_while_its_heart_beats_and_not_longer() {
     let folder = trial.at(&format!(".csi-nfs/snapshots/{}", NameKey::of("s")));
     let half = folder.join(format!("data.{}", copying.attempt));
     assert!(half.exists());
-    // Its last sign of life is long ago.
-    let record = folder.join(trial.snapshots()[0].file_name());
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-    File::options()
-        .append(true)
-        .open(record)
-        .unwrap()
-        .set_modified(old)
-        .unwrap();
+    let is_elsewhere = || {
+        let answer = trial.snapshot("s", &volume);
+        assert!(matches!(answer, Err(ShareError::CopiedElsewhere { .. })));
+    };
+    // It gives a sign of life, whatever time it is on the server.
+    let beat = folder.join(format!("beat.{}", copying.attempt));
+    std::fs::write(&beat, "").unwrap();
+    for seconds in [0, 1 << 33, 1] {
+        let_a_period_pass();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        File::open(&beat).unwrap().set_modified(time).unwrap();
+        is_elsewhere();
+        is_elsewhere();
+    }
+    // And then no more.
+    let_a_period_pass();
     trial.snapshot("s", &volume).unwrap();
     assert!(!half.exists());
     trial.check_snapshots();
@@ -419,13 +423,8 @@ fn who_comes_late_changes_nothing() {
     let late = store::find::<Snapshot>(&share, NameKey::of("s"))
         .unwrap()
         .unwrap();
-    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", NameKey::of("s")));
-    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
-    let record = File::options()
-        .append(true)
-        .open(folder.join(late.record.file_name()))
-        .unwrap();
-    record.set_modified(old).unwrap();
+    assert!(trial.snapshot("s", &volume).is_err());
+    let_a_period_pass();
     let made = trial.snapshot("s", &volume).unwrap();
     let next = late.record.filled(Nonce::random().unwrap(), None);
     assert!(matches!(

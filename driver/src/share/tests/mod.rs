@@ -11,6 +11,7 @@ mod forged;
 mod hazards;
 mod interleaved;
 mod races;
+mod restored;
 mod threads;
 mod upstream;
 

@@ -1,0 +1,254 @@
+//! The sign of life of whoever copies, and who is taken for dead. Owns the file `beat.<attempt>` beside a record; that a copy is
+//! claimed, and what is copied, is the business of `fill`.
+//!
+//! The file is made with the claim and touched again and again, which takes no room and changes no record. Each beat opens it
+//! without making it, so that one that was moved away stops the copy, and so does a newer generation of the record. Watchers
+//! open it too: what an NFS client knows of a file that it does not open may be old.
+//! A claim is dead when this process has seen it unchanged for its period, by its own monotonic clock, or knows that the
+//! process which holds it is dead. No other clock decides.
+
+use super::beneath;
+use super::copying::Progress;
+use super::error::{Doing, ShareError};
+use super::keep::Keep;
+use super::process;
+use super::store::{self, Found};
+use super::token::Nonce;
+use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a claim is renewed.
+const BEAT: Duration = Duration::from_secs(4);
+/// How long a claim lives without that.
+pub(super) const PERIOD: Duration = Duration::from_secs(20);
+/// How long a claim is remembered that nobody asks about.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// The file's name.
+pub(super) fn name(attempt: Nonce) -> String {
+    format!("beat.{attempt}")
+}
+
+/// What the file says: entries and bytes that are copied, always as long.
+fn text(files: u64, bytes: u64) -> String {
+    format!("{files:>20} {bytes:>20}\n")
+}
+
+/// Makes the file in the folder of a record.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn begin(folder: &OwnedFd, attempt: Nonce) -> Result<(), ShareError> {
+    beneath::write_new(folder, &name(attempt), text(0, 0).as_bytes())
+        .doing(|| "making the sign of life of a copy".to_owned())
+}
+
+/// How many entries and bytes the attempt says to have copied; nothing when that is not known.
+pub(super) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u64, u64)> {
+    let content = beneath::read(folder, &name(attempt), 64).ok()?;
+    let mut numbers = std::str::from_utf8(&content).ok()?.split_ascii_whitespace();
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
+fn beat<R: Keep>(claimed: &Found<R>, attempt: Nonce, progress: &Progress) -> bool {
+    match touch(&claimed.folder, attempt, progress) {
+        Err(error) if beneath::is_gone(&error) => false,
+        _ => is_unchanged(claimed),
+    }
+}
+
+fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()> {
+    let file = beneath::file_to_write(folder, name(attempt))?;
+    let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    fs::futimens(
+        &file,
+        &Timestamps {
+            last_access: at(UTIME_OMIT),
+            last_modification: at(UTIME_NOW),
+        },
+    )?;
+    // For people alone: on a full share it may fail.
+    let _ = rustix::io::pwrite(
+        &file,
+        text(progress.files(), progress.bytes()).as_bytes(),
+        0,
+    );
+    Ok(())
+}
+
+/// Whether the record has no newer generation, as far as can be known.
+pub(super) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
+    match store::has_newer(claimed) {
+        Ok(newer) => !newer,
+        Err(error) => !beneath::is_gone(&error),
+    }
+}
+
+/// Beats until the copy is over.
+#[derive(Default)]
+pub(super) struct Heart {
+    over: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// Stops the heart when the copy has ended, also by a panic.
+pub(super) struct Stopping<'a>(pub &'a Heart);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Heart {
+    /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
+    pub(super) fn run<R: Keep>(
+        &self,
+        claimed: &Found<R>,
+        attempt: Nonce,
+        progress: &Progress,
+    ) -> bool {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let waited = self
+                .changed
+                .wait_timeout_while(over, BEAT, |over| !*over)
+                .unwrap_or_else(PoisonError::into_inner);
+            if !waited.1.timed_out() {
+                return true;
+            }
+            drop(waited);
+            if !beat(claimed, attempt, progress) {
+                progress.stop();
+                return false;
+            }
+            over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What can be seen of a claim: the record's generation, and when the file was touched by the server's clock, which only has
+/// to differ from one beat to the next.
+type Sign = (u64, Option<(i64, u64)>);
+
+/// What was seen of one claim.
+struct Seen {
+    sign: Sign,
+    /// Since when it has been the same.
+    since: Instant,
+    asked: Instant,
+}
+
+/// Claims of others that this process waits for.
+struct Watch(BTreeMap<Nonce, Seen>);
+
+static WATCH: Mutex<Watch> = Mutex::new(Watch(BTreeMap::new()));
+
+impl Watch {
+    /// For how long the claim has been seen as it is now.
+    fn unchanged_for(&mut self, attempt: Nonce, sign: Sign, now: Instant) -> Duration {
+        self.0
+            .retain(|_, seen| now.saturating_duration_since(seen.asked) < REMEMBERED);
+        let new = || Seen {
+            sign,
+            since: now,
+            asked: now,
+        };
+        let seen = self.0.entry(attempt).or_insert_with(new);
+        seen.asked = now;
+        if seen.sign != sign {
+            *seen = new();
+        }
+        now.saturating_duration_since(seen.since)
+    }
+}
+
+/// Whether the claim of `attempt`, made by the process `holder`, is dead. It is not this process's own.
+///
+/// # Errors
+/// I/O errors, which say nothing about it.
+pub(super) fn is_dead<R: Keep>(
+    found: &Found<R>,
+    attempt: Nonce,
+    holder: &str,
+) -> Result<bool, ShareError> {
+    if process::is_dead(holder) {
+        return Ok(true);
+    }
+    let touched = beneath::file(&found.folder, name(attempt)).and_then(|file| {
+        let stat = fs::fstat(&file)?;
+        Ok(Some((stat.st_mtime, stat.st_mtime_nsec)))
+    });
+    let touched = match touched {
+        Err(error) if beneath::is_gone(&error) => None,
+        other => other.doing(|| "looking for a sign of life of a copy".to_owned())?,
+    };
+    let sign = (found.record.generation(), touched);
+    let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)
+}
+
+fn now() -> Instant {
+    #[cfg(test)]
+    return Instant::now() + tests::AHEAD.get();
+    #[cfg(not(test))]
+    Instant::now()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How far this thread's clock is ahead.
+        pub static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// Lets a claim's period pass for this thread.
+    pub fn let_a_period_pass() {
+        AHEAD.set(AHEAD.get() + PERIOD);
+    }
+
+    #[test]
+    fn a_claim_is_dead_when_it_was_seen_unchanged_for_its_period() {
+        let (claim, other) = (Nonce::random().unwrap(), Nonce::random().unwrap());
+        let (mut watch, start) = (Watch(BTreeMap::new()), Instant::now());
+        let mut look = |claim, sign, seconds| {
+            watch
+                .unchanged_for(claim, sign, start + Duration::from_secs(seconds))
+                .as_secs()
+        };
+        assert_eq!(look(claim, (1, None), 0), 0);
+        assert_eq!(look(claim, (1, None), 15), 15);
+        // Touched; a server's clock that was set back is a change as any other.
+        assert_eq!(look(claim, (1, Some((9, 9))), 16), 0);
+        assert_eq!(look(claim, (1, Some((9, 8))), 30), 0);
+        assert_eq!(look(claim, (2, Some((9, 8))), 40), 0);
+        assert_eq!(look(other, (2, Some((9, 8))), 50), 0);
+        assert_eq!(look(claim, (2, Some((9, 8))), 61), 21);
+        // Nobody asked for long: it begins anew, and takes no room meanwhile.
+        assert_eq!(look(claim, (2, Some((9, 8))), 61 + 3600), 0);
+        assert_eq!(watch.0.len(), 1);
+    }
+
+    #[test]
+    fn a_thousand_dead_claims_are_all_seen_to_be_dead() {
+        let (mut watch, start) = (Watch(BTreeMap::new()), Instant::now());
+        let claims: Vec<Nonce> = (0..1000).map(|_| Nonce::random().unwrap()).collect();
+        for (index, claim) in claims.iter().enumerate() {
+            let soon = start + Duration::from_millis(index as u64);
+            assert_eq!(watch.unchanged_for(*claim, (1, None), soon), Duration::ZERO);
+        }
+        let later = start + PERIOD + Duration::from_secs(1);
+        for claim in &claims {
+            assert!(watch.unchanged_for(*claim, (1, None), later) >= PERIOD);
+        }
+    }
+}
