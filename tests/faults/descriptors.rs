@@ -2,6 +2,7 @@
 
 use crate::support::calls::{self, Calls, Map};
 use crate::support::driver::Driver;
+use crate::support::placed::of_volume;
 use csi_proto::v1::{CreateVolumeRequest, ProbeRequest, ProbeResponse};
 use rustix::process::{Resource, Rlimit, prlimit};
 use std::fs;
@@ -67,7 +68,7 @@ fn four_wide_copies_stay_below_a_low_limit_of_open_files() {
         let mut requests = Vec::new();
         for name in ["first", "second"] {
             let source = runtime.block_on(calls.create(calls::volume("source", &on(name))));
-            grow(&shares.path().join(name).join("source"));
+            grow(&of_volume(&shares.path().join(name), "source"));
             let content = calls::of_volume(&source.unwrap().volume_id);
             requests.extend(["a", "b"].map(|copy| CreateVolumeRequest {
                 volume_content_source: content.clone(),
@@ -107,7 +108,7 @@ fn four_wide_copies_stay_below_a_low_limit_of_open_files() {
     });
     for share in ["first", "second"] {
         let [source, a, b] =
-            ["source", "a", "b"].map(|it| entries(&shares.path().join(share).join(it)));
+            ["source", "a", "b"].map(|it| entries(&of_volume(&shares.path().join(share), it)));
         assert_eq!((a, b), (source, source));
     }
     // Each call has some of its own: the folders of its share and of its record.
