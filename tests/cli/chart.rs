@@ -111,6 +111,26 @@ fn the_chart_is_of_this_version() {
     assert!(!plain.contains("node-driver-registrar"));
 }
 
+/// The page has the metrics that there are: the driver's own tests compare them.
+#[test]
+fn alerts_are_about_metrics_that_there_are() {
+    let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let names = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|letter| !is_of_a_name(letter));
+        let words =
+            words.filter(|word| word.starts_with("csi_nfs_") || word.starts_with("csi_plugin_"));
+        words
+            .map(|word| word.trim_end_matches("_count").to_owned())
+            .collect()
+    };
+    let page = chart().join("../../docs/driver.md");
+    let there = names(&fs::read_to_string(page).unwrap());
+    let used = names(&templates());
+    assert!(used.len() > 5, "{used:?}");
+    let missing: Vec<_> = used.difference(&there).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// A flag or its value that the driver does not take would be found on a cluster only.
 #[test]
 fn the_driver_takes_what_the_plain_manifests_give_it() {
