@@ -10,7 +10,8 @@ use super::folders::{blocked, set_attributes};
 use super::keep::Keep;
 use super::lifecycle::finish_create;
 use super::record::{Changes, OnDelete, Record, State};
-use super::store::{self, ATTEMPTS, Claimed, pause};
+use super::repeat::{ATTEMPTS, pause};
+use super::store::{self, Claimed};
 use super::token::{NameKey, Nonce};
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as

@@ -14,9 +14,11 @@ use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::folders::{make_parents, open_parent};
 use super::keep::Keep;
-use super::record::{OnDelete, Record, State, Wanted};
+use super::keep::data_name;
+use super::record::{FoundVolume, OnDelete, Record, State, Wanted};
 use super::removal;
-use super::store::{self, ATTEMPTS, Found, data_name, pause};
+use super::repeat::{ATTEMPTS, pause};
+use super::store::{self};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use super::trash;
@@ -70,7 +72,7 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
 ///
 /// # Errors
 /// As for [`delete`].
-pub(super) fn finish(share: &Share, found: &Found) -> Result<bool, ShareError> {
+pub(super) fn finish(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
     step("the record says deleting")?;
     let taken = match found.record.wanted.sub_dir {
         None => take_own(share, found),
@@ -85,7 +87,7 @@ pub(super) fn finish(share: &Share, found: &Found) -> Result<bool, ShareError> {
 }
 
 /// Takes away a folder that the driver has named.
-fn take_own(share: &Share, found: &Found) -> Result<bool, ShareError> {
+fn take_own(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
     let (record, path) = (&found.record, &found.record.path);
     if trash::discard(share, &found.folder, &data_name(record.copy), record.nonce)? {
         return Ok(false);
@@ -100,7 +102,7 @@ fn take_own(share: &Share, found: &Found) -> Result<bool, ShareError> {
 }
 
 /// Takes away a folder that is where a user wanted it.
-fn take_claimed(share: &Share, found: &Found) -> Result<bool, ShareError> {
+fn take_claimed(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
     let record = &found.record;
     let doing = || format!("taking away {}", record.path);
     if record.wanted.adopt {
@@ -135,7 +137,7 @@ fn take_claimed(share: &Share, found: &Found) -> Result<bool, ShareError> {
 }
 
 /// The open folder of that name beside the record, when it is there.
-fn beside(found: &Found, name: &str) -> Result<Option<OwnedFd>, ShareError> {
+fn beside(found: &FoundVolume, name: &str) -> Result<Option<OwnedFd>, ShareError> {
     let look = || {
         beneath::refresh(&found.folder)?;
         beneath::folder(&found.folder, name)
@@ -148,7 +150,7 @@ fn beside(found: &Found, name: &str) -> Result<Option<OwnedFd>, ShareError> {
 }
 
 /// Moves the volume's folder to `leaving`: the prepared one, so that it is not placed any more; else the one at its path.
-fn leave(share: &Share, found: &Found, leaving: &OwnedFd) -> Result<(), ShareError> {
+fn leave(share: &Share, found: &FoundVolume, leaving: &OwnedFd) -> Result<(), ShareError> {
     let (record, path) = (&found.record, &found.record.path);
     let doing = || format!("moving {path} away");
     let is_in = |name| beneath::exists(leaving, name).doing(doing);
@@ -291,7 +293,7 @@ pub fn delete_unrecorded(
 /// Takes away what `found`, the record of a deletion, is about. Returns false when that may be there still.
 fn take_unrecorded(
     share: &Share,
-    found: &Found,
+    found: &FoundVolume,
     look: impl Fn() -> Result<bool, ShareError>,
 ) -> Result<bool, ShareError> {
     let record = &found.record;

@@ -13,37 +13,19 @@ use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
 use super::heartbeat::{self, Heart, Stopping};
-use super::keep::Keep;
+use super::keep::{COPYING, Copying, Fill};
+use super::leftovers;
+use super::origin::Source;
 use super::process;
 use super::removal;
-use super::source::{Opened, Source, Target};
-use super::store::{self, COPYING, Claimed, Found};
+use super::source::{Opened, Target};
+use super::store::{self, Claimed, Found};
 use super::token::Nonce;
 use super::trash;
 use rustix::fs::{self, AtFlags};
-use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
-
-/// Who copies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copying {
-    /// This attempt.
-    pub attempt: Nonce,
-    /// The process that makes it.
-    pub process: String,
-}
-
-/// A record that can be filled.
-pub trait Fill: Keep {
-    /// The claim on the copy.
-    fn copying(&self) -> Option<&Copying>;
-    /// The next generation, with another claim.
-    fn with_copying(&self, copying: Option<Copying>) -> Self;
-    /// The next generation, with the data there that the attempt `copy` has made. `left_out` is what did not travel.
-    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self;
-}
 
 /// What this process copies now.
 static ATTEMPTS: Mutex<Vec<Nonce>> = Mutex::new(Vec::new());
@@ -198,7 +180,7 @@ pub(super) fn fill<R: Fill>(
             let _ = trash::discard(share, &claimed.folder, name, nonce);
         }
         // It may have been deleted meanwhile, and then this attempt has kept the folder.
-        removal::remove_folder::<R>(share, claimed.record.key(), None);
+        leftovers::remove_folder::<R>(share, claimed.record.key(), None);
     }
     result
 }

@@ -4,8 +4,8 @@
 use super::database::Share;
 use super::format::check_format;
 use super::token::{NameKey, Nonce};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::os::fd::OwnedFd;
 
@@ -38,6 +38,56 @@ pub trait Keep:
     fn file_name(&self) -> String {
         format!("{}.{}", self.nonce(), self.generation())
     }
+}
+
+/// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
+const PREPARED: &str = "data";
+
+/// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, the folder of links that copying
+/// needs, and the sign of life.
+pub(super) const COPYING: [&str; 3] = ["data", "links", "beat"];
+
+/// The name of the data beside a record whose source was copied by the attempt `copy`, or that has no source.
+pub(super) fn data_name(copy: Option<Nonce>) -> String {
+    match copy {
+        Some(attempt) => format!("{}.{attempt}", COPYING[0]),
+        None => PREPARED.to_owned(),
+    }
+}
+
+/// Whether it is the name of what a copy has beside a record.
+pub(super) fn is_attempt(name: &str) -> bool {
+    let is = |kind: &str| {
+        let rest = name.strip_prefix(kind);
+        rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    COPYING.into_iter().any(is)
+}
+
+/// Whose generation a file of that name is, and which.
+pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
+    let (nonce, generation) = name.split_once('.')?;
+    let number: u64 = generation.parse().ok()?;
+    (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
+}
+
+/// Who copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copying {
+    /// This attempt.
+    pub attempt: Nonce,
+    /// The process that makes it.
+    pub process: String,
+}
+
+/// A record that can be filled.
+pub trait Fill: Keep {
+    /// The claim on the copy.
+    fn copying(&self) -> Option<&Copying>;
+    /// The next generation, with another claim.
+    fn with_copying(&self, copying: Option<Copying>) -> Self;
+    /// The next generation, with the data there that the attempt `copy` has made. `left_out` is what did not travel.
+    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self;
 }
 
 /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.

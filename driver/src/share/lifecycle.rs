@@ -18,9 +18,11 @@ use super::fill::{self, Begun};
 use super::folders::{exists_at, make_parents, open_parent, set_attributes};
 use super::heartbeat;
 use super::keep::Keep;
-use super::record::{OnDelete, Record, State, Wanted};
+use super::keep::data_name;
+use super::record::{FoundVolume, OnDelete, Record, State, Wanted};
 use super::removal;
-use super::store::{self, ATTEMPTS, Claimed, Found, data_name, pause};
+use super::repeat::{ATTEMPTS, pause};
+use super::store::{self, Claimed};
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use rustix::io::Errno;
@@ -113,7 +115,7 @@ fn is_own_overlap(error: &ShareError, wanted: &Wanted) -> bool {
 /// Does what comes next. Returns the volume when it is ready; nothing when it is to be looked at again.
 fn advance(
     share: &Share,
-    found: Option<Found>,
+    found: Option<FoundVolume>,
     wanted: &Wanted,
     location: &str,
     progress: &Progress,
@@ -149,7 +151,7 @@ fn begin(
     share: &Share,
     wanted: &Wanted,
     location: &str,
-) -> Result<Option<(Found, Option<Begun>)>, ShareError> {
+) -> Result<Option<(FoundVolume, Option<Begun>)>, ShareError> {
     let begun = wanted.source.as_ref().map(|it| Begun::of(share, it));
     let begun = begun.transpose()?;
     let capacity_bytes = capacity(wanted, begun.as_ref().map(|begun| begun.size_bytes))?;
@@ -228,10 +230,10 @@ fn prepare(draft: &OwnedFd, wanted: &Wanted, begun: Option<&Begun>) -> Result<bo
 /// Those of copying; a volume whose source cannot be copied is withdrawn, and after an error that may pass left to a retry.
 pub(super) fn copy_source(
     share: &Share,
-    found: &Found,
+    found: &FoundVolume,
     begun: Option<Begun>,
     progress: &Progress,
-) -> Result<Option<Found>, ShareError> {
+) -> Result<Option<FoundVolume>, ShareError> {
     let wanted = &found.record.wanted;
     let Some(source) = &wanted.source else {
         return Ok(None);
@@ -266,7 +268,10 @@ pub(super) fn copy_source(
 ///
 /// # Errors
 /// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
-pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
+pub(super) fn finish_create(
+    share: &Share,
+    found: &FoundVolume,
+) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
     let adopts = record.wanted.adopt;
     if !found.prepared && !adopts && !claims::holds(share, record)? {
@@ -309,7 +314,7 @@ pub(super) fn finish_create(share: &Share, found: &Found) -> Result<Option<Recor
 
 /// Refuses a record whose folder is said to be placed, though it has no claim to the path: it was forged or damaged, and with
 /// a claim now, what lies there would be taken for its own. Nothing when it is to be looked at again.
-fn refuse_misplaced(share: &Share, found: &Found) -> Result<Option<Record>, ShareError> {
+fn refuse_misplaced(share: &Share, found: &FoundVolume) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
     match store::find::<Record>(share, record.key())? {
         Some(now) if now.record == *record && !now.prepared => Err(ShareError::Damaged {
@@ -325,7 +330,7 @@ fn refuse_misplaced(share: &Share, found: &Found) -> Result<Option<Record>, Shar
 }
 
 /// Moves the prepared folder to its path.
-fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
+fn place(share: &Share, found: &FoundVolume) -> Result<(), ShareError> {
     let path = &found.record.path;
     let doing = || format!("moving the volume's folder to {path}");
     let parent = make_parents(share, path)?;
@@ -357,7 +362,7 @@ fn place(share: &Share, found: &Found) -> Result<(), ShareError> {
 }
 
 /// Takes back a volume whose folder cannot be had.
-fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
+fn withdraw(share: &Share, found: &FoundVolume) -> Result<Claimed, ShareError> {
     let mut next = found.record.next();
     next.state = State::Deleting;
     next.copying = None;
@@ -380,7 +385,7 @@ fn withdraw(share: &Share, found: &Found) -> Result<Claimed, ShareError> {
 ///
 /// # Errors
 /// I/O errors that tell nothing about this volume.
-pub fn trouble(share: &Share, found: &Found) -> Result<Option<String>, ShareError> {
+pub fn trouble(share: &Share, found: &FoundVolume) -> Result<Option<String>, ShareError> {
     let record = &found.record;
     Ok(match record.state {
         State::Creating if record.needs_copy() => Some(format!(
@@ -433,7 +438,7 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::{Origin, Source};
+    use super::super::origin::{Origin, Source};
     use super::super::tests::wanted;
     use super::*;
 

@@ -1,10 +1,10 @@
 //! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
 use super::database::{Share, now};
-use super::fill::{Copying, Fill};
 use super::format::FORMAT;
-use super::keep::Keep;
-use super::source::Source;
+use super::keep::{Copying, Fill, Keep};
+use super::origin::Source;
+use super::store::Found;
 use super::sub_path::SubPath;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
@@ -177,6 +177,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
 }
+
+/// A volume's record and the open folder that it was found in.
+pub type FoundVolume = Found<Record>;
 
 impl Record {
     /// The first generation of a volume that `wanted` describes.

@@ -5,6 +5,7 @@ use super::copying::Progress;
 use super::database::Share;
 use super::deletion;
 use super::error::ShareError;
+use super::leftovers;
 use super::lifecycle;
 use super::record::{Record, State};
 use super::removal;
@@ -78,7 +79,7 @@ pub fn recover<G>(
         let found = match store::look::<Record>(share, key)? {
             Kept::Found(found) => found,
             Kept::Nothing => {
-                failures.extend(removal::clear_leftovers::<Record>(share, key).err());
+                failures.extend(leftovers::clear_leftovers::<Record>(share, key).err());
                 continue;
             }
             Kept::Unreadable(_) => continue,
@@ -104,7 +105,7 @@ pub fn recover<G>(
     }
     for key in store::keys::<Snapshot>(share)? {
         let done = match store::look::<Snapshot>(share, key)? {
-            Kept::Nothing => removal::clear_leftovers::<Snapshot>(share, key),
+            Kept::Nothing => leftovers::clear_leftovers::<Snapshot>(share, key),
             Kept::Found(found) => match found.record.state {
                 State::Ready => {
                     store::prune_leftovers(&found);

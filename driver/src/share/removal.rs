@@ -5,9 +5,9 @@ use super::beneath;
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::keep::Keep;
-use super::store::{ATTEMPTS, Found, is_attempt, parse_file_name, pause};
-use super::token::{NameKey, Nonce};
+use super::keep::{Keep, is_attempt, parse_file_name};
+use super::leftovers::remove_folder;
+use super::store::Found;
 use super::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
@@ -50,63 +50,6 @@ pub(super) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), Sha
     }
     remove_folder::<R>(share, found.record.key(), Some(nonce));
     beneath::sync(R::shelf(share)).doing(doing)
-}
-
-/// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
-/// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
-/// done.
-pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
-    let name = key.to_string();
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let removed = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
-        if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
-            return;
-        }
-        // Not one of this name that is gone.
-        let folder = beneath::refresh(R::shelf(share))
-            .and_then(|()| beneath::folder(R::shelf(share), &name));
-        let Ok(folder) = folder else { return };
-        for left in beneath::names(&folder).unwrap_or_default() {
-            let Ok(left) = left.to_str() else { return };
-            match parse_file_name(left) {
-                Some((nonce, _)) if Some(nonce) == gone => {
-                    let _ = fs::unlinkat(&folder, left, AtFlags::empty());
-                }
-                _ if left.starts_with(".nfs") => {}
-                _ => return,
-            }
-        }
-    }
-}
-
-/// Clears a folder without a record, where somebody who came late has left something, or nothing.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<(), ShareError> {
-    let doing = || format!("clearing {}/{key}", R::SHELF);
-    let name = key.to_string();
-    let folder = match beneath::folder(R::shelf(share), &name) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
-    };
-    let names = match beneath::names_now(&folder) {
-        Ok(names) => names,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
-    };
-    let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
-    // A newer one has come to the same place, its record with it.
-    if names.iter().any(|name| parse_file_name(name).is_some()) {
-        return Ok(());
-    }
-    for name in names {
-        trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
-    }
-    remove_folder::<R>(share, key, None);
-    Ok(())
 }
 
 /// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.

@@ -1,10 +1,9 @@
 //! What is remembered of one snapshot. Owns its values and their checks; its life is in `snapshots`.
 
 use super::database::Share;
-use super::fill::{Copying, Fill};
-use super::keep::Keep;
+use super::keep::{Copying, Fill, Keep};
+use super::origin::Origin;
 use super::record::State;
-use super::source::Origin;
 use super::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;

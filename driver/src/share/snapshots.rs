@@ -12,12 +12,13 @@ use super::error::{Doing, ShareError};
 use super::fill::{self, Begun};
 use super::format::FORMAT;
 use super::heartbeat;
-use super::keep::Keep;
+use super::keep::{self, Keep};
+use super::origin::{Origin, Source};
 use super::record::State;
 use super::removal;
+use super::repeat::{ATTEMPTS, pause};
 use super::snapshot::Snapshot;
-use super::source::{Origin, Source};
-use super::store::{self, ATTEMPTS, Claimed, Found, pause};
+use super::store::{self, Claimed, Found};
 use super::token::{NameKey, Nonce};
 use super::trash;
 
@@ -185,7 +186,7 @@ fn delete_if(
 pub(super) fn finish_delete(share: &Share, found: &Found<Snapshot>) -> Result<(), ShareError> {
     let nonce = found.record.nonce;
     step("the snapshot's record says deleting")?;
-    let data = store::data_name(found.record.copy);
+    let data = keep::data_name(found.record.copy);
     trash::discard(share, &found.folder, &data, nonce).map_err(ShareError::unfinished)?;
     step("the snapshot's data are in the trash")?;
     removal::remove(share, found).map_err(ShareError::unfinished)

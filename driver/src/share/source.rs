@@ -1,69 +1,18 @@
-//! What a volume or snapshot is a copy of: how it is named in records, how it is opened, and whether it is still there. Must
-//! not change it.
+//! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
 
 use super::beneath;
 use super::claims;
 use super::copying::{self, CopyError, LinksFolder, Progress, Report, View};
 use super::database::Share;
 use super::error::{Doing, ShareError};
+use super::keep;
+use super::origin::{Origin, Source};
 use super::record::{Record, State};
 use super::snapshot::Snapshot;
 use super::store;
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
 use super::upstream;
-use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-
-/// One volume or snapshot, never a later one of the same name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
-    /// The id, as it was given.
-    pub id: String,
-    /// Where its record is kept.
-    pub key: NameKey,
-    /// Its nonce.
-    pub nonce: Nonce,
-    /// The path of a source without a record, which kubernetes-csi's driver has made. Key and nonce are then made of the id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<SubPath>,
-}
-
-impl Origin {
-    /// A source that kubernetes-csi's driver has made: the volume `id` in the folder `path`, or the snapshot `id`, which is an
-    /// archive of that name less its ending.
-    pub fn upstream(id: &str, path: SubPath) -> Self {
-        Self {
-            id: id.to_owned(),
-            key: NameKey::of(id),
-            nonce: Nonce::of(id),
-            path: Some(path),
-        }
-    }
-
-    /// Whether the id may stand in a record: this driver's have at most 128 bytes.
-    pub(super) fn is_sound(&self) -> bool {
-        let most = match self.path {
-            Some(_) => upstream::MAX_ID,
-            None => 128,
-        };
-        self.id.len() <= most
-    }
-}
-
-/// What a volume is a copy of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Source {
-    /// A volume, as it is while it is copied.
-    Volume(Origin),
-    /// A snapshot.
-    Snapshot(Origin),
-    /// A snapshot of kubernetes-csi's driver, which is an archive.
-    Archive(Origin),
-}
 
 /// A source that is open for reading.
 pub(super) enum Opened {
@@ -122,17 +71,6 @@ impl Opened {
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Volume(origin) => write!(f, "volume {:?}", origin.id),
-            Self::Snapshot(origin) | Self::Archive(origin) => {
-                write!(f, "snapshot {:?}", origin.id)
-            }
-        }
-    }
-}
-
 impl Source {
     /// Its folder or archive, open for reading, and the size that is on record, in bytes.
     ///
@@ -172,7 +110,7 @@ impl Source {
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
-                let data = store::data_name(found.record.copy);
+                let data = keep::data_name(found.record.copy);
                 let folder = beneath::folder(&found.folder, &data);
                 let path = store::path_of::<Snapshot>(origin.key).join(data);
                 (folder, path, found.record.size_bytes)

@@ -16,9 +16,9 @@ use super::beneath;
 use super::crash_points::step;
 use super::database::Share;
 use super::error::{Doing, ShareError};
-use super::keep::{self, Keep, MAX_RECORD};
-use super::record::Record;
-use super::removal;
+use super::keep::{self, Keep, MAX_RECORD, data_name, is_attempt, parse_file_name};
+use super::leftovers;
+use super::repeat::{ATTEMPTS, pause};
 use super::sub_path::RECORDS_FOLDER;
 use super::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
@@ -26,29 +26,10 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
-const PREPARED: &str = "data";
-
-/// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, the folder of links that copying
-/// needs, and the sign of life.
-pub(super) const COPYING: [&str; 3] = ["data", "links", "beat"];
-
-/// The name of the data beside a record whose source was copied by the attempt `copy`, or that has no source.
-pub(super) fn data_name(copy: Option<Nonce>) -> String {
-    match copy {
-        Some(attempt) => format!("{}.{attempt}", COPYING[0]),
-        None => PREPARED.to_owned(),
-    }
-}
-
-/// How often a look is repeated when others change what is looked at.
-pub(super) const ATTEMPTS: usize = 64;
 
 /// A record and the open folder that it was found in.
 #[derive(Debug)]
-pub struct Found<R = Record> {
+pub struct Found<R> {
     pub(super) folder: OwnedFd,
     /// The record's newest generation.
     pub record: R,
@@ -101,7 +82,7 @@ pub struct Unreadable {
 
 /// What is kept under a key.
 #[derive(Debug)]
-pub enum Kept<R = Record> {
+pub enum Kept<R> {
     /// Nothing.
     Nothing,
     /// A record.
@@ -273,22 +254,6 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
     Ok(files)
 }
 
-/// Whether it is the name of what a copy has beside a record.
-pub(super) fn is_attempt(name: &str) -> bool {
-    let is = |kind: &str| {
-        let rest = name.strip_prefix(kind);
-        rest.is_some_and(|rest| rest.starts_with('.'))
-    };
-    COPYING.into_iter().any(is)
-}
-
-/// Whose generation a file of that name is, and which.
-pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
-    let (nonce, generation) = name.split_once('.')?;
-    let number: u64 = generation.parse().ok()?;
-    (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
-}
-
 /// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it says whether the
 /// data are there. Returns the record as it is found then; nothing when somebody
 /// else was first.
@@ -356,7 +321,7 @@ fn draft_and_rename<R: Keep>(
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
                     return Err(error).doing(|| "publishing the record".to_owned());
                 }
-                removal::clear_leftovers::<R>(share, key)?;
+                leftovers::clear_leftovers::<R>(share, key)?;
             }
         }
     }
@@ -445,7 +410,7 @@ fn is_late<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> std::io::Resul
         return Ok(false);
     }
     let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
-    removal::remove_folder::<R>(share, next.key(), Some(next.nonce()));
+    leftovers::remove_folder::<R>(share, next.key(), Some(next.nonce()));
     Ok(true)
 }
 
@@ -476,14 +441,6 @@ pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
     Ok(keys)
 }
 
-/// Waits a little before the second and later attempts, longer each time and not in step with others.
-pub(super) fn pause(attempt: usize) {
-    if attempt > 2 {
-        let spread = u64::from(std::process::id()) % 7 + attempt as u64 % 5;
-        std::thread::sleep(Duration::from_millis((attempt as u64).min(20) + spread));
-    }
-}
-
 /// Whether a test let the process die here; then nothing may be cleaned up.
 pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
     #[cfg(test)]
@@ -499,7 +456,7 @@ pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
 mod tests {
     use super::super::database::Expect;
     use super::super::lifecycle;
-    use super::super::record::{OnDelete, Wanted};
+    use super::super::record::{OnDelete, Record, Wanted};
     use super::*;
     use std::fs::File;
     use std::sync::Arc;

@@ -16,9 +16,6 @@ use rustix::fs::{self, FileType};
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
-/// The longest id of another driver that a record may hold, in bytes.
-pub const MAX_ID: usize = 2048;
-
 /// What an archive may be called after the name of its volume.
 const ENDINGS: [&str; 2] = ["tar.gz", "tar"];
 

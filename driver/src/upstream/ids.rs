@@ -11,7 +11,7 @@ use thiserror::Error;
 pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
 
 /// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
-pub const MAX_LENGTH: usize = crate::share::upstream::MAX_ID;
+pub const MAX_LENGTH: usize = crate::share::origin::MAX_UPSTREAM_ID;
 
 const SEPARATOR: char = '#';
 

@@ -1,12 +1,12 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
-use super::super::fill::{self, Copying, Fill};
+use super::super::fill;
 use super::super::heartbeat::tests::let_a_period_pass;
-use super::super::keep::Keep;
+use super::super::keep::{self, Copying, Fill, Keep};
+use super::super::origin::{Origin, Source};
 use super::super::removal;
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
-use super::super::source::{Origin, Source};
 use super::super::store::Found;
 use super::super::token::Nonce;
 use super::*;
@@ -70,7 +70,7 @@ impl Trial {
 
     fn data(&self, snapshot: &Snapshot) -> PathBuf {
         let folder = self.at(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
-        folder.join(store::data_name(snapshot.copy))
+        folder.join(keep::data_name(snapshot.copy))
     }
 
     /// What holds of snapshots whenever nothing runs.
@@ -88,7 +88,7 @@ impl Trial {
             assert_eq!(snapshot.state, State::Ready, "{snapshot:?}");
             assert_full(&self.data(&snapshot));
             let beside = self.files(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
-            let data = store::data_name(snapshot.copy);
+            let data = keep::data_name(snapshot.copy);
             let odd: Vec<_> = beside
                 .iter()
                 .filter(|name| **name != data && !name.starts_with(&snapshot.nonce.to_string()))

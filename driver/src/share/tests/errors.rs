@@ -1,9 +1,9 @@
 //! Errors of the file system at each step of a copy: what may pass is left to a retry, what lasts leaves nothing behind.
 
 use super::super::crash_points::{failing, is_past};
+use super::super::origin::Source;
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
-use super::super::source::Source;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 use rustix::io::Errno;

@@ -2,9 +2,9 @@
 //! say, no call panics, no folder of anybody else is touched, and the error says what is damaged.
 
 use super::super::listing;
+use super::super::origin::Origin;
 use super::super::snapshot::Snapshot;
 use super::super::snapshots;
-use super::super::source::Origin;
 use super::*;
 use crate::share::error::ShareError;
 use proptest::prelude::*;

@@ -3,10 +3,10 @@
 
 use super::super::crash_points::{Gate, waiting};
 use super::super::keep::Keep;
+use super::super::origin::Source;
 use super::super::process;
 use super::super::record::Changes;
 use super::super::snapshots;
-use super::super::source::Source;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 

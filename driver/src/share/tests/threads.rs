@@ -3,8 +3,8 @@
 use super::super::copying;
 use super::super::keep::Keep;
 use super::super::listing;
+use super::super::origin::Origin;
 use super::super::snapshots;
-use super::super::source::Origin;
 use super::*;
 use std::ops::ControlFlow;
 use std::process::Command;

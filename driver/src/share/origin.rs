@@ -1,0 +1,68 @@
+//! What a volume or snapshot is a copy of, as records name it. How it is opened is in `source`.
+
+use super::sub_path::SubPath;
+use super::token::{NameKey, Nonce};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest id of another driver that a record may hold, in bytes.
+pub const MAX_UPSTREAM_ID: usize = 2048;
+
+/// One volume or snapshot, never a later one of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The id, as it was given.
+    pub id: String,
+    /// Where its record is kept.
+    pub key: NameKey,
+    /// Its nonce.
+    pub nonce: Nonce,
+    /// The path of a source without a record, which kubernetes-csi's driver has made. Key and nonce are then made of the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<SubPath>,
+}
+
+impl Origin {
+    /// A source that kubernetes-csi's driver has made: the volume `id` in the folder `path`, or the snapshot `id`, which is an
+    /// archive of that name less its ending.
+    pub fn upstream(id: &str, path: SubPath) -> Self {
+        Self {
+            id: id.to_owned(),
+            key: NameKey::of(id),
+            nonce: Nonce::of(id),
+            path: Some(path),
+        }
+    }
+
+    /// Whether the id may stand in a record: this driver's have at most 128 bytes.
+    pub(super) fn is_sound(&self) -> bool {
+        let most = match self.path {
+            Some(_) => MAX_UPSTREAM_ID,
+            None => 128,
+        };
+        self.id.len() <= most
+    }
+}
+
+/// What a volume is a copy of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A volume, as it is while it is copied.
+    Volume(Origin),
+    /// A snapshot.
+    Snapshot(Origin),
+    /// A snapshot of kubernetes-csi's driver, which is an archive.
+    Archive(Origin),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(origin) => write!(f, "volume {:?}", origin.id),
+            Self::Snapshot(origin) | Self::Archive(origin) => {
+                write!(f, "snapshot {:?}", origin.id)
+            }
+        }
+    }
+}
