@@ -49,7 +49,9 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
     runtime
         .block_on(repeated(|| calls.create(copy.clone())))
         .unwrap();
-    let copied = fs::read_dir(of_volume(&driver.share(), "copy")).unwrap().count();
+    let copied = fs::read_dir(of_volume(&driver.share(), "copy"))
+        .unwrap()
+        .count();
     assert_eq!(copied, FILES);
 }
 

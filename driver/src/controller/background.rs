@@ -3,6 +3,7 @@
 
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::options::Options;
 use super::shares::{Shares, lock};
 use crate::admission::Work;
 use crate::export::Export;
@@ -87,7 +88,7 @@ impl Shares {
         let address = export.clone();
         let expect = self.expect_or(&export, Expect::Initialised);
         let recovered = self
-            .with_root_for(Work::Upkeep, &export, &[], move |root| {
+            .with_root_for(Work::Upkeep, &export, &Options::Own, move |root| {
                 let share = match Share::open(root, expect) {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
@@ -139,7 +140,7 @@ impl Shares {
                 Err(ShareError::NotInitialised) => Ok(()),
                 share => trash::sweep_drafts(&share?),
             };
-            let swept = shares.with_root_for(Work::Upkeep, &export, &[], sweep);
+            let swept = shares.with_root_for(Work::Upkeep, &export, &Options::Own, sweep);
             match swept.await {
                 Ok(()) => shares.purge_soon(&export),
                 Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
@@ -164,7 +165,7 @@ impl Shares {
                 .copy(
                     Purpose::Volume,
                     &key,
-                    (&[], expect),
+                    (&Options::Own, expect),
                     what,
                     move |share, progress| recovery::resume_volume(share, name_key, progress),
                 )
@@ -189,7 +190,7 @@ impl Shares {
                 .copy(
                     Purpose::Snapshot,
                     &key,
-                    (&[], expect),
+                    (&Options::Own, expect),
                     what,
                     move |share, progress| recovery::resume_snapshot(share, name_key, progress),
                 )
@@ -249,7 +250,7 @@ impl Shares {
                 Err(ShareError::NotInitialised) => Ok(Purged::ButFor(0)),
                 share => trash::purge(&share?, &threads),
             };
-            let purged = self.with_root_for(Work::Upkeep, export, &[], purge);
+            let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);
             if let Purged::ButFor(left) = purged.await? {
                 self.saw_trash(export, left);
                 return Ok(left);

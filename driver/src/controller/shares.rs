@@ -6,6 +6,7 @@ use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::remembered::Remembered;
 use crate::admission::Work;
@@ -42,8 +43,7 @@ pub(crate) struct Chosen {
 #[derive(Default)]
 pub(super) struct Known {
     uuid: Option<ShareUuid>,
-    /// The options that the share was last opened with, for calls that bring none.
-    mount_options: Vec<String>,
+    options: KnownOptions,
     pub(super) recovered: bool,
     pub(super) purge_asked: bool,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
@@ -95,41 +95,44 @@ impl Shares {
         }
         for named in &shares.config.named_shares {
             let share = known.entry(named.export.clone()).or_default();
-            share.mount_options.clone_from(&named.mount_options);
+            share.options = KnownOptions::configured(named.mount_options.clone());
         }
         *lock(&shares.known) = known;
         shares
     }
 
-    /// Remembers a share that has been opened with these options, and was found to be `uuid`. Returns whether this is its
-    /// first use.
-    fn learn(&self, export: &Export, mount_options: Vec<String>, uuid: ShareUuid) -> bool {
+    /// Remembers a share that has been opened with the options `used` for a call with `given` ones, and was found to be `uuid`.
+    /// Returns whether this is its first use.
+    fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
+        let remembered = self.remembered(export);
         let mut known = lock(&self.known);
         let share = known.entry(export.clone()).or_default();
         share.uuid = Some(uuid);
-        share.mount_options = mount_options;
+        share.options.learn(given, used, &remembered);
         !std::mem::replace(&mut share.recovered, true)
     }
 
-    /// The options to open a share with: those of the call, else those that it was opened with before, by this process or
-    /// an earlier one.
-    fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
-        if !given.is_empty() {
-            return given.to_vec();
-        }
+    /// The options to open a share with.
+    fn options(&self, export: &Export, given: &Options) -> Vec<String> {
+        let remembered = self.remembered(export);
         match lock(&self.known).get(export) {
-            Some(share) if share.uuid.is_some() || !share.mount_options.is_empty() => {
-                share.mount_options.clone()
-            }
-            _ => lock(&self.remembered)
-                .get(export)
-                .cloned()
-                .unwrap_or_default(),
+            Some(share) => share.options.choose(given, &remembered),
+            None => KnownOptions::default().choose(given, &remembered),
         }
     }
 
+    /// The options that an earlier process has opened a share with.
+    fn remembered(&self, export: &Export) -> Vec<String> {
+        let remembered = lock(&self.remembered);
+        remembered.get(export).cloned().unwrap_or_default()
+    }
+
     /// Keeps the options of a share, with which it has been opened, for the time after a restart.
-    pub(super) async fn remember(self: &Arc<Self>, export: &Export, options: Vec<String>) {
+    pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
+        let options = match lock(&self.known).get(export) {
+            Some(share) => share.options.to_remember().to_vec(),
+            None => return,
+        };
         let (shares, address) = (Arc::clone(self), export.clone());
         let kept = spawn_blocking(move || lock(&shares.remembered).set(&address, &options)).await;
         if let Ok(Err(error)) = kept {
@@ -210,7 +213,7 @@ impl Shares {
     ) -> Result<(), ControllerError> {
         for (outer, path) in self.enclosing(export) {
             let expect = self.expect_or(&outer, Expect::Initialised);
-            let looked = self.with_share(&outer, &[], expect, move |share| {
+            let looked = self.with_share(&outer, &Options::Own, expect, move |share| {
                 claims::refuse_taken(share, &path)
             });
             let Err(ControllerError::Share { source, .. }) = looked.await else {
@@ -427,11 +430,10 @@ impl Shares {
     pub(crate) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.with_root_for(Work::Call, export, mount_options, work)
-            .await
+        self.with_root_for(Work::Call, export, given, work).await
     }
 
     /// The same for work of any kind.
@@ -439,10 +441,10 @@ impl Shares {
         &self,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let options = self.options(export, mount_options);
+        let options = self.options(export, given);
         self.with_opened(kind, export, options, false, |root, _| work(root))
             .await
     }
@@ -452,11 +454,11 @@ impl Shares {
     pub(crate) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.with_share_for(Work::Call, export, mount_options, expect, work)
+        self.with_share_for(Work::Call, export, given, expect, work)
             .await
     }
 
@@ -465,18 +467,18 @@ impl Shares {
         self: &Arc<Self>,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let options = self.options(export, mount_options);
+        let options = self.options(export, given);
         // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-        let once = self.with_share_once(kind, export, &options, expect, work);
+        let once = self.with_share_once(kind, export, (given, &options), expect, work);
         let work = match once.await? {
             Attempt::Done(done) => return Ok(done),
             Attempt::Stale(work, _) => work,
         };
-        let again = self.with_share_once(kind, export, &options, expect, work);
+        let again = self.with_share_once(kind, export, (given, &options), expect, work);
         match again.await? {
             Attempt::Done(done) => Ok(done),
             Attempt::Stale(_, source) => Err(ControllerError::Share {
@@ -490,7 +492,7 @@ impl Shares {
         self: &Arc<Self>,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        (given, mount_options): (&Options, &[String]),
         expect: Expect,
         work: W,
     ) -> Result<Attempt<T, W>, ControllerError>
@@ -498,7 +500,7 @@ impl Shares {
         W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     {
         let shares = Arc::clone(self);
-        let address = export.clone();
+        let (address, given) = (export.clone(), given.clone());
         let by_id = matches!(expect, Expect::Known(_));
         let work = move |root, options: Vec<String>| {
             let share = match Share::open(root, expect) {
@@ -517,7 +519,7 @@ impl Shares {
                 }),
                 _ => share,
             };
-            let first_use = shares.learn(&address, options, share.uuid());
+            let first_use = shares.learn(&address, &given, options, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));
