@@ -176,6 +176,7 @@ pub(super) fn fill<R: Fill>(
         copying,
         ..
     } = begun;
+    let seen = from.seen()?;
     let [data, links] = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let filled = copy_beating(share, &claimed, copying, from, [&data, &links], progress).and_then(
         |copied| {
@@ -183,7 +184,7 @@ pub(super) fn fill<R: Fill>(
                 return Ok(None);
             };
             step("the copy is made")?;
-            source.still_there(share)?;
+            source.still_there(share, &seen)?;
             finish(&current, &folder, dress)?;
             let filled = current.record.filled(attempt.0, report.omissions());
             Ok(Some((current, filled)))
