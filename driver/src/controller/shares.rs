@@ -46,6 +46,8 @@ pub(super) struct Known {
     options: KnownOptions,
     pub(super) recovered: bool,
     pub(super) purge_asked: bool,
+    /// Entries of the trash of which it was told that they cannot be removed.
+    pub(super) stays_in_trash: usize,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// Whether it could be opened when it was last needed; nothing before.
     pub(super) reached: Option<bool>,
