@@ -73,7 +73,8 @@ fn node_code(error: &NodeError) -> Code {
         NodeError::Different { .. } => Code::AlreadyExists,
         NodeError::Busy(_) => Code::Aborted,
         NodeError::NotPublished { .. } => Code::NotFound,
-        NodeError::NoParent(_)
+        NodeError::InlineRecords(_)
+        | NodeError::NoParent(_)
         | NodeError::TargetTaken { .. }
         | NodeError::Exclusive { .. }
         | NodeError::NoStagingPath
@@ -107,6 +108,7 @@ fn helper_code(error: &HelperError) -> Code {
             | FailureKind::Kerberos
             | FailureKind::NoNfsClient
             | FailureKind::NotPermitted
+            | FailureKind::Holds
             | FailureKind::Symlink => Code::FailedPrecondition,
             FailureKind::Busy => Code::Aborted,
             FailureKind::NotMounted | FailureKind::Other => Code::Internal,

@@ -207,6 +207,20 @@ impl Shares {
         })
     }
 
+    /// Refuses an export that inline volumes may be, or lie in: pods would see its records.
+    pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
+        let mut all = self.config.inline_shares.iter();
+        let over = all.find(|inline| {
+            inline.server().eq_ignore_ascii_case(export.server())
+                && Path::new(export.path()).starts_with(inline.path())
+        });
+        over.map_or(Ok(()), |inline| {
+            Err(ControllerError::Invalid(format!(
+                "{export} cannot be a share for volumes: it is or lies in {inline}, which --inline-share gives to inline volumes; keep the two apart"
+            )))
+        })
+    }
+
     /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
     /// looked at, nothing is known of its volumes.
     pub(super) async fn refuse_volume_as_share(

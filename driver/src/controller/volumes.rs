@@ -163,6 +163,7 @@ impl Creation {
     pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> VolumeOutcome {
         let is_open = matches!(self.options, Options::Open(_));
         let export = self.export.clone();
+        shares.refuse_inline_as_share(&export)?;
         shares.refuse_volume_as_share(&export).await?;
         let created = self.make(&shares, operation).await;
         if created.is_ok() && is_open {

@@ -4,7 +4,7 @@
 use crate::mount::address;
 use crate::mount::below;
 use crate::mount::gssd;
-use crate::mount::kernel::{mount_failure, old_flags, open_target, through};
+use crate::mount::kernel::{self, mount_failure, old_flags, open_target, through};
 use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::private;
@@ -21,7 +21,12 @@ use std::time::Duration;
 /// Where a new mount goes.
 pub(super) enum Destination<'a> {
     /// At a folder, which shows the folder `below` of the export and nothing else of it.
-    At { target: &'a Path, below: &'a Path },
+    At {
+        target: &'a Path,
+        below: &'a Path,
+        /// Unless that has an entry of this name.
+        without: Option<&'a str>,
+    },
     /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process, and so
     /// does it to `show` the mount.
     Nowhere { scratch: &'a Path, show: bool },
@@ -237,9 +242,11 @@ fn mount_once(
             let shown = show.then(|| show_detached(&mount, scratch));
             Ok(Some(Detached { root, shown }))
         }
-        Destination::At { target, below } => {
-            below::attach(&mount, below, target, &source_name(source)).map(|()| None)
-        }
+        Destination::At {
+            target,
+            below,
+            without,
+        } => below::attach(&mount, below, target, *without, &source_name(source)).map(|()| None),
     }
 }
 
@@ -293,7 +300,16 @@ fn mount_old_way(
         errno => refusal(errno, what, ""),
     })?;
     match place {
-        Destination::At { .. } => Ok(None),
+        Destination::At {
+            target, without, ..
+        } => {
+            let kept = open_target(target).and_then(|folder| below::refuse(&folder, *without));
+            if kept.is_err() {
+                // The failure that is told is that of the look.
+                let _ = kernel::unmount(target, true);
+            }
+            kept.map(|()| None)
+        }
         Destination::Nowhere { scratch, show } => {
             let root = open_root(&open_target(scratch)?)?;
             let shown = show.then(|| shown_at(scratch));
