@@ -126,7 +126,7 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) | ControllerError::Twin(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),

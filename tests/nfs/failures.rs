@@ -156,7 +156,7 @@ fn kerberos_that_does_not_work_here() {
 /// The kernel repeats pieces of what it does not understand, and options come from secrets too.
 #[test]
 fn no_part_of_an_options_value_is_told() {
-    let scene = Scene::with_driver("values", Version::V4_2, &["-v"]);
+    let scene = Scene::with_driver("values", Version::V4_2, &["--log-level", "debug"]);
     // Nobody listens there once the listener is gone.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();

@@ -4,11 +4,13 @@
 pub(crate) mod answer;
 mod background;
 mod background_tasks;
+mod compared;
 pub mod config;
 mod copies;
 mod copying;
 pub(crate) mod deadline;
 pub mod error;
+mod listed;
 mod lists;
 mod observed;
 pub(crate) mod options;
@@ -17,6 +19,7 @@ pub(crate) mod pages;
 mod remembered;
 pub(crate) mod shares;
 pub(crate) mod snapshots;
+mod twins;
 pub(crate) mod validation;
 pub(crate) mod volumes;
 

@@ -66,7 +66,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
     show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Send + Sync + 'static,
 ) -> Result<Page<E>, ControllerError> {
     let show = Arc::new(show);
-    let mut exports = shares.known().into_iter().peekable();
+    let mut exports = shares.listed().await?.into_iter().peekable();
     let mut after = None;
     if !token.is_empty() {
         let wrong = || ControllerError::Token(token.to_owned());

@@ -2,6 +2,7 @@
 //! the start (its UUID, its mount options). What no call waits for is in `background`.
 
 use super::background_tasks::BackgroundTasks;
+use super::compared::Pairs;
 use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
@@ -24,6 +25,7 @@ use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
@@ -42,7 +44,11 @@ pub(crate) struct Chosen {
 /// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
 #[derive(Default)]
 pub(super) struct Known {
-    uuid: Option<ShareUuid>,
+    pub(super) uuid: Option<ShareUuid>,
+    /// Its place among all that were known.
+    pub(super) order: usize,
+    /// When it was last opened.
+    pub(super) used: Option<Instant>,
     options: KnownOptions,
     pub(super) recovered: bool,
     pub(super) purge_asked: bool,
@@ -59,6 +65,7 @@ pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
+    pub(super) twins: Pairs,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -72,6 +79,8 @@ enum Attempt<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
     Stale(W, ShareError),
+    /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
+    Twins(W, (Root, ShareUuid), Vec<Export>),
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,6 +92,7 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
+            twins: Pairs::default(),
             background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -93,10 +103,13 @@ impl Shares {
         };
         let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            known.entry(export.clone()).or_default();
+            let order = known.len();
+            known.entry(export.clone()).or_default().order = order;
         }
         for named in &shares.config.named_shares {
+            let order = known.len();
             let share = known.entry(named.export.clone()).or_default();
+            share.order = order;
             share.options = KnownOptions::configured(named.mount_options.clone());
         }
         *lock(&shares.known) = known;
@@ -108,14 +121,19 @@ impl Shares {
     fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
         let remembered = self.remembered(export);
         let mut known = lock(&self.known);
-        let share = known.entry(export.clone()).or_default();
+        let order = known.values().map(|share| share.order + 1).max();
+        let share = known.entry(export.clone()).or_insert_with(|| Known {
+            order: order.unwrap_or_default(),
+            ..Known::default()
+        });
         share.uuid = Some(uuid);
+        share.used = Some(Instant::now());
         share.options.learn(given, used, &remembered);
         !std::mem::replace(&mut share.recovered, true)
     }
 
     /// The options to open a share with.
-    fn options(&self, export: &Export, given: &Options) -> Vec<String> {
+    pub(super) fn options(&self, export: &Export, given: &Options) -> Vec<String> {
         let remembered = self.remembered(export);
         match lock(&self.known).get(export) {
             Some(share) => share.options.choose(given, &remembered),
@@ -488,19 +506,27 @@ impl Shares {
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let options = self.options(export, given);
-        // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-        let once = self.with_share_once(kind, export, (given, &options), expect, work);
-        let work = match once.await? {
-            Attempt::Done(done) => return Ok(done),
-            Attempt::Stale(work, _) => work,
-        };
-        let again = self.with_share_once(kind, export, (given, &options), expect, work);
-        match again.await? {
-            Attempt::Done(done) => Ok(done),
-            Attempt::Stale(_, source) => Err(ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(source),
-            }),
+        let (mut work, mut is_second) = (work, false);
+        loop {
+            let once = self.with_share_once(kind, export, (given, &options), expect, work);
+            work = match once.await? {
+                Attempt::Done(done) => return Ok(done),
+                // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+                Attempt::Stale(work, _) if !is_second => {
+                    is_second = true;
+                    work
+                }
+                Attempt::Stale(_, source) => {
+                    return Err(ControllerError::Share {
+                        export: export.clone(),
+                        source: Arc::new(source),
+                    });
+                }
+                Attempt::Twins(work, share, others) => {
+                    self.compare(export, share, others).await?;
+                    work
+                }
+            };
         }
     }
 
@@ -519,7 +545,7 @@ impl Shares {
         let (address, given) = (export.clone(), given.clone());
         let by_id = matches!(expect, Expect::Known(_));
         let work = move |root, options: Vec<String>| {
-            let share = match Share::open(root, expect) {
+            let share = match Share::open(Arc::clone(&root), expect) {
                 Err(stale) if stale.is_stale() => {
                     shares.config.roots.forget(&address, &options);
                     return Ok(Attempt::Stale(work, stale));
@@ -535,6 +561,10 @@ impl Shares {
                 }),
                 _ => share,
             };
+            let twins = shares.twins(&address, share.uuid());
+            if !twins.is_empty() {
+                return Ok(Attempt::Twins(work, (root, share.uuid()), twins));
+            }
             let first_use = shares.learn(&address, &given, options, share.uuid());
             let result = work(&share);
             if first_use {

@@ -1,4 +1,5 @@
 //! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
+mod addresses;
 mod calls;
 mod hazards;
 mod kept_options;
