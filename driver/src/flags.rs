@@ -121,7 +121,7 @@ pub struct Flags {
     )]
     local_shares: Vec<String>,
 
-    /// Servers that requests may name: host, address or *.domain; repeatable, or separated by commas
+    /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
     #[arg(
         long = "allow-server",

@@ -30,6 +30,11 @@ impl Policy {
             && (self.allowed_options.is_empty() || lists(&self.allowed_options))
     }
 
+    /// Whether a request may choose a port. Where servers are listed, their NFS is what is meant, unless somebody says more.
+    pub fn allows_any_port(&self) -> bool {
+        self.servers.is_empty() || self.allowed_options.iter().any(|listed| listed == "port")
+    }
+
     /// Whether requests may name `server`.
     pub fn allows_server(&self, server: &str) -> bool {
         self.servers.is_empty()

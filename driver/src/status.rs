@@ -73,7 +73,8 @@ fn node_code(error: &NodeError) -> Code {
         NodeError::Different { .. } => Code::AlreadyExists,
         NodeError::Busy(_) => Code::Aborted,
         NodeError::NotPublished { .. } => Code::NotFound,
-        NodeError::NoParent(_)
+        NodeError::InlineRecords(_)
+        | NodeError::NoParent(_)
         | NodeError::TargetTaken { .. }
         | NodeError::Exclusive { .. }
         | NodeError::NoStagingPath
@@ -107,6 +108,7 @@ fn helper_code(error: &HelperError) -> Code {
             | FailureKind::Kerberos
             | FailureKind::NoNfsClient
             | FailureKind::NotPermitted
+            | FailureKind::Holds
             | FailureKind::Symlink => Code::FailedPrecondition,
             FailureKind::Busy => Code::Aborted,
             FailureKind::NotMounted | FailureKind::Other => Code::Internal,
@@ -124,7 +126,7 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
-        ControllerError::UnknownShare(_) => Code::FailedPrecondition,
+        ControllerError::UnknownShare(_) | ControllerError::Twin(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),

@@ -2,7 +2,7 @@
 
 use crate::scene::{Scene, Version, Volume};
 use crate::support::PATIENCE;
-use crate::support::program::Output;
+use crate::support::program::{Csi, Output};
 use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -151,6 +151,68 @@ fn kerberos_that_does_not_work_here() {
     refused(&scene, "krb5", &["rpc.gssd", "/etc/krb5.keytab"]);
     drop(daemon);
     refused(&scene, "krb5", &["rpc.gssd, which does not run"]);
+}
+
+/// The kernel repeats pieces of what it does not understand, and options come from secrets too.
+#[test]
+fn no_part_of_an_options_value_is_told() {
+    let scene = Scene::with_driver("values", Version::V4_2, &["--log-level", "debug"]);
+    // Nobody listens there once the listener is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
+    let shapes = [
+        ("sec=krb5:hunter2", "hunter2"),
+        ("sec=hunter2:sys:hunter2", "hunter2"),
+        ("proto=hunter2", "hunter2"),
+        ("xprtsec=hunter2", "hunter2"),
+        ("rsize=77777777777777", "77777777777777"),
+        ("hunter1=hunter2", "hunter2"),
+        (&format!("port={port}"), port.as_str()),
+    ];
+    for (option, value) in shapes {
+        let name = option.split('=').next().unwrap();
+        let csi = Csi::at(&scene.driver.endpoint()).env(
+            "X_CSI_SECRETS",
+            &format!("\"mountOptions=vers=4.2,{option}\""),
+        );
+        let place = format!("server=127.0.0.1,share={}", scene.share.path());
+        let target = scene.driver.target("target").to_str().unwrap().to_owned();
+        let publish = ["node", "publish", "by-hand", "--target-path", &target];
+        let publish = [&publish[..], &["--vol-context", &place]].concat();
+        let create = ["controller", "create-volume", "v", "--params", &place];
+        for call in [&publish[..], &create] {
+            let failed = csi.run_args([call, &["--cap", "5,mount"]].concat());
+            if call == create && name == "hunter1" {
+                // The controller's own mount does not take it.
+                failed.succeeds();
+                continue;
+            }
+            assert!(failed.code > 64, "{option}: {failed}");
+            assert!(!failed.stderr.contains(value), "{option}: {failed}");
+            assert!(failed.stderr.contains(name), "{option}: {failed}");
+        }
+    }
+    // One that the kernel takes, and shows.
+    let csi = Csi::at(&scene.driver.endpoint());
+    let place = format!("server=127.0.0.1,share={}", scene.share.path());
+    csi.env("X_CSI_SECRETS", "\"mountOptions=vers=4.2,rsize=77824\"")
+        .run_args([
+            "controller",
+            "create-volume",
+            "v",
+            "--params",
+            &place,
+            "--cap",
+            "5,mount",
+        ])
+        .succeeds();
+    let log = scene.driver.log();
+    assert!(log.contains("rsize="), "{log}");
+    for value in ["hunter2", "77777777777777", &format!(":{port}"), "77824"] {
+        let told = log.lines().find(|line| line.contains(value));
+        assert_eq!(told, None);
+    }
 }
 
 /// A running rpc.gssd.

@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod addresses;
 mod away;
 // Reads the driver's table.
 #[cfg(feature = "embedded")]

@@ -3,6 +3,7 @@
 
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::options::Options;
 use super::shares::{Shares, lock};
 use crate::admission::Work;
 use crate::export::Export;
@@ -11,9 +12,9 @@ use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::token::NameKey;
-use crate::share::trash::{self, DRAFT_LIFE, Purged};
-use std::sync::Arc;
+use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -90,7 +91,7 @@ impl Shares {
         let address = export.clone();
         let expect = self.expect_or(&export, Expect::Initialised);
         let recovered = self
-            .with_root_for(Work::Upkeep, &export, &[], move |root| {
+            .with_root_for(Work::Upkeep, &export, &Options::Own, move |root| {
                 let share = match Share::open(root, expect) {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
@@ -142,7 +143,7 @@ impl Shares {
                 Err(ShareError::NotInitialised) => Ok(()),
                 share => trash::sweep_drafts(&share?),
             };
-            let swept = shares.with_root_for(Work::Upkeep, &export, &[], sweep);
+            let swept = shares.with_root_for(Work::Upkeep, &export, &Options::Own, sweep);
             match swept.await {
                 Ok(()) => shares.purge_soon(&export),
                 Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
@@ -168,7 +169,7 @@ impl Shares {
                 .copy(
                     Purpose::Volume,
                     &key,
-                    (&[], expect),
+                    (&Options::Own, expect),
                     what,
                     move |share, progress| recovery::resume_volume(share, name_key, progress),
                 )
@@ -194,7 +195,7 @@ impl Shares {
                 .copy(
                     Purpose::Snapshot,
                     &key,
-                    (&[], expect),
+                    (&Options::Own, expect),
                     what,
                     move |share, progress| recovery::resume_snapshot(share, name_key, progress),
                 )
@@ -235,14 +236,26 @@ impl Shares {
                     share.purge_asked = false;
                 }
                 match (shares.purge(&export).await, wait) {
-                    (Ok(0), _) => return,
+                    (Ok(0), _) => {
+                        if let Some(share) = lock(&shares.known).get_mut(&export) {
+                            share.stays_in_trash = 0;
+                        }
+                        return;
+                    }
                     (_, Some(wait)) => tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         _ = hurry.wait_for(|count| *count > 0) => {}
                     },
-                    (Ok(left), None) => (shares.config.notice)(&format!(
-                        "{export}: {left} entries of the trash cannot be removed now; the next deletion or start tries again"
-                    )),
+                    (Ok(left), None) => {
+                        // Once, though each deletion tries again.
+                        let mut known = lock(&shares.known);
+                        let told = known.get_mut(&export).map(|share| &mut share.stays_in_trash);
+                        if told.is_none_or(|told| std::mem::replace(told, left) != left) {
+                            (shares.config.notice)(&format!(
+                                "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
+                            ));
+                        }
+                    }
                     (Err(error), None) => {
                         (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
                     }
@@ -255,15 +268,17 @@ impl Shares {
 impl Shares {
     /// Purges the share's trash, in as many turns as it takes. Returns how many entries stay.
     async fn purge(&self, export: &Export) -> Result<usize, ControllerError> {
+        let tries = Arc::new(Mutex::new(Tries::default()));
         loop {
             let expect = self.expect_or(export, Expect::Initialised);
             let admission = &self.config.admission;
             let threads = admission.extra_threads(export.server(), Work::Upkeep);
+            let tries = Arc::clone(&tries);
             let purge = move |root| match Share::open(root, expect) {
                 Err(ShareError::NotInitialised) => Ok(Purged::ButFor(0)),
-                share => trash::purge(&share?, &threads),
+                share => trash::purge(&share?, &threads, &mut lock(&tries)),
             };
-            let purged = self.with_root_for(Work::Upkeep, export, &[], purge);
+            let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);
             if let Purged::ButFor(left) = purged.await? {
                 self.saw_trash(export, left);
                 return Ok(left);

@@ -48,6 +48,8 @@ pub struct ControllerConfig {
     pub check_mount_options: OptionCheck,
     /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
     pub remember: Option<PathBuf>,
+    /// How long a share that was not named at the start is expected to come back before lists go on without it.
+    pub forget_after: Duration,
     /// How long a call without a deadline waits for its operation.
     pub patience: Duration,
     /// Where notices about work in the background go.
@@ -66,6 +68,7 @@ impl ControllerConfig {
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),
             remember: None,
+            forget_after: Duration::from_secs(600),
             patience: Duration::from_secs(110),
             notice: Arc::new(|_| ()),
         }

@@ -3,6 +3,7 @@
 
 use super::copies::{CopyKey, Purpose};
 use super::error::ControllerError;
+use super::options::Options;
 use super::outcome::OperationKey;
 use super::shares::{Shares, lock};
 use crate::admission::Work;
@@ -32,7 +33,7 @@ impl Shares {
         self: &Arc<Self>,
         purpose: Purpose,
         key: &OperationKey,
-        (mount_options, expect): (&[String], Expect),
+        (given, expect): (&Options, Expect),
         what: String,
         work: impl Fn(&Share, &Progress) -> Result<T, ShareError> + Send + Sync + 'static,
     ) -> Result<T, ControllerError> {
@@ -45,7 +46,7 @@ impl Shares {
             let once = {
                 let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
                 let work = move |share: &Share| work(share, &progress);
-                self.with_share_for(Work::Copy, &key.0, mount_options, expect, work)
+                self.with_share_for(Work::Copy, &key.0, given, expect, work)
             };
             let result = self.told(&key.0, &what, &progress, once).await;
             match &result {

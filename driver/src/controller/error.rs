@@ -7,10 +7,27 @@ use crate::operations::Busy;
 use crate::parameters::ParameterError;
 use crate::share::error::ShareError;
 use crate::share::roots::RootError;
+use crate::share::token::ShareUuid;
 use crate::volume_id::{ForeignId, ForeignSnapshotId, IdTooLong};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+
+/// A share that is a copy of another one.
+#[derive(Clone, Debug, Error)]
+#[error(
+    "{export} is not used: it has the UUID {uuid} of {other} and is not the same share, so one is a copy of the other's storage. To make the copy a share of its own, write \"uuid\":\"{fresh}\" in the place of the old UUID into .csi-nfs/share.json on it; the ids of its volumes change with that"
+)]
+pub struct Twin {
+    /// The one that was asked for.
+    pub export: Export,
+    /// The one that was known before.
+    pub other: Export,
+    /// What both have.
+    pub uuid: ShareUuid,
+    /// One that no share has.
+    pub fresh: String,
+}
 
 /// A failure of a controller call. Cheap to clone, since callers that joined one operation share its result.
 #[derive(Clone, Debug, Error)]
@@ -59,6 +76,9 @@ pub enum ControllerError {
     /// The share's root folder cannot be had.
     #[error("{0}")]
     Root(Arc<RootError>),
+    /// A copy of another share.
+    #[error(transparent)]
+    Twin(Box<Twin>),
     /// The share, or the volume on it.
     #[error("{export}: {source}")]
     Share {

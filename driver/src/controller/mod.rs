@@ -4,18 +4,22 @@
 pub(crate) mod answer;
 mod background;
 mod background_tasks;
+mod compared;
 pub mod config;
 mod copies;
 mod copying;
 pub(crate) mod deadline;
 pub mod error;
+mod listed;
 mod lists;
 mod observed;
+pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod pages;
 mod remembered;
 pub(crate) mod shares;
 pub(crate) mod snapshots;
+mod twins;
 pub(crate) mod validation;
 pub(crate) mod volumes;
 
@@ -34,6 +38,7 @@ use csi_proto::v1::controller_server;
 use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::v1::{self as csi, ControllerServiceCapability};
 use error::ControllerError;
+use options::Options;
 use prost::Message;
 use shares::Shares;
 use std::sync::Arc;
@@ -165,12 +170,13 @@ impl Controller {
         let export = self.shares.locate(&id.location)?;
         let options = secret_options(&request.secrets);
         (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        let options = Options::of_secret(options);
         let operation = Operation {
             rpc: "DeleteVolume",
             arguments: request.volume_id.into_bytes(),
         };
         let shares = Arc::clone(&self.shares);
-        let work = || volumes::delete(shares, export.clone(), id.clone(), options);
+        let work = || volumes::delete(shares, export.clone(), id.clone(), options.clone());
         self.shares
             .operations
             .run((export.clone(), id.key), operation, patience, work)
@@ -297,6 +303,7 @@ impl Controller {
         let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
         let options = secret_options(&request.secrets);
         (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        let options = Options::of_secret(options);
         let id: VolumeId = request.volume_id.parse()?;
         let export = self.shares.locate(&id.location)?;
         let operation = Operation {

@@ -2,6 +2,7 @@
 
 use super::error::ControllerError;
 use super::lists::{Limit, Page};
+use super::options::Options;
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
@@ -65,7 +66,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
     show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Send + Sync + 'static,
 ) -> Result<Page<E>, ControllerError> {
     let show = Arc::new(show);
-    let mut exports = shares.known().into_iter().peekable();
+    let mut exports = shares.listed().await?.into_iter().peekable();
     let mut after = None;
     if !token.is_empty() {
         let wrong = || ControllerError::Token(token.to_owned());
@@ -103,7 +104,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
                 })?;
             Ok((part, walked))
         };
-        let walked = shares.with_share_for(Work::List, &export, &[], expect, read);
+        let walked = shares.with_share_for(Work::List, &export, &Options::Own, expect, read);
         let walked = match walked.await {
             Ok((part, walked)) => {
                 page.join(part);

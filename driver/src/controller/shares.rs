@@ -2,10 +2,12 @@
 //! the start (its UUID, its mount options). What no call waits for is in `background`.
 
 use super::background_tasks::BackgroundTasks;
+use super::compared::Pairs;
 use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::remembered::Remembered;
 use crate::admission::Work;
@@ -23,6 +25,7 @@ use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
@@ -41,11 +44,16 @@ pub(crate) struct Chosen {
 /// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
 #[derive(Default)]
 pub(super) struct Known {
-    uuid: Option<ShareUuid>,
-    /// The options that the share was last opened with, for calls that bring none.
-    mount_options: Vec<String>,
+    pub(super) uuid: Option<ShareUuid>,
+    /// Its place among all that were known.
+    pub(super) order: usize,
+    /// When it was last opened.
+    pub(super) used: Option<Instant>,
+    options: KnownOptions,
     pub(super) recovered: bool,
     pub(super) purge_asked: bool,
+    /// Entries of the trash of which it was told that they cannot be removed.
+    pub(super) stays_in_trash: usize,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// Whether it could be opened when it was last needed; nothing before.
     pub(super) reached: Option<bool>,
@@ -57,6 +65,7 @@ pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
+    pub(super) twins: Pairs,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -70,6 +79,8 @@ enum Attempt<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
     Stale(W, ShareError),
+    /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
+    Twins(W, (Root, ShareUuid), Vec<Export>),
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,6 +92,7 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
+            twins: Pairs::default(),
             background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -91,45 +103,56 @@ impl Shares {
         };
         let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            known.entry(export.clone()).or_default();
+            let order = known.len();
+            known.entry(export.clone()).or_default().order = order;
         }
         for named in &shares.config.named_shares {
+            let order = known.len();
             let share = known.entry(named.export.clone()).or_default();
-            share.mount_options.clone_from(&named.mount_options);
+            share.order = order;
+            share.options = KnownOptions::configured(named.mount_options.clone());
         }
         *lock(&shares.known) = known;
         shares
     }
 
-    /// Remembers a share that has been opened with these options, and was found to be `uuid`. Returns whether this is its
-    /// first use.
-    fn learn(&self, export: &Export, mount_options: Vec<String>, uuid: ShareUuid) -> bool {
+    /// Remembers a share that has been opened with the options `used` for a call with `given` ones, and was found to be `uuid`.
+    /// Returns whether this is its first use.
+    fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
+        let remembered = self.remembered(export);
         let mut known = lock(&self.known);
-        let share = known.entry(export.clone()).or_default();
+        let order = known.values().map(|share| share.order + 1).max();
+        let share = known.entry(export.clone()).or_insert_with(|| Known {
+            order: order.unwrap_or_default(),
+            ..Known::default()
+        });
         share.uuid = Some(uuid);
-        share.mount_options = mount_options;
+        share.used = Some(Instant::now());
+        share.options.learn(given, used, &remembered);
         !std::mem::replace(&mut share.recovered, true)
     }
 
-    /// The options to open a share with: those of the call, else those that it was opened with before, by this process or
-    /// an earlier one.
-    fn options(&self, export: &Export, given: &[String]) -> Vec<String> {
-        if !given.is_empty() {
-            return given.to_vec();
-        }
+    /// The options to open a share with.
+    pub(super) fn options(&self, export: &Export, given: &Options) -> Vec<String> {
+        let remembered = self.remembered(export);
         match lock(&self.known).get(export) {
-            Some(share) if share.uuid.is_some() || !share.mount_options.is_empty() => {
-                share.mount_options.clone()
-            }
-            _ => lock(&self.remembered)
-                .get(export)
-                .cloned()
-                .unwrap_or_default(),
+            Some(share) => share.options.choose(given, &remembered),
+            None => KnownOptions::default().choose(given, &remembered),
         }
     }
 
+    /// The options that an earlier process has opened a share with.
+    fn remembered(&self, export: &Export) -> Vec<String> {
+        let remembered = lock(&self.remembered);
+        remembered.get(export).cloned().unwrap_or_default()
+    }
+
     /// Keeps the options of a share, with which it has been opened, for the time after a restart.
-    pub(super) async fn remember(self: &Arc<Self>, export: &Export, options: Vec<String>) {
+    pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
+        let options = match lock(&self.known).get(export) {
+            Some(share) => share.options.to_remember().to_vec(),
+            None => return,
+        };
         let (shares, address) = (Arc::clone(self), export.clone());
         let kept = spawn_blocking(move || lock(&shares.remembered).set(&address, &options)).await;
         if let Ok(Err(error)) = kept {
@@ -202,6 +225,20 @@ impl Shares {
         })
     }
 
+    /// Refuses an export that inline volumes may be, or lie in: pods would see its records.
+    pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
+        let mut all = self.config.inline_shares.iter();
+        let over = all.find(|inline| {
+            inline.server().eq_ignore_ascii_case(export.server())
+                && Path::new(export.path()).starts_with(inline.path())
+        });
+        over.map_or(Ok(()), |inline| {
+            Err(ControllerError::Invalid(format!(
+                "{export} cannot be a share for volumes: it is or lies in {inline}, which --inline-share gives to inline volumes; keep the two apart"
+            )))
+        })
+    }
+
     /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
     /// looked at, nothing is known of its volumes.
     pub(super) async fn refuse_volume_as_share(
@@ -210,7 +247,7 @@ impl Shares {
     ) -> Result<(), ControllerError> {
         for (outer, path) in self.enclosing(export) {
             let expect = self.expect_or(&outer, Expect::Initialised);
-            let looked = self.with_share(&outer, &[], expect, move |share| {
+            let looked = self.with_share(&outer, &Options::Own, expect, move |share| {
                 claims::refuse_taken(share, &path)
             });
             let Err(ControllerError::Share { source, .. }) = looked.await else {
@@ -427,11 +464,10 @@ impl Shares {
     pub(crate) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.with_root_for(Work::Call, export, mount_options, work)
-            .await
+        self.with_root_for(Work::Call, export, given, work).await
     }
 
     /// The same for work of any kind.
@@ -439,10 +475,10 @@ impl Shares {
         &self,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let options = self.options(export, mount_options);
+        let options = self.options(export, given);
         self.with_opened(kind, export, options, false, |root, _| work(root))
             .await
     }
@@ -452,11 +488,11 @@ impl Shares {
     pub(crate) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.with_share_for(Work::Call, export, mount_options, expect, work)
+        self.with_share_for(Work::Call, export, given, expect, work)
             .await
     }
 
@@ -465,24 +501,32 @@ impl Shares {
         self: &Arc<Self>,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        given: &Options,
         expect: Expect,
         work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let options = self.options(export, mount_options);
-        // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-        let once = self.with_share_once(kind, export, &options, expect, work);
-        let work = match once.await? {
-            Attempt::Done(done) => return Ok(done),
-            Attempt::Stale(work, _) => work,
-        };
-        let again = self.with_share_once(kind, export, &options, expect, work);
-        match again.await? {
-            Attempt::Done(done) => Ok(done),
-            Attempt::Stale(_, source) => Err(ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(source),
-            }),
+        let options = self.options(export, given);
+        let (mut work, mut is_second) = (work, false);
+        loop {
+            let once = self.with_share_once(kind, export, (given, &options), expect, work);
+            work = match once.await? {
+                Attempt::Done(done) => return Ok(done),
+                // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+                Attempt::Stale(work, _) if !is_second => {
+                    is_second = true;
+                    work
+                }
+                Attempt::Stale(_, source) => {
+                    return Err(ControllerError::Share {
+                        export: export.clone(),
+                        source: Arc::new(source),
+                    });
+                }
+                Attempt::Twins(work, share, others) => {
+                    self.compare(export, share, others).await?;
+                    work
+                }
+            };
         }
     }
 
@@ -490,7 +534,7 @@ impl Shares {
         self: &Arc<Self>,
         kind: Work,
         export: &Export,
-        mount_options: &[String],
+        (given, mount_options): (&Options, &[String]),
         expect: Expect,
         work: W,
     ) -> Result<Attempt<T, W>, ControllerError>
@@ -498,10 +542,10 @@ impl Shares {
         W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     {
         let shares = Arc::clone(self);
-        let address = export.clone();
+        let (address, given) = (export.clone(), given.clone());
         let by_id = matches!(expect, Expect::Known(_));
         let work = move |root, options: Vec<String>| {
-            let share = match Share::open(root, expect) {
+            let share = match Share::open(Arc::clone(&root), expect) {
                 Err(stale) if stale.is_stale() => {
                     shares.config.roots.forget(&address, &options);
                     return Ok(Attempt::Stale(work, stale));
@@ -517,7 +561,11 @@ impl Shares {
                 }),
                 _ => share,
             };
-            let first_use = shares.learn(&address, options, share.uuid());
+            let twins = shares.twins(&address, share.uuid());
+            if !twins.is_empty() {
+                return Ok(Attempt::Twins(work, (root, share.uuid()), twins));
+            }
+            let first_use = shares.learn(&address, &given, options, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));

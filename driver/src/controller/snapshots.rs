@@ -3,6 +3,7 @@
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::options::Options;
 use super::outcome::{OperationKey, SnapshotOutcome};
 use super::pages;
 use super::shares::Shares;
@@ -36,7 +37,7 @@ pub(crate) struct Creation {
     expect: Expect,
     origin: Origin,
     name: String,
-    options: Vec<String>,
+    options: Options,
 }
 
 impl Creation {
@@ -79,12 +80,9 @@ impl Creation {
             }
         }
         let secret = secret_options(&request.secrets);
-        let options = if secret.is_empty() {
-            parameters.mount_options
-        } else {
-            secret
-        };
-        (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+        let options = Options::of_call(parameters.mount_options, secret);
+        (shares.config.check_mount_options)(options.words())
+            .map_err(ControllerError::MountOption)?;
         Ok(Self {
             name: request.name.clone(),
             export,
@@ -96,7 +94,7 @@ impl Creation {
     }
 
     /// The options to open the share with.
-    pub(crate) fn options(&self) -> &[String] {
+    pub(crate) fn options(&self) -> &Options {
         &self.options
     }
 
@@ -207,6 +205,7 @@ pub(super) async fn delete(
     let export = shares.locate(&id.location)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let options = Options::of_secret(options);
     let key: OperationKey = (export.clone(), id.key);
     let operation = Operation {
         rpc: "DeleteSnapshot",
@@ -224,7 +223,7 @@ async fn run_delete(
     shares: Arc<Shares>,
     export: Export,
     id: SnapshotId,
-    options: Vec<String>,
+    options: Options,
 ) -> SnapshotOutcome {
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
@@ -240,7 +239,7 @@ async fn run_delete(
 async fn find(
     shares: &Arc<Shares>,
     id: &SnapshotId,
-    options: &[String],
+    options: &Options,
 ) -> Result<csi::Snapshot, ControllerError> {
     let export = shares.locate(&id.location)?;
     let (key, nonce) = (id.key, id.nonce);
@@ -265,6 +264,7 @@ pub(super) async fn get(
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let options = Options::of_secret(options);
     limits::required("snapshot_id", &request.snapshot_id)?;
     let snapshot = find(shares, &request.snapshot_id.parse()?, &options).await?;
     Ok(csi::GetSnapshotResponse {
@@ -287,6 +287,7 @@ pub(crate) async fn list(
     limits::map("secrets", &request.secrets)?;
     let options = secret_options(&request.secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
+    let options = Options::of_secret(options);
     let wanted = &request.source_volume_id;
     if !request.snapshot_id.is_empty() {
         let Ok(id) = request.snapshot_id.parse() else {

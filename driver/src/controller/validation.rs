@@ -6,7 +6,7 @@ use super::shares::Shares;
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
-use crate::parameters::{MUTABLE, Parameters, SERVER, SHARE};
+use crate::parameters::{MOUNT_OPTIONS, MUTABLE, Parameters, SERVER, SHARE};
 use crate::share::record::{Record, State, Wanted};
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
@@ -112,6 +112,9 @@ pub(crate) fn objection(
             .into_iter()
             .find(|(key, value)| request.volume_context.get(key) != Some(value));
         if let Some((key, value)) = differs {
+            if key == MOUNT_OPTIONS {
+                return Some(format!("volume_context differs in {key}"));
+            }
             return Some(format!(
                 "volume_context differs: {key} is {value:?}, not {:?}",
                 request.volume_context.get(&key).map_or("", String::as_str)

@@ -2,6 +2,7 @@
 
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::options::Options;
 use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
 use crate::capability;
@@ -84,9 +85,7 @@ pub(super) struct Creation {
     pub export: Export,
     pub wanted: Wanted,
     location: Location,
-    control_options: Vec<String>,
-    /// Whether those may be kept in a file: not when they come out of a secret.
-    open_options: bool,
+    options: Options,
     /// The share of the source, where there is one.
     source_share: Option<SourceShare>,
 }
@@ -135,16 +134,10 @@ impl Creation {
         for options in [&parameters.mount_options, &secret] {
             (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
         }
-        let open_options = secret.is_empty();
-        let control_options = match secret.as_slice() {
-            [] => parameters.mount_options.clone(),
-            _ => secret,
-        };
         Ok(Self {
             export: chosen.export,
             location: chosen.location,
-            control_options,
-            open_options,
+            options: Options::of_call(parameters.mount_options.clone(), secret),
             source_share,
             wanted: Wanted {
                 required_bytes,
@@ -168,15 +161,13 @@ impl Creation {
     }
 
     pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> VolumeOutcome {
-        let options = match self.open_options {
-            true => self.control_options.clone(),
-            false => Vec::new(),
-        };
+        let is_open = matches!(self.options, Options::Open(_));
         let export = self.export.clone();
+        shares.refuse_inline_as_share(&export)?;
         shares.refuse_volume_as_share(&export).await?;
         let created = self.make(&shares, operation).await;
-        if created.is_ok() && !options.is_empty() {
-            shares.remember(&export, options).await;
+        if created.is_ok() && is_open {
+            shares.remember(&export).await;
         }
         created
     }
@@ -187,7 +178,7 @@ impl Creation {
         let (wanted, location) = (self.wanted, self.location.to_string());
         let Some(source_share) = self.source_share else {
             return shares
-                .with_share(&self.export, &self.control_options, expect, move |share| {
+                .with_share(&self.export, &self.options, expect, move |share| {
                     lifecycle::create(share, &wanted, &location, &Progress::default())
                 })
                 .await
@@ -197,7 +188,7 @@ impl Creation {
         if shares.copies_wait(&key.0) {
             let again = wanted.clone();
             let existing = shares
-                .with_share(&self.export, &self.control_options, expect, move |share| {
+                .with_share(&self.export, &self.options, expect, move |share| {
                     lifecycle::existing(share, &again)
                 })
                 .await?;
@@ -215,7 +206,7 @@ impl Creation {
             .copy(
                 Purpose::Volume,
                 &key,
-                (&self.control_options, expect),
+                (&self.options, expect),
                 what,
                 move |share, progress| {
                     if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
@@ -242,7 +233,7 @@ async fn uuid_of_other(
     export: &Export,
 ) -> Result<ShareUuid, ControllerError> {
     let expect = shares.expect_or(export, Expect::Initialised);
-    let uuid = shares.with_share(export, &[], expect, |share| Ok(share.uuid()));
+    let uuid = shares.with_share(export, &Options::None, expect, |share| Ok(share.uuid()));
     uuid.await.map_err(|error| match error {
         // The copy's share has records, so it is another one.
         ControllerError::Share { source, .. } if matches!(*source, ShareError::NotInitialised) => {
@@ -290,7 +281,7 @@ pub(super) async fn modify(
     shares: Arc<Shares>,
     export: Export,
     id: VolumeId,
-    options: Vec<String>,
+    options: Options,
     changes: Changes,
 ) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
@@ -307,7 +298,7 @@ pub(super) async fn delete(
     shares: Arc<Shares>,
     export: Export,
     id: VolumeId,
-    options: Vec<String>,
+    options: Options,
 ) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
@@ -328,9 +319,14 @@ pub(super) async fn expand(
 ) -> VolumeOutcome {
     let (key, nonce) = (id.key, id.nonce);
     shares
-        .with_share(&export, &[], Expect::Known(id.uuid), move |share| {
-            changes::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
-        })
+        .with_share(
+            &export,
+            &Options::None,
+            Expect::Known(id.uuid),
+            move |share| {
+                changes::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
+            },
+        )
         .await
         .map(Some)
 }
@@ -347,7 +343,7 @@ pub(super) async fn get(
     let (record, trouble) = shares
         .with_share(
             &export,
-            &[],
+            &Options::None,
             Expect::Known(id.uuid),
             move |share| match Record::read(share, key)? {
                 Some(Listed::Volume(record, trouble)) if record.nonce == nonce => {
@@ -391,7 +387,7 @@ pub(super) async fn available(
                 source: source.into(),
             })
         };
-        let options = &parameters.mount_options;
+        let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
         let once = || {
             let ask = ask.clone();
             shares.with_root(&export, options, move |root| ask(&root))

@@ -5,7 +5,7 @@ use crate::mount::kernel::{mount_failure, open_target, target_failure};
 use crate::mount::private;
 use crate::mount::task::{Failure, FailureKind};
 use crate::share::beneath;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -63,19 +63,41 @@ fn refresh_down_to(
     }
 }
 
-/// Attaches the folder `below` of the detached `mount` at `target`, and nothing else of it. `name` is the mount in errors.
+/// Fails when `folder` has an entry of the name `without`, which must not appear at a target.
+pub(super) fn refuse(folder: &OwnedFd, without: Option<&str>) -> Result<(), Failure> {
+    let Some(name) = without else { return Ok(()) };
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Failure {
+            kind: FailureKind::Holds,
+            errno: 0,
+            detail: format!("the folder has {name} in it"),
+        }),
+        // Whoever may not look made nothing there either.
+        Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
+        Err(errno) => Err(crate::mount::kernel::mount_failure(
+            errno,
+            format!("looking for {name}"),
+        )),
+    }
+}
+
+/// Attaches the folder `below` of the detached `mount` at `target`, and nothing else of it, unless it has an entry of the name
+/// `without`. `name` is the mount in errors.
 pub(super) fn attach(
     mount: &OwnedFd,
     below: &Path,
     target: &Path,
+    without: Option<&str>,
     name: &str,
 ) -> Result<(), Failure> {
     // Of the namespace that everybody sees; its path means something else in another one.
     let place = open_target(target)?;
     if below.as_os_str().is_empty() {
+        refuse(mount, without)?;
         return move_to(mount, &place, target);
     }
     let folder = take_out(mount, below, target, name)?;
+    refuse(&folder, without)?;
     move_to(&folder, &place, target)
 }
 

@@ -11,7 +11,8 @@ use rustix::mount::{MountFlags as Flags, MountPropagationFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Makes the folder `below` inside `root` appear at `target` as a mount with these flags.
+/// Makes the folder `below` inside `root` appear at `target` as a mount with these flags, unless it has an entry of the name
+/// `without`.
 ///
 /// A bind mount gets its flags by a second call, which changes that mount alone. Where the target is in a mount that other
 /// namespaces share, as a node shares a pod's folder with this driver's container, they would keep the first one, which allows
@@ -24,7 +25,11 @@ pub(super) fn bind(
     below: &Path,
     target: &Path,
     flags: MountFlags,
+    without: Option<&str>,
 ) -> Result<(), Failure> {
+    if without.is_some() {
+        below::refuse(&open_below(root, below)?, without)?;
+    }
     // Of the namespace that everybody sees; its path means something else in another one.
     let place = open_target(target)?;
     let mount = unseen(|| {

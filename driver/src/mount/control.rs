@@ -5,10 +5,12 @@ use crate::admission::{Admission, Turn, Work};
 use crate::config::{Bounds, Config};
 use crate::export::Export;
 use crate::log::{Level, Log};
-use crate::mount::control_options::of_control_mount;
+use crate::mount::control_options::{is_relied_on, of_control_mount};
 use crate::mount::helper::{HelperError, Helpers, drop_aside};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::mount::told;
+use crate::policy::Policy;
 use crate::share::beneath;
 use crate::share::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{Mode, OFlags};
@@ -186,7 +188,12 @@ impl ControlMounts {
     /// share one.
     fn options(&self, given: &[String]) -> Result<MountOptions, OptionError> {
         let given = given.iter().map(String::as_str);
-        MountOptions::parse(given, &self.inner.config.policy).map(of_control_mount)
+        // Ports of requests have been checked; those of `--share` are the administrator's own.
+        let policy = Policy {
+            servers: Vec::new(),
+            ..self.inner.config.policy.clone()
+        };
+        MountOptions::parse(given, &policy).map(of_control_mount)
     }
 
     async fn mount(&self, export: &Export, options: MountOptions) -> Result<Root, RootError> {
@@ -198,6 +205,7 @@ impl ControlMounts {
             ..
         } = &*self.inner;
         let Bounds { mount: bound, .. } = config.bounds;
+        let given: Vec<_> = options.nfs.iter().map(|(name, _)| name.clone()).collect();
         let task = Task::MountDetached {
             source: NfsSource {
                 server: export.server().to_owned(),
@@ -226,6 +234,10 @@ impl ControlMounts {
             ],
         );
         if let Some(shown) = done.shown {
+            // Values that a call has given may come from a secret.
+            let shown = told::options(&shown, |name| {
+                is_relied_on(name) || !given.iter().any(|given| given == name)
+            });
             let fields = [
                 ("export", export.to_string().into()),
                 ("options", shown.into()),

@@ -137,6 +137,12 @@ pub fn of_control_mount(given: MountOptions) -> MountOptions {
     options
 }
 
+/// Whether the store relies on the option `name`, which no call can give then.
+pub(super) fn is_relied_on(name: &str) -> bool {
+    let mut own = RELIED_ON.iter().map(|reliance| reliance.option);
+    own.any(|option| option.split('=').next() == Some(name))
+}
+
 /// Refuses options that would have no effect where they are meant for the control mount alone, as those of `--share` are.
 ///
 /// # Errors

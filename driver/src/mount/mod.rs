@@ -22,3 +22,4 @@ pub mod options;
 mod perform;
 pub(crate) mod private;
 pub mod task;
+mod told;

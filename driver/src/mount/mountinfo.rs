@@ -5,6 +5,7 @@
 
 use crate::log::{Level, Log};
 use crate::mount::options::MountFlags;
+use crate::mount::told;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -60,7 +61,10 @@ pub fn read(log: Log) -> io::Result<Vec<Mount>> {
         TOLD.call_once(|| {
             let fields = [
                 ("lines", odd.len().into()),
-                ("first", String::from_utf8_lossy(first).into()),
+                (
+                    "first",
+                    told::options(&String::from_utf8_lossy(first), |_| false).into(),
+                ),
             ];
             log.event(Level::Warn, "mountinfo is not understood in part", &fields);
         });

@@ -4,11 +4,12 @@
 use crate::mount::address;
 use crate::mount::below;
 use crate::mount::gssd;
-use crate::mount::kernel::{mount_failure, old_flags, open_target, through};
+use crate::mount::kernel::{self, mount_failure, old_flags, open_target, through};
 use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::private;
 use crate::mount::task::{Failure, FailureKind, NfsSource, Say};
+use crate::mount::told;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -20,7 +21,12 @@ use std::time::Duration;
 /// Where a new mount goes.
 pub(super) enum Destination<'a> {
     /// At a folder, which shows the folder `below` of the export and nothing else of it.
-    At { target: &'a Path, below: &'a Path },
+    At {
+        target: &'a Path,
+        below: &'a Path,
+        /// Unless that has an entry of this name.
+        without: Option<&'a str>,
+    },
     /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process, and so
     /// does it to `show` the mount.
     Nowhere { scratch: &'a Path, show: bool },
@@ -127,7 +133,12 @@ fn knock(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
     answer.map_err(|error| {
         // A deadline of connect_timeout carries no number of the kernel.
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::TIMEDOUT);
-        let detail = format!("no NFS server answers for {} at {at}", source.server);
+        // The port is the value of an option then.
+        let place = match options.has("port") {
+            true => format!("{}, at the port of the mount option", at.ip()),
+            false => at.to_string(),
+        };
+        let detail = format!("no NFS server answers for {} at {place}", source.server);
         Failure::new(FailureKind::Unreachable, errno, detail)
     })
 }
@@ -215,8 +226,9 @@ fn mount_once(
         rustix::mount::fsconfig_create(&context)
     })();
     configured.map_err(|errno| {
-        let words = without_values(&kernel_words(&context), &source.options);
-        let mut failure = refusal(errno, what, &words);
+        let words = kernel_words(&context);
+        let names = options.iter().map(|(name, _)| name.as_str());
+        let mut failure = refusal(errno, what, &told::refusal(&words, names));
         if is_about_an_option(errno, &words) {
             failure.kind = FailureKind::Option;
         }
@@ -230,9 +242,11 @@ fn mount_once(
             let shown = show.then(|| show_detached(&mount, scratch));
             Ok(Some(Detached { root, shown }))
         }
-        Destination::At { target, below } => {
-            below::attach(&mount, below, target, &source_name(source)).map(|()| None)
-        }
+        Destination::At {
+            target,
+            below,
+            without,
+        } => below::attach(&mount, below, target, *without, &source_name(source)).map(|()| None),
     }
 }
 
@@ -286,7 +300,16 @@ fn mount_old_way(
         errno => refusal(errno, what, ""),
     })?;
     match place {
-        Destination::At { .. } => Ok(None),
+        Destination::At {
+            target, without, ..
+        } => {
+            let kept = open_target(target).and_then(|folder| below::refuse(&folder, *without));
+            if kept.is_err() {
+                // The failure that is told is that of the look.
+                let _ = kernel::unmount(target, true);
+            }
+            kept.map(|()| None)
+        }
         Destination::Nowhere { scratch, show } => {
             let root = open_root(&open_target(scratch)?)?;
             let shown = show.then(|| shown_at(scratch));
@@ -354,17 +377,6 @@ fn kernel_words(context: &OwnedFd) -> String {
         }
     }
     words.join("; ")
-}
-
-/// The kernel's words without values of options, which may come from a secret.
-fn without_values(words: &str, options: &MountOptions) -> String {
-    let mut out = words.to_owned();
-    for (name, value) in &options.nfs {
-        if let Some(value) = value {
-            out = out.replace(&format!("{name}={value}"), name);
-        }
-    }
-    out
 }
 
 /// Whether the kernel refuses an option or its value; its words are all that tells that from other refusals.
@@ -492,10 +504,6 @@ mod tests {
         ] {
             assert!(is_about_an_option(Errno::INVAL, words), "{words}");
         }
-        assert_eq!(
-            without_values("NFS: sec=x option not recognized", &options("sec=x")),
-            "NFS: sec option not recognized"
-        );
         assert!(!is_about_an_option(Errno::INVAL, ""));
         assert!(!is_about_an_option(Errno::IO, "Bad value for 'x'"));
     }

@@ -82,6 +82,11 @@ pub enum OptionError {
         "the mount option {0:?} is not allowed here (--allow-mount-option, --deny-mount-option)"
     )]
     Denied(String),
+    /// It leads to another service on a server than the one that the configuration allows.
+    #[error(
+        "the mount option \"port\" leads to another service than the server's NFS, which is all that --allow-server allows: name the option in --allow-mount-option too if it is meant"
+    )]
+    Port,
     /// A version that this driver does not mount.
     #[error(
         "the mount option {0:?} asks for an NFS version that is not one of 4.2, 4.1, 4.0, 4 and 3"
@@ -102,18 +107,31 @@ pub enum OptionError {
     },
 }
 
-/// Options that name another server, another path or a socket of their own.
-const RESERVED: [&str; 9] = [
+/// Options that name another server, another path or a socket of their own; that decide what the node's security modules
+/// make of the files; or that name keys of the node's own.
+const RESERVED: [&str; 13] = [
     "addr",
     "clientaddr",
     "mountaddr",
     "mounthost",
     "mountport",
     "source",
-    "fscontext",
+    // SELinux.
     "context",
     "defcontext",
+    "fscontext",
+    "rootcontext",
+    "seclabel",
+    // Keys of `xprtsec=mtls`, by their number in a keyring.
+    "cert_serial",
+    "privkey_serial",
 ];
+
+/// How the names of all options of Smack begin.
+const SMACK: &str = "smackfs";
+
+/// Ports that are a server's NFS: what a client takes by itself, over TCP and over RDMA, and what its port mapper tells.
+const NFS_PORTS: [&str; 3] = ["2049", "20049", "0"];
 
 /// Words for fstab and mount.nfs that mean nothing to the kernel.
 const FSTAB_WORDS: [&str; 14] = [
@@ -152,11 +170,15 @@ impl MountOptions {
             {
                 return Err(OptionError::Value(name.to_owned()));
             }
-            if RESERVED.contains(&name) {
+            if RESERVED.contains(&name) || name.starts_with(SMACK) {
                 return Err(OptionError::Reserved(name.to_owned()));
             }
             if !policy.allows_option(name) {
                 return Err(OptionError::Denied(name.to_owned()));
+            }
+            let is_nfs = value.is_some_and(|port| NFS_PORTS.contains(&port));
+            if name == "port" && !is_nfs && !policy.allows_any_port() {
+                return Err(OptionError::Port);
             }
             if let Some(versions) = versions(name, value)? {
                 match &version {
@@ -349,6 +371,56 @@ mod tests {
         }
         // A comma makes two options, each of which is checked.
         assert!(parse(&["hard,addr=10.0.0.1"]).is_err());
+    }
+
+    #[test]
+    fn labels_and_keys_of_the_node_are_not_for_requests() {
+        for name in [
+            "context",
+            "fscontext",
+            "defcontext",
+            "rootcontext",
+            "seclabel",
+            "smackfsroot",
+            "smackfstransmute",
+            "cert_serial",
+            "privkey_serial",
+        ] {
+            for wrong in [
+                name.to_owned(),
+                format!("hard,{name}=system_u:object_r:shadow_t"),
+            ] {
+                let error = parse(&[&wrong]);
+                assert_eq!(error, Err(OptionError::Reserved(name.into())), "{wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_allowed_server_is_its_nfs_alone() {
+        let server = Policy {
+            servers: vec!["nas".into()],
+            ..Policy::default()
+        };
+        let and_port = Policy {
+            allowed_options: vec!["port".into(), "hard".into()],
+            ..server.clone()
+        };
+        let check = |option: &str, policy: &Policy| MountOptions::parse([option], policy).map(drop);
+        for nfs in ["port=2049", "port=20049,rdma", "port=0"] {
+            assert_eq!(check(nfs, &server), Ok(()), "{nfs}");
+        }
+        for other in [
+            "port=2050",
+            "port=02049",
+            "hard,port=1",
+            "port=2049,port=7",
+            "port",
+        ] {
+            assert_eq!(check(other, &server), Err(OptionError::Port), "{other}");
+        }
+        assert_eq!(check("hard,port=2050", &and_port), Ok(()));
+        assert_eq!(check("port=2050", &Policy::default()), Ok(()));
     }
 
     #[test]

@@ -20,8 +20,14 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             source,
             below,
             target,
+            without,
         } => {
-            let (version, _) = nfs::mount_nfs(source, &Destination::At { target, below }, say)?;
+            let place = Destination::At {
+                target,
+                below,
+                without: without.as_deref(),
+            };
+            let (version, _) = nfs::mount_nfs(source, &place, say)?;
             Ok((with_version(version), None))
         }
         Task::MountDetached {
@@ -46,9 +52,11 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             below,
             target,
             flags,
+            without,
         } => {
             say(format!("binding {}", target.display()));
-            bind::bind(root, below, target, *flags).map(|()| (Done::default(), None))
+            bind::bind(root, below, target, *flags, without.as_deref())
+                .map(|()| (Done::default(), None))
         }
         Task::Dress { target, ownership } => {
             say(format!("changing owner and mode of {}", target.display()));

@@ -17,6 +17,8 @@ pub enum Task {
         below: PathBuf,
         /// The folder; its parent is free of symlinks.
         target: PathBuf,
+        /// A name that must not be in what appears there.
+        without: Option<String>,
     },
     /// Mounts an NFS export nowhere and answers with its root folder as a file descriptor.
     MountDetached {
@@ -37,6 +39,8 @@ pub enum Task {
         target: PathBuf,
         /// Flags of the new mount.
         flags: MountFlags,
+        /// A name that must not be in what appears there.
+        without: Option<String>,
     },
     /// Gives the folder at the root of a mount an owner and a mode.
     Dress {
@@ -150,6 +154,8 @@ pub enum FailureKind {
     NotFound,
     /// A path on a share leads through a symlink.
     Symlink,
+    /// The folder holds what must not appear at the target.
+    Holds,
     /// The server refuses this client.
     Refused,
     /// Kerberos was asked for and does not work on this node.

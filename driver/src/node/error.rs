@@ -5,6 +5,7 @@ use crate::export::{Export, ExportError};
 use crate::limits::LimitError;
 use crate::mount::helper::HelperError;
 use crate::mount::options::OptionError;
+use crate::mount::task::FailureKind;
 use crate::node::questions::NoAnswer;
 use crate::operations::Busy;
 use crate::share::sub_path::SubPathError;
@@ -49,6 +50,11 @@ pub enum NodeError {
     /// An inline volume of a folder that is not on the list.
     #[error("{0} is not allowed for inline (ephemeral) volumes (--inline-share)")]
     InlineDenied(Export),
+    /// An inline volume of a folder in which a share's records are.
+    #[error(
+        "{0} is a share for volumes, with the driver's own folder .csi-nfs, which no pod may see: give inline (ephemeral) volumes a folder apart"
+    )]
+    InlineRecords(String),
     /// An inline volume with a mount option that is not on the list.
     #[error(
         "the mount option {0:?} is not allowed for inline (ephemeral) volumes (--inline-mount-option)"
@@ -178,6 +184,9 @@ impl NodeError {
 
     /// A failed mount of `export`.
     pub fn mount(export: &Export, cause: HelperError) -> Self {
+        if cause.kind() == Some(FailureKind::Holds) {
+            return Self::InlineRecords(export.to_string());
+        }
         Self::Mount {
             what: export.to_string(),
             cause: Arc::new(cause),

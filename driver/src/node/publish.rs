@@ -14,6 +14,7 @@ use crate::node::second_publish::{Action, Asked, Here, Source, decide, symlink_n
 use crate::node::stage::Staged;
 use crate::node::target::{self, Bare, taken};
 use crate::node::volumes::{Note, Volumes};
+use crate::share::sub_path::RECORDS_FOLDER;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -356,6 +357,7 @@ impl Volumes {
                     },
                     below: below.clone(),
                     target: target.to_owned(),
+                    without: hidden(request),
                 };
                 let (done, _) = self
                     .helpers
@@ -419,6 +421,7 @@ impl Volumes {
             below: below.to_owned(),
             target: target.to_owned(),
             flags: request.options.flags,
+            without: hidden(request),
         };
         let bound = match self.asks_no_server(root, below, target).await? {
             true => self.helpers.run_here(task, BIND_BOUND, ()).await,
@@ -494,4 +497,9 @@ impl Volumes {
             .event(Level::Warn, "symlink instead of a mount", &fields);
         Ok(Some(note))
     }
+}
+
+/// What must not be in the volume's folder: whoever writes a pod names that of an inline volume, and may name a share's root.
+fn hidden(request: &PublishRequest) -> Option<String> {
+    (request.purpose == Purpose::Inline).then(|| RECORDS_FOLDER.to_owned())
 }

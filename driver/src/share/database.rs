@@ -20,6 +20,9 @@ const TRASH: &str = "trash";
 const DRAFTS: &str = "drafts";
 const SNAPSHOTS: &str = "snapshots";
 
+/// What tells a records folder from another folder of its name.
+pub(super) const MARKS: [&str; 2] = [LABEL, VOLUMES];
+
 /// What a call expects of the share that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {

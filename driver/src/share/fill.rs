@@ -145,6 +145,7 @@ pub(super) fn fill<R: Fill>(
         copying,
         ..
     } = begun;
+    let seen = from.seen()?;
     let names = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let [data, links, beat] = &names;
     let copied = copy_beating(share, &claimed, &copying, from, [data, links], progress);
@@ -153,7 +154,7 @@ pub(super) fn fill<R: Fill>(
             return Ok(None);
         };
         step("the copy is made")?;
-        source.still_there(share)?;
+        source.still_there(share, &seen)?;
         finish(&claimed, &folder, dress)?;
         Ok(Some(claimed.record.filled(attempt.0, report.omissions())))
     });

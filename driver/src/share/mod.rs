@@ -33,4 +33,5 @@ pub mod sub_path;
 mod tests;
 pub mod token;
 pub mod trash;
+pub mod twin;
 pub mod upstream;

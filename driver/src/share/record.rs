@@ -263,18 +263,18 @@ impl Record {
             ("adopt", own.adopt.to_string(), wanted.adopt.to_string()),
             ("uid", id(own.uid), id(wanted.uid)),
             ("gid", id(own.gid), id(wanted.gid)),
-            (
-                "mountOptions",
-                own.mount_options.join(","),
-                wanted.mount_options.join(","),
-            ),
         ];
-        parameters
+        let differing = parameters
             .into_iter()
             .find(|(_, own, wanted)| own != wanted)
             .map(|(parameter, own, wanted)| {
                 format!("its {parameter} is {own:?}, asked for was {wanted:?}")
-            })
+            });
+        // Values are told of no option.
+        differing.or_else(|| {
+            (own.mount_options != wanted.mount_options)
+                .then(|| "its mountOptions are not those that were asked for".to_owned())
+        })
     }
 }
 
@@ -480,6 +480,11 @@ mod tests {
         let mut other = record.wanted.clone();
         other.gid = None;
         assert!(record.difference(&other).unwrap().contains("gid"));
+        let mut other = record.wanted.clone();
+        other.mount_options = vec!["sec=hunter2".to_owned()];
+        let difference = record.difference(&other).unwrap();
+        assert!(difference.contains("mountOptions"), "{difference}");
+        assert!(!difference.contains("hunter2"), "{difference}");
     }
 
     proptest! {

@@ -33,7 +33,20 @@ pub(super) struct Target<'a> {
     pub names: [&'a str; 2],
 }
 
+/// What a source was when it was opened. While this is held its inode number is nobody else's.
+pub(super) struct Seen(OwnedFd);
+
 impl Opened {
+    /// What [`Source::still_there`] looks for.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(super) fn seen(&self) -> Result<Seen, ShareError> {
+        let (Self::Tree(opened, _) | Self::Archive(opened)) = self;
+        let seen = opened.try_clone().map(Seen);
+        seen.doing(|| "keeping the source open".to_owned())
+    }
+
     /// Copies it to an empty folder.
     ///
     /// # Errors
@@ -124,19 +137,28 @@ impl Source {
         }
     }
 
-    /// Looks whether it is still what it was: a deletion is on record before anything is taken away, so what was read until
-    /// now was complete.
+    /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so
+    /// what was read until now was complete. Where kubernetes-csi's driver keeps no records, another one may have come to its
+    /// path meanwhile.
     ///
     /// # Errors
     /// As for [`Source::open`].
-    pub(super) fn still_there(&self, share: &Share) -> Result<(), ShareError> {
+    pub(super) fn still_there(&self, share: &Share, seen: &Seen) -> Result<(), ShareError> {
         match self {
             Self::Volume(Origin {
                 path: Some(path), ..
-            }) => match upstream::is_there(&share.root, path)? {
-                true => Ok(()),
-                false => Err(self.gone()),
-            },
+            })
+            | Self::Archive(Origin {
+                path: Some(path), ..
+            }) => {
+                upstream::refresh_above(&share.root, path)?;
+                let (Opened::Tree(now, _) | Opened::Archive(now)) = self.open(share)?.0;
+                let same = upstream::is_one(&seen.0, &now);
+                match same.doing(|| format!("looking at the {self} again"))? {
+                    true => Ok(()),
+                    false => Err(self.gone()),
+                }
+            }
             Self::Archive(_) => self.open(share).map(drop),
             Self::Volume(origin) => self.volume(share, origin).map(drop),
             Self::Snapshot(origin) => self.snapshot(share, origin).map(drop),

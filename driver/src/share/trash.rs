@@ -14,7 +14,7 @@ use crate::admission::{ExtraThread, ExtraThreads};
 use crate::metrics::METRICS;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,6 +28,13 @@ const PURGE: &str = ".purge";
 const TURN: Duration = Duration::from_secs(10);
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
+/// How often an entry is gone through that is there afterwards, as when a file in it is held open or its user goes on writing
+/// into it, before it is put off.
+const TRIES: usize = 4;
+/// Names that are read in a folder at a time, which may get new ones as fast as they are removed.
+const PASS: usize = 1 << 22;
+/// How often the trash is gone through at most.
+const ROUNDS: usize = 256;
 /// Pieces of work kept in memory; what is above that is done where it is found.
 const QUEUE: usize = 64;
 
@@ -64,52 +71,69 @@ pub(super) fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
 /// How a purge has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purged {
-    /// Nothing is left but so many entries, because a file in them is held open or this process may not remove it.
+    /// Nothing is left but so many entries, because a file in them is held open, somebody goes on writing into them, or this
+    /// process may not remove them.
     ButFor(usize),
     /// Others on the server wait for their turn. There is more to do.
     InPart,
 }
 
+/// How often entries were gone through in vain, over all turns of one purge.
+#[derive(Debug, Default)]
+pub struct Tries(HashMap<CString, usize>);
+
 /// Purges what is in the trash, in this thread and in `threads` that are free when there is work for them.
 ///
 /// # Errors
 /// When the trash cannot be listed.
-pub fn purge(share: &Share, threads: &ExtraThreads) -> Result<Purged, ShareError> {
-    purge_for(share, threads, TURN)
+pub fn purge(
+    share: &Share,
+    threads: &ExtraThreads,
+    tries: &mut Tries,
+) -> Result<Purged, ShareError> {
+    purge_for(share, threads, tries, TURN)
 }
 
-fn purge_for(share: &Share, threads: &ExtraThreads, turn: Duration) -> Result<Purged, ShareError> {
+fn purge_for(
+    share: &Share,
+    threads: &ExtraThreads,
+    Tries(tries): &mut Tries,
+    turn: Duration,
+) -> Result<Purged, ShareError> {
     let end = Instant::now() + turn;
-    let mut stuck = 0;
-    loop {
-        let round: VecDeque<Work> = entries(share)?
+    let mut left = 0;
+    for _ in 0..ROUNDS {
+        let all = entries(share)?;
+        let all = all
             .into_iter()
-            .filter(|name| name.to_bytes().ends_with(PURGE.as_bytes()))
-            .map(Work::Entry)
-            .collect();
+            .filter(|name| name.to_bytes().ends_with(PURGE.as_bytes()));
+        let is_put_off = |name: &CString| tries.get(name).is_some_and(|count| *count >= TRIES);
+        let (put_off, round): (Vec<_>, Vec<_>) = all.partition(is_put_off);
+        left = put_off.len();
+        if round.is_empty() {
+            return Ok(Purged::ButFor(left));
+        }
+        let round = round.into_iter().map(Work::Entry).collect();
         let purger = Purger::new(share, threads, end, round);
         std::thread::scope(|scope| {
             let purger = &purger;
             Worker { purger, scope }.run(None);
         });
-        let queue = purger.lock();
-        METRICS.purged_files.inc_by(queue.removed as u64);
-        if !queue.work.is_empty() {
+        let mut queue = purger.lock();
+        for name in std::mem::take(&mut queue.stayed) {
+            *tries.entry(name).or_default() += 1;
+            left += 1;
+        }
+        if !queue.work.is_empty() || (purger.is_over() && (left > 0 || queue.raised)) {
             return Ok(Purged::InPart);
         }
-        if queue.left == 0 {
+        if left == 0 && !queue.raised {
             // Entries made by others meanwhile are purged by those who made them.
             return Ok(Purged::ButFor(0));
         }
-        // An entry whose files came faster than they went is tried again, a bounded number of times without progress.
-        stuck = if queue.removed > 0 { 0 } else { stuck + 1 };
-        if stuck > 2 {
-            return Ok(Purged::ButFor(queue.left));
-        }
-        if purger.is_over() {
-            return Ok(Purged::InPart);
-        }
     }
+    // Somebody makes folders in what is deleted, over and over.
+    Ok(Purged::ButFor(left.max(1)))
 }
 
 enum Work {
@@ -121,13 +145,23 @@ enum Work {
     Panic,
 }
 
+/// How going through an entry has ended.
+enum End {
+    /// It is gone.
+    Whole,
+    /// Others wait for their turn.
+    Interrupted,
+}
+
 struct Queue {
     work: VecDeque<Work>,
     /// Threads that wait for work, and those that do some.
     idle: usize,
     busy: usize,
-    removed: usize,
-    left: usize,
+    /// Entries that are there although they were gone through.
+    stayed: Vec<CString>,
+    /// Whether there are entries that only the next round finds.
+    raised: bool,
 }
 
 struct Purger<'a> {
@@ -154,8 +188,8 @@ impl<'a> Purger<'a> {
                 work,
                 idle: 0,
                 busy: 0,
-                removed: 0,
-                left: 0,
+                stayed: Vec::new(),
+                raised: false,
             }),
             changed: Condvar::new(),
         }
@@ -224,12 +258,10 @@ impl<'scope> Worker<'scope, '_> {
             self.find_help(&queue);
             drop(queue);
             let busy = Busy(self.purger);
-            let (removed, left) = self.perform(work);
+            self.perform(work);
             drop(busy);
             queue = self.purger.lock();
             queue.busy -= 1;
-            queue.removed += removed;
-            queue.left += left;
             self.purger.changed.notify_all();
         }
     }
@@ -246,58 +278,53 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    /// Returns how many names this has removed and how many entries stayed. What others have removed is no progress: with
-    /// another purger at work, one that makes none would go on for as long as that one.
-    fn perform(self, work: Work) -> (usize, usize) {
+    fn perform(self, work: Work) {
         match work {
             #[cfg(test)]
             Work::Panic => panic!("on purpose"),
-            Work::Names(folder, names) => (self.remove_all(&folder, &names), 0),
-            Work::Entry(name) => {
-                let mut removed = 0;
-                match self.remove_entry(&name, &mut removed) {
-                    Ok(()) => (removed, 0),
-                    Err(_) => (removed, 1),
-                }
-            }
+            Work::Names(folder, names) => self.remove_all(&folder, &names),
+            Work::Entry(name) => match self.remove_entry(&name) {
+                Ok(End::Whole) => {}
+                Ok(End::Interrupted) => self.purger.lock().work.push_front(Work::Entry(name)),
+                Err(_) => self.purger.lock().stayed.push(name),
+            },
         }
     }
 
-    fn remove_entry(self, name: &CStr, removed: &mut usize) -> io::Result<()> {
-        match beneath::unlink(self.purger.trash, name) {
-            Ok(()) => {
-                *removed += 1;
-                return Ok(());
-            }
-            Err(Errno::NOENT) => return Ok(()),
+    fn remove_entry(self, name: &CStr) -> io::Result<End> {
+        match counted(beneath::unlink(self.purger.trash, name)) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(End::Whole),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
         let Some(folder) = self.open(name)? else {
-            return Ok(());
+            return Ok(End::Whole);
         };
         let folder = Arc::new(folder);
         let mut batch = Vec::with_capacity(BATCH);
         let mut entries = fs::Dir::read_from(&*folder)?;
-        while let Some(entry) = entries.read() {
+        let mut pass = 0;
+        while pass < PASS
+            && let Some(entry) = entries.read()
+        {
             let entry = entry?;
             let file = entry.file_name();
             if matches!(file.to_bytes(), b"." | b"..") {
                 continue;
             }
+            pass += 1;
             batch.push(file.to_owned());
             if batch.len() == BATCH {
-                *removed += self.hand_on(&folder, std::mem::take(&mut batch));
+                self.hand_on(&folder, std::mem::take(&mut batch));
+                if self.purger.is_over() {
+                    return Ok(End::Interrupted);
+                }
             }
         }
-        *removed += self.remove_all(&folder, &batch);
-        match fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR) {
-            Ok(()) => {
-                *removed += 1;
-                Ok(())
-            }
-            Err(Errno::NOENT) => Ok(()),
-            // Others still unlink their batches, or somebody holds a file open (`.nfs…`): the next round.
+        self.remove_all(&folder, &batch);
+        match counted(fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR)) {
+            Ok(()) | Err(Errno::NOENT) => Ok(End::Whole),
+            // Others still unlink their batches, somebody holds a file open (`.nfs…`), or writes new ones: the next round.
             Err(error) => Err(error.into()),
         }
     }
@@ -322,42 +349,35 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    fn hand_on(self, folder: &Arc<OwnedFd>, names: Vec<CString>) -> usize {
+    fn hand_on(self, folder: &Arc<OwnedFd>, names: Vec<CString>) {
         let mut queue = self.purger.lock();
         if queue.work.len() < QUEUE {
             queue
                 .work
                 .push_front(Work::Names(Arc::clone(folder), names));
             self.find_help(&queue);
-            return 0;
+            return;
         }
         drop(queue);
-        self.remove_all(folder, &names)
+        self.remove_all(folder, &names);
     }
 
-    /// Returns how many names this has removed.
-    fn remove_all(self, folder: &OwnedFd, names: &[CString]) -> usize {
-        names
-            .iter()
-            .filter(|name| self.remove_name(folder, name))
-            .count()
-    }
-
-    fn remove_name(self, folder: &OwnedFd, name: &CStr) -> bool {
-        match fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) => true,
-            Err(Errno::ISDIR | Errno::PERM) => self.raise(folder, name).unwrap_or(false),
-            Err(_) => false,
+    fn remove_all(self, folder: &OwnedFd, names: &[CString]) {
+        for name in names {
+            // What stays keeps its folder, which tells of it.
+            let removed = counted(fs::unlinkat(folder, name, AtFlags::empty()));
+            if let Err(Errno::ISDIR | Errno::PERM) = removed {
+                let _ = self.raise(folder, name);
+            }
         }
     }
 
-    /// Makes a folder within an entry an entry of its own, unless it is gone, which returns false. A mount point refuses (EBUSY,
-    /// EXDEV) and stays as it is.
-    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    /// Makes a folder within an entry an entry of its own, unless it is gone. A mount point refuses (EBUSY, EXDEV) and stays as
+    /// it is.
+    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
         // Most folders are the last of their branch or empty.
-        match fs::unlinkat(folder, name, AtFlags::REMOVEDIR) {
-            Ok(()) => return Ok(true),
-            Err(Errno::NOENT) => return Ok(false),
+        match counted(fs::unlinkat(folder, name, AtFlags::REMOVEDIR)) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(_) => {}
         }
         let entry = CString::new(format!("{}{PURGE}", Nonce::random()?))?;
@@ -374,11 +394,18 @@ impl<'scope> Worker<'scope, '_> {
             queue.work.push_back(Work::Entry(entry));
             self.find_help(&queue);
         } else {
-            // The next round finds it.
-            queue.left += 1;
+            queue.raised = true;
         }
-        Ok(true)
+        Ok(())
     }
+}
+
+/// Counts what was removed.
+fn counted(removed: Result<(), Errno>) -> Result<(), Errno> {
+    if removed.is_ok() {
+        METRICS.purged_files.inc();
+    }
+    removed
 }
 
 /// How long a draft lives before it is taken for a leftover, by the server's clock. It is written and moved to its place

@@ -4,7 +4,7 @@
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
 use super::beneath;
-use super::database::Share;
+use super::database::{self, Share};
 use super::deletion;
 use super::error::{Doing, ShareError};
 use super::folders::blocked;
@@ -13,8 +13,10 @@ use super::roots::Root;
 use super::sub_path::{RECORDS_FOLDER, SubPath};
 use super::token::fnv;
 use rustix::fs::{self, FileType};
+use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 /// What an archive may be called after the name of its volume.
 const ENDINGS: [&str; 2] = ["tar.gz", "tar"];
@@ -38,6 +40,63 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
         Err(error) if beneath::is_gone(&error) => Ok(None),
         Err(error) => Err(blocked(path, || format!("opening {path}"))(error)),
     }
+}
+
+/// Asks the server about the folders above `path`: an NFS client may believe for half a minute that what lies there is what
+/// lay there before.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn refresh_above(root: &Root, path: &SubPath) -> Result<(), ShareError> {
+    let doing = || format!("looking at the folders above {path}");
+    beneath::refresh(root).doing(doing)?;
+    let mut above = PathBuf::new();
+    for component in &path.components()[..path.components().len() - 1] {
+        above.push(component);
+        let folder = match beneath::folder_handle(root, &above) {
+            // Whoever opens what lies there meets it again.
+            Err(error) if beneath::is_gone(&error) => return Ok(()),
+            folder => folder.doing(doing)?,
+        };
+        beneath::refresh(&folder).doing(doing)?;
+    }
+    Ok(())
+}
+
+/// Whether `now` is what was opened as `before`, and that is not deleted.
+///
+/// # Errors
+/// I/O errors, but not that the server does not know it any more.
+pub(super) fn is_one(before: &OwnedFd, now: &OwnedFd) -> std::io::Result<bool> {
+    match beneath::refresh(before) {
+        Err(error) if beneath::errno(&error) == Some(Errno::STALE) => return Ok(false),
+        other => other?,
+    }
+    let (before, now) = (fs::fstat(before)?, fs::fstat(now)?);
+    Ok(before.st_nlink > 0 && (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino))
+}
+
+/// Whether `folder` is the root of a share with records in it. A volume's user may have made a folder of that name, which is
+/// none: what the driver makes is its own, and has a label or volumes.
+fn has_records(share: &Share, folder: &OwnedFd) -> std::io::Result<bool> {
+    let records = match beneath::folder(folder, RECORDS_FOLDER) {
+        Ok(records) => records,
+        // Nothing, a file, or a symlink.
+        Err(error)
+            if beneath::is_gone(&error)
+                || matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)) =>
+        {
+            return Ok(false);
+        }
+        Err(error) => return Err(error),
+    };
+    let owner = |folder: &OwnedFd| Ok::<_, std::io::Error>(fs::fstat(folder)?.st_uid);
+    let parts = database::MARKS.iter();
+    let is_marked = parts.map(|mark| beneath::exists(&records, mark));
+    let is_marked = is_marked
+        .collect::<std::io::Result<Vec<_>>>()?
+        .contains(&true);
+    Ok(is_marked && owner(&records)? == owner(&share.drafts)?)
 }
 
 /// Whether there is nothing on the share but what a file system makes itself. One that should hold a volume is then not the
@@ -185,9 +244,9 @@ fn delete(
             return Ok(false);
         };
         let doing = || format!("looking at {path}");
-        let why = match beneath::exists(&folder, RECORDS_FOLDER).doing(doing)? {
+        let why = match has_records(share, &folder).doing(doing)? {
             true => Some(format!(
-                "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes"
+                "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes; if they are none, remove that folder"
             )),
             false => objection(&folder).doing(doing)?,
         };

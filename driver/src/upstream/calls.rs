@@ -3,6 +3,7 @@
 
 use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use crate::controller::error::ControllerError;
+use crate::controller::options::Options;
 use crate::controller::outcome::{SnapshotOutcome, VolumeOutcome};
 use crate::controller::shares::Shares;
 use crate::controller::validation::capabilities_objection;
@@ -52,20 +53,20 @@ pub(super) fn archive_origin(
 async fn reach(
     shares: &Arc<Shares>,
     export: &Export,
-    given: &[String],
-) -> Result<Vec<String>, ControllerError> {
+    given: &Options,
+) -> Result<Options, ControllerError> {
     shares.locate(&Location::Export(export.clone()))?;
-    let opens = |options: Vec<String>| async move {
+    let opens = |options: Options| async move {
         let opened = shares.with_root(export, &options, |_| Ok(())).await;
         opened.map(|()| options)
     };
-    match opens(given.to_vec()).await {
+    match opens(given.clone()).await {
         Err(ControllerError::Root(error))
-            if given.is_empty() && matches!(*error, RootError::NotExported { .. }) =>
+            if given.words().is_empty() && matches!(*error, RootError::NotExported { .. }) =>
         {
             let older = vec!["vers=3".to_owned()];
             if (shares.config.check_mount_options)(&older).is_ok()
-                && let Ok(older) = opens(older).await
+                && let Ok(older) = opens(Options::Open(older)).await
             {
                 return Ok(older);
             }
@@ -79,7 +80,7 @@ async fn reach(
 async fn look<T: Send + 'static>(
     shares: &Arc<Shares>,
     export: &Export,
-    options: &[String],
+    options: &Options,
     work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
 ) -> Result<Option<T>, ControllerError> {
     let options = &reach(shares, export, options).await?;
@@ -104,7 +105,7 @@ async fn look<T: Send + 'static>(
 pub(super) async fn find_volume(
     shares: &Arc<Shares>,
     id: &UpstreamVolumeId,
-    options: &[String],
+    options: &Options,
 ) -> Result<(), ControllerError> {
     let path = id.path.clone();
     let found = look(shares, &id.export, options, move |root| {
@@ -283,17 +284,17 @@ fn deletion_key(id: &str) -> NameKey {
 fn options(
     shares: &Shares,
     secrets: &BTreeMap<String, String>,
-) -> Result<Vec<String>, ControllerError> {
+) -> Result<Options, ControllerError> {
     let options = secret_options(secrets);
     (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    Ok(options)
+    Ok(Options::of_secret(options))
 }
 
 /// Does `work` on the share, which gets records when it has none and the folder `path` is there.
 async fn take_away(
     shares: Arc<Shares>,
     export: Export,
-    options: Vec<String>,
+    options: Options,
     path: SubPath,
     work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
 ) -> Result<(), ControllerError> {
@@ -328,7 +329,7 @@ async fn take_away(
 pub(super) async fn find_snapshot(
     shares: &Arc<Shares>,
     id: &UpstreamSnapshotId,
-    options: &[String],
+    options: &Options,
 ) -> Result<csi::Snapshot, ControllerError> {
     let path = id.archive.clone();
     let found = look(shares, &id.export, options, move |root| {

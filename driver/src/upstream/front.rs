@@ -6,6 +6,7 @@ use super::ids::{self, UpstreamIdError, UpstreamSnapshotId, UpstreamVolumeId};
 use crate::capability::CapabilityError;
 use crate::config::Upstream;
 use crate::controller::error::ControllerError;
+use crate::controller::options::Options;
 use crate::controller::snapshots::{self, Creation};
 use crate::controller::volumes::{GivenSource, SourceShare, check_expansion};
 use crate::controller::{Answer, Controller, answer, answer_with, bounded, pages, validation};
@@ -104,7 +105,7 @@ impl UpstreamFront {
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        calls::find_volume(shares, &id, &[]).await?;
+        calls::find_volume(shares, &id, &Options::None).await?;
         let objection = calls::objection(shares, &id, &request);
         Ok(validation::answer(objection, request))
     }
@@ -113,7 +114,7 @@ impl UpstreamFront {
         &self,
         id: UpstreamVolumeId,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        calls::find_volume(&self.controller.shares, &id, &[]).await?;
+        calls::find_volume(&self.controller.shares, &id, &Options::None).await?;
         Ok(answer::one_volume(calls::volume(&id), None))
     }
 
@@ -125,7 +126,7 @@ impl UpstreamFront {
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
         let range = check_expansion(&request)?;
-        calls::find_volume(&self.controller.shares, &id, &[]).await?;
+        calls::find_volume(&self.controller.shares, &id, &Options::None).await?;
         Ok(csi::ControllerExpandVolumeResponse {
             capacity_bytes: match range.required_bytes {
                 0 => range.limit_bytes,
@@ -141,7 +142,7 @@ impl UpstreamFront {
         secrets: &BTreeMap<String, String>,
     ) -> Result<csi::Snapshot, ControllerError> {
         let options = self.options(secrets)?;
-        calls::find_snapshot(&self.controller.shares, id, &options).await
+        calls::find_snapshot(&self.controller.shares, id, &Options::of_secret(options)).await
     }
 }
 

@@ -368,7 +368,7 @@ fn a_copy_that_fails_because_it_was_taken_over_withdraws_nothing() {
             std::thread::yield_now();
         };
         let theirs = taken_over(&trial, &found);
-        trash::purge(&share, &Default::default()).unwrap();
+        trash::purge(&share, &Default::default(), &mut Default::default()).unwrap();
         let answer = copying.join().unwrap();
         assert!(
             matches!(answer, Err(ShareError::CopiedElsewhere { .. })),

@@ -89,7 +89,7 @@ impl Scene {
             let _ = lifecycle::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
             let _ = snapshots::delete(&share, NameKey::of("s"), self.snapshot.nonce);
             let _ = deletion::delete(&share, self.volume.key(), self.volume.nonce);
-            let _ = trash::purge(&share, &Default::default());
+            let _ = trash::purge(&share, &Default::default(), &mut Default::default());
         }
         for path in ["victim", "foreign"] {
             let precious = std::fs::read_to_string(self.trial.at(path).join("precious"));

@@ -136,7 +136,7 @@ impl Trial {
         }
         assert_eq!(claims, expected);
         assert_eq!(
-            trash::purge(&self.share(), &Default::default()).unwrap(),
+            trash::purge(&self.share(), &Default::default(), &mut Default::default()).unwrap(),
             trash::Purged::ButFor(0)
         );
         assert_eq!(self.files(".csi-nfs/trash"), BTreeSet::new());

@@ -271,7 +271,9 @@ fn two_purges_at_once_are_fine() {
     trial.delete(&record).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| trash::purge(&trial.share(), &Default::default()).unwrap());
+            scope.spawn(|| {
+                trash::purge(&trial.share(), &Default::default(), &mut Default::default()).unwrap()
+            });
         }
     });
     trial.check();

@@ -125,6 +125,104 @@ fn a_planted_symlink_leads_no_deletion_away() {
     assert!(outside.path().join("v/file").exists());
 }
 
+#[test]
+fn a_users_folder_named_like_the_records_keeps_no_volume() {
+    let (plant, owner) = (Trial::new(), 65534);
+    for (label, by_owner, is_share) in [
+        (None, false, false),
+        (None, true, false),
+        (Some("share.json"), false, false),
+        (Some("share.json"), true, true),
+        (Some("volumes"), true, true),
+    ] {
+        place(&plant);
+        let records = plant.at("team/v/.csi-nfs");
+        std::fs::create_dir(&records).unwrap();
+        std::fs::write(records.join("mine"), "x").unwrap();
+        if let Some(label) = label {
+            std::fs::write(records.join(label), "{}").unwrap();
+        }
+        if !by_owner && std::os::unix::fs::chown(&records, Some(owner), None).is_err() {
+            // Only root gives folders away.
+            std::fs::remove_dir_all(plant.at("team")).unwrap();
+            continue;
+        }
+        let deleted = delete(&plant, false);
+        match is_share {
+            false => deleted.unwrap(),
+            true => assert!(
+                matches!(deleted, Err(ShareError::NotPlain { .. })),
+                "{label:?}: {deleted:?}"
+            ),
+        }
+        assert_eq!(plant.at("team/v/in/file").exists(), is_share, "{label:?}");
+        std::fs::remove_dir_all(plant.at("team")).unwrap();
+    }
+    // A link and a file are no folder.
+    for plant_it in [
+        (|path| std::os::unix::fs::symlink("/", path)) as fn(PathBuf) -> std::io::Result<()>,
+        |path| std::fs::write(path, "x"),
+    ] {
+        place(&plant);
+        plant_it(plant.at("team/v/.csi-nfs")).unwrap();
+        delete(&plant, false).unwrap();
+        assert!(!plant.at("team/v").exists());
+    }
+}
+
+/// The source is deleted at each step of a copy, and another one with its name comes to its place.
+#[cfg(feature = "upstream")]
+#[test]
+fn a_source_that_is_made_anew_is_never_copied_in_part() {
+    use crate::share::crash_points::{Gate, waiting};
+    const FILES: u32 = 4;
+    let make = |trial: &Trial, content: &str| {
+        std::fs::create_dir_all(trial.at("team/v/in")).unwrap();
+        for file in 0..FILES {
+            std::fs::write(trial.at(&format!("team/v/in/{file}")), content).unwrap();
+        }
+    };
+    let mut wanted = wanted("copy", "copy");
+    let path = SubPath::parse("team/v").unwrap();
+    wanted.source = Some(Source::Volume(Origin::upstream(ID, path)));
+    let (mut old, mut refused) = (0, 0);
+    for cut in 0.. {
+        let trial = Trial::in_memory();
+        make(&trial, "old");
+        let gate = Arc::new(Gate::default());
+        let (at, copied) = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| waiting(cut, &gate, || trial.create(&wanted)));
+            let at = gate.reached();
+            if at.is_some() {
+                std::fs::remove_dir_all(trial.at("team/v")).unwrap();
+                make(&trial, "new");
+            }
+            gate.open();
+            (at, copying.join().unwrap())
+        });
+        match copied {
+            Ok(_) => {
+                let read = |file| std::fs::read(trial.at(&format!("copy/in/{file}")));
+                let files: Vec<_> = (0..FILES).map(|file| read(file).ok()).collect();
+                let first = files[0].clone();
+                assert!(first.is_some(), "{at:?}: {files:?}");
+                assert!(files.iter().all(|file| *file == first), "{at:?}: {files:?}");
+                old += usize::from(first.as_deref() == Some(b"old"));
+            }
+            Err(ShareError::NoSource(_)) => refused += 1,
+            Err(other) => panic!("{at:?}: {other}"),
+        }
+        if at.is_none() {
+            break;
+        }
+        // The new one can be copied.
+        trial.recover();
+        trial.create(&wanted).unwrap();
+        trial.check();
+    }
+    assert!(old > 0 && refused > FILES as usize, "{old} {refused}");
+}
+
 #[cfg(feature = "upstream")]
 #[test]
 fn a_crash_at_any_step_of_a_restore_is_made_good() {

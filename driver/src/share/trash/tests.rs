@@ -44,7 +44,7 @@ fn several_purges_share_their_threads() {
             .enumerate()
             .map(|(number, (_, share))| {
                 let threads = threads(number);
-                scope.spawn(move || purge(share, &threads))
+                scope.spawn(move || purge(share, &threads, &mut Tries::default()))
             })
             .collect();
         for purge in purges {
@@ -79,38 +79,62 @@ fn a_purge_ends_when_others_wait() {
     let waiting = enter();
     assert!(waiting.1.is_pending());
     assert_eq!(
-        purge_for(&share, &threads, Duration::ZERO).unwrap(),
+        purge_for(&share, &threads, &mut Tries::default(), Duration::ZERO).unwrap(),
         Purged::InPart
     );
     assert!(!is_purged(&dir));
     drop((waiting, turns.pop()));
-    assert_eq!(purge_for(&share, &threads, Duration::ZERO).unwrap(), ALL);
+    assert_eq!(
+        purge_for(&share, &threads, &mut Tries::default(), Duration::ZERO).unwrap(),
+        ALL
+    );
     assert!(is_purged(&dir));
 }
 
+/// Its user has the deleted folder open, and writes new files faster than they are removed.
 #[test]
-fn what_others_have_removed_is_no_progress() {
-    let (dir, share) = with_entry(1);
-    let trash = dir.path().join(".csi-nfs/trash");
-    let open = || Arc::new(OwnedFd::from(File::open(&trash).unwrap()));
-    write(trash.join("file.purge"), "").unwrap();
-    write(trash.join("name"), "").unwrap();
-    create_dir_all(trash.join("folder")).unwrap();
-    let threads = ExtraThreads::default();
-    let purger = Purger::new(&share, &threads, Instant::now(), VecDeque::new());
-    std::thread::scope(|scope| {
-        let purger = &purger;
-        let worker = Worker { purger, scope };
-        // Theirs and its own, then theirs alone.
-        for removed in [(1, 2), (0, 0)] {
-            let entry = Work::Entry(c"file.purge".to_owned());
-            assert_eq!(worker.perform(entry), (removed.0, 0));
-            let names = [c"name", c"gone", c"folder"].map(CStr::to_owned);
-            let names = Work::Names(open(), names.into());
-            assert_eq!(worker.perform(names), (removed.1, 0));
+fn a_folder_that_is_written_to_is_put_off() {
+    // The purge may be the faster one.
+    for _ in 0..50 {
+        let (dir, share) = with_entry(1);
+        let entry = dir.path().join(".csi-nfs/trash/x.purge");
+        create_dir_all(&entry).unwrap();
+        let folder = Arc::new(File::open(&entry).unwrap());
+        let (ended, end) = std::sync::mpsc::channel();
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let folder = Arc::clone(&folder);
+                std::thread::spawn(move || {
+                    let how = fs::OFlags::CREATE | fs::OFlags::WRONLY;
+                    let begun = Instant::now();
+                    let write = |file: u32| {
+                        let name = format!("{writer}-{file}");
+                        fs::openat(&folder, name, how, Mode::RWXU).is_ok()
+                    };
+                    // Until the folder is gone, or the test has failed.
+                    (0..)
+                        .take_while(|file| write(*file))
+                        .find(|_| Arc::strong_count(&folder) <= 4 || begun.elapsed() > LONG);
+                })
+            })
+            .collect();
+        std::thread::spawn(move || {
+            let threads = Admission::default().extra_threads("a", UPKEEP);
+            let purged = purge(&share, &threads, &mut Tries::default());
+            let _ = ended.send(purged.unwrap());
+        });
+        let purged = end.recv_timeout(LONG / 2).expect("an end of the purge");
+        drop(folder);
+        for writer in writers {
+            writer.join().unwrap();
         }
-        assert!(!worker.raise(&open(), c"folder").unwrap());
-    });
+        match purged {
+            Purged::ButFor(1) => return,
+            Purged::ButFor(0) => assert!(!entry.exists()),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("the purge was faster each time");
 }
 
 #[test]
@@ -147,7 +171,7 @@ fn a_purge_goes_on_when_others_have_all_threads() {
     let threads = admission.extra_threads("a", UPKEEP);
     assert!(threads.take().is_none());
     let (dir, share) = with_entry(20);
-    assert_eq!(purge(&share, &threads).unwrap(), ALL);
+    assert_eq!(purge(&share, &threads, &mut Tries::default()).unwrap(), ALL);
     assert!(is_purged(&dir));
     drop(held);
     assert!(threads.take().is_some());

@@ -1,6 +1,8 @@
 //! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
+mod addresses;
 mod calls;
 mod hazards;
+mod kept_options;
 mod lists;
 mod requests;
 mod snapshots;

@@ -2,6 +2,7 @@
 
 use super::calls::*;
 use csi_nfs::controller::{Controller, NamedShare};
+use csi_nfs::export::Export;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;
@@ -190,6 +191,26 @@ async fn servers_and_mount_options_go_through_their_checks() {
         Code::PermissionDenied,
         &["bad"],
     );
+}
+
+#[tokio::test]
+async fn a_folder_of_inline_volumes_is_no_share() {
+    let host = Host::new();
+    let mut config = host.config();
+    for (inline, is_refused) in [
+        ("/nfs_share", true),
+        ("/", true),
+        ("/nfs_share/public", false),
+        ("/nfs_share2", false),
+    ] {
+        config.inline_shares = vec![Export::parse("10.0.0.4", inline).unwrap()];
+        let answer = create(&Controller::new(config.clone()), request("v")).await;
+        match is_refused {
+            true => refused(answer, Code::InvalidArgument, &["--inline-share", inline]),
+            false => drop(answer.unwrap()),
+        }
+        assert_eq!(host.at(".csi-nfs").exists(), !is_refused, "{inline}");
+    }
 }
 
 #[tokio::test]

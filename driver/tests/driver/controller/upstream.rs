@@ -270,7 +270,7 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
         &["volume \"a\""],
     );
     // Another share of this driver within it, known or not.
-    std::fs::create_dir_all(host.at("inner/share/.csi-nfs")).unwrap();
+    std::fs::create_dir_all(host.at("inner/share/.csi-nfs/volumes")).unwrap();
     refused(
         delete(c, &id("inner/share")).await,
         Code::FailedPrecondition,

@@ -93,6 +93,18 @@ async fn inline_volumes_show_what_is_allowed_and_leave_it() {
     assert!(!error.message().contains("hunter2"), "{error}");
     assert!(!driver.log().iter().any(|line| line.contains("hunter2")));
 
+    // The root of a share: a pod would see, and could write, its records.
+    for records in ["pub/.csi-nfs", "pub/a/.csi-nfs"] {
+        std::fs::create_dir(rig.path("export").join(records)).unwrap();
+        let share = format!("/{}", records.trim_end_matches("/.csi-nfs"));
+        let share = inline_request(&rig, &[server, ("share", &share)]);
+        let error = client.publish(share).await.unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+        assert!(error.message().contains(".csi-nfs"), "{error}");
+        assert!(!rig.path("target").exists());
+        std::fs::remove_dir(rig.path("export").join(records)).unwrap();
+    }
+
     let sub_dir = [
         server,
         ("share", "pub"),

@@ -1,0 +1,199 @@
+//! Shares at several addresses: copies of a share's storage, and servers that are gone for good.
+
+use super::calls::*;
+use super::snapshots::from_volume;
+use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
+use csi_nfs::export::Export;
+use csi_nfs::share::local::LocalRoots;
+use csi_nfs::share::roots::{Root, RootError, ShareRoots};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tonic::Code;
+
+/// Servers `nas` and so on, each with one share, some of which do not answer.
+#[derive(Default)]
+struct Servers {
+    folders: Vec<(Export, std::path::PathBuf)>,
+    away: Mutex<BTreeSet<&'static str>>,
+}
+
+impl ShareRoots for Servers {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        Box::pin(async move {
+            if self.away.lock().unwrap().contains(export.server()) {
+                return Err(RootError::Unreachable {
+                    export: export.clone(),
+                    after: Duration::ZERO,
+                });
+            }
+            let roots = LocalRoots::new(self.folders.clone());
+            roots.open(export, mount_options).await
+        })
+    }
+}
+
+fn export(server: &str) -> Export {
+    Export::parse(server, "/x").unwrap()
+}
+
+fn servers(all: &[(&str, &Host)]) -> Arc<Servers> {
+    let folders = all
+        .iter()
+        .map(|(server, host)| (export(server), host.folder.path().to_owned()));
+    Arc::new(Servers {
+        folders: folders.collect(),
+        ..Servers::default()
+    })
+}
+
+fn on(name: &str, server: &str) -> csi_proto::v1::CreateVolumeRequest {
+    with_parameters(name, &[("server", server), ("share", "/x")])
+}
+
+fn copy(from: &Path, to: &Path) {
+    let mut cp = Command::new("cp");
+    assert!(
+        cp.arg("-a")
+            .arg(from.join("."))
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[tokio::test]
+async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
+    let [host, cloned] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("nas", &host), ("alias", &host), ("clone", &cloned)]);
+    let config = ControllerConfig::new(all.clone());
+    let controller = Controller::new(config.clone());
+    let volume = create(&controller, on("v", "nas")).await.unwrap();
+    std::fs::write(host.at("v/file"), "as it was").unwrap();
+    controller.settle().await;
+    copy(host.folder.path(), cloned.folder.path());
+    std::fs::write(host.at("v/file"), "as it is").unwrap();
+
+    // The same share by another name is that share.
+    create(&controller, on("w", "alias")).await.unwrap();
+    assert_eq!(list(&controller).await.len(), 2);
+    // A copy would hide, or be hidden; and a clone onto it would have old data.
+    let words = ["clone:/x", "nas:/x", "share.json", "\"uuid\":\""];
+    let answer = create(&controller, on("x", "clone")).await;
+    refused(answer, Code::FailedPrecondition, &words);
+    let mut onto = from_volume("y", &volume.volume_id);
+    onto.parameters = on("y", "clone").parameters;
+    let answer = create(&controller, onto).await;
+    refused(answer, Code::FailedPrecondition, &words);
+    assert!(!cloned.at("x").exists() && !cloned.at("y").exists());
+    let on_copy = volume.volume_id.replace("nas/", "clone/");
+    refused(
+        delete(&controller, &on_copy).await,
+        Code::FailedPrecondition,
+        &words,
+    );
+    assert!(cloned.at("v").exists());
+    // The share itself is used as before, and so it is listed.
+    assert_eq!(list(&controller).await.len(), 2);
+
+    // Named at the start, both are named, and no list leaves one out.
+    let mut named = config.clone();
+    named.named_shares = ["nas", "clone"]
+        .map(|server| NamedShare {
+            name: server.to_owned(),
+            export: export(server),
+            mount_options: Vec::new(),
+            uuid: None,
+        })
+        .to_vec();
+    let answer = page(&Controller::new(named.clone()), 0, "").await;
+    refused(answer, Code::FailedPrecondition, &["clone:/x", "nas:/x"]);
+
+    // What the message says helps.
+    let message = create(&controller, on("x", "clone")).await.unwrap_err();
+    let (_, fresh) = message.message().split_once("\"uuid\":\"").unwrap();
+    let fresh = &fresh[..fresh.find('"').unwrap()];
+    let label = cloned.at(".csi-nfs/share.json");
+    let text = std::fs::read_to_string(&label).unwrap();
+    let start = text.find("\"uuid\":\"").unwrap() + 8;
+    let old = text[start..].split('"').next().unwrap();
+    std::fs::write(&label, text.replace(old, fresh)).unwrap();
+    create(&controller, on("x", "clone")).await.unwrap();
+    // Both have their v; of w the copy knows nothing.
+    assert_eq!(list(&controller).await.len(), 4);
+    let both = Controller::new(named);
+    assert_eq!(list(&both).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_share_whose_first_server_is_gone_is_used_at_another() {
+    let [host, moved] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("old", &host), ("new", &moved)]);
+    let controller = Controller::new(ControllerConfig::new(all.clone()));
+    create(&controller, on("v", "old")).await.unwrap();
+    controller.settle().await;
+    copy(host.folder.path(), moved.folder.path());
+    all.away.lock().unwrap().insert("old");
+    create(&controller, on("w", "new")).await.unwrap();
+    assert!(moved.at("w").is_dir());
+}
+
+#[tokio::test]
+async fn lists_go_on_without_a_server_that_is_gone_for_good() {
+    let [gone, kept] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("gone", &gone), ("kept", &kept)]);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut config = ControllerConfig::new(all.clone());
+    let notices = Arc::clone(&told);
+    config.notice = Arc::new(move |text| notices.lock().unwrap().push(text.to_owned()));
+    let volumes = |controller: Controller| async move {
+        let gone = create(&controller, on("g", "gone")).await.unwrap();
+        let kept = create(&controller, on("k", "kept")).await.unwrap();
+        controller.settle().await;
+        (controller, gone.volume_id, kept.volume_id)
+    };
+
+    // For a while it may come back.
+    let (controller, ..) = volumes(Controller::new(config.clone())).await;
+    all.away.lock().unwrap().insert("gone");
+    refused(
+        page(&controller, 0, "").await,
+        Code::Unavailable,
+        &["gone:/x"],
+    );
+    all.away.lock().unwrap().clear();
+
+    config.forget_after = Duration::ZERO;
+    let (controller, gone, kept) = volumes(Controller::new(config.clone())).await;
+    assert_eq!(list(&controller).await.len(), 2);
+    all.away.lock().unwrap().insert("gone");
+    assert_eq!(list(&controller).await, std::slice::from_ref(&kept));
+    assert_eq!(list(&controller).await, [kept]);
+    let lines = told.lock().unwrap().clone();
+    let lines = lines
+        .iter()
+        .filter(|line| line.contains("go on without gone:/x"));
+    assert_eq!(lines.count(), 1);
+    // It is there again when a call uses it.
+    all.away.lock().unwrap().clear();
+    get(&controller, &gone).await.unwrap();
+    assert_eq!(list(&controller).await.len(), 2);
+
+    // One that the administrator has named stays.
+    config.other_exports = vec![export("gone")];
+    let (controller, ..) = volumes(Controller::new(config)).await;
+    all.away.lock().unwrap().insert("gone");
+    refused(
+        page(&controller, 0, "").await,
+        Code::Unavailable,
+        &["gone:/x"],
+    );
+}

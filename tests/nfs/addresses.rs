@@ -1,0 +1,40 @@
+//! One share at several addresses, and a copy of its storage, as an NFS client sees them: each mount has a device number of its
+//! own, and attributes that it believes for a while.
+
+use crate::scene::{Scene, Version, volume};
+use std::process::Command;
+
+fn a_copy_is_told_from_an_alias(name: &str, version: Version) {
+    let scene = Scene::with_driver(name, version, &["--mode", "controller"]);
+    scene.create("first");
+    let create = |server: &str, path: &str| {
+        let options = scene.share.options();
+        let params = format!("server={server},share={path},\"mountOptions={options}\"");
+        let call = ["controller", "create-volume", "v", "--cap", "5,mount"];
+        let more = ["--params", &params, "-o", "json"];
+        scene.csi.run_args([&call[..], &more].concat())
+    };
+    let alias = volume(&create("localhost", scene.share.path()).succeeds());
+    assert!(alias.id.starts_with("localhost/"), "{}", alias.id);
+    assert_eq!(scene.list().len(), 2);
+
+    let folder = scene.share.folder();
+    let copy = folder.with_file_name(format!("{name}-copy"));
+    let copied = Command::new("cp").arg("-a").arg(folder).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let (above, _) = scene.share.path().rsplit_once('/').unwrap();
+    create("127.0.0.1", &format!("{above}/{name}-copy"))
+        .exits(64 + 9)
+        .says("share.json");
+    assert_eq!(scene.list().len(), 2);
+}
+
+#[test]
+fn a_copy_is_told_from_an_alias_over_v3() {
+    a_copy_is_told_from_an_alias("twins-v3", Version::V3);
+}
+
+#[test]
+fn a_copy_is_told_from_an_alias_over_v4_2() {
+    a_copy_is_told_from_an_alias("twins-v4", Version::V4_2);
+}
