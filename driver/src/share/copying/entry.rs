@@ -1,8 +1,7 @@
 //! One entry of a tree that is copied, whatever it is: file, symlink, FIFO, socket, device. Owns the order of its calls.
 //! Folders are the business of `tree`.
 //!
-//! What calls a regular file takes over NFS, and what each is for, stands in
-//! `docs/decisions/0024-a-copy-mounts-its-share-several-times.md`.
+//! What calls a regular file takes over NFS, and what each is for, stands in `docs/volumes.md`.
 
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
