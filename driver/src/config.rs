@@ -10,7 +10,7 @@ pub use syntax::{
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::policy::Policy;
-use crate::share::record::OnDelete;
+use crate::share::records::volume::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids;
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use crate::http::HttpAddress;
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
 use crate::registration::Kubelet;
-use crate::share::record::OnDelete;
+use crate::share::records::volume::OnDelete;
 use clap::{Parser, ValueEnum};
 use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;

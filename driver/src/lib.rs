@@ -2,6 +2,7 @@
 
 pub mod accepting;
 pub mod admission;
+pub(crate) mod beneath;
 pub mod call_log;
 pub mod capability;
 pub mod commands;

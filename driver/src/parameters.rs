@@ -1,8 +1,8 @@
 //! The parameters of a StorageClass, as they come with CreateVolume, GetCapacity and ValidateVolumeCapabilities. Owns their
 //! names, values and templates; which share they choose in the end is the controller's business.
 
-use crate::share::record::OnDelete;
-use crate::share::sub_path::{SubPath, SubPathError};
+use crate::share::paths::sub_path::{SubPath, SubPathError};
+use crate::share::records::volume::OnDelete;
 use std::collections::BTreeMap;
 use thiserror::Error;
 

@@ -6,7 +6,7 @@ use crate::mount::control_options;
 use crate::mount::option_names::is_option_name;
 use crate::mount::options::MountOptions;
 use crate::policy::Policy;
-use crate::share::record::OnDelete;
+use crate::share::records::volume::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::volume_id::is_share_name;
 use csi_proto::duration::{self, DurationError};

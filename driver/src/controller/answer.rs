@@ -3,9 +3,9 @@
 use crate::export::Export;
 use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
 use crate::share::listing::Listed;
-use crate::share::origin::Source;
-use crate::share::record::{Record, State};
-use crate::share::snapshot::Snapshot;
+use crate::share::records::origin::Source;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::{Record, State};
 use crate::share::token::{NameKey, Nonce, ShareUuid};
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};

@@ -31,7 +31,7 @@ use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
-use crate::share::record::{Changes, Record};
+use crate::share::records::volume::{Changes, Record};
 use crate::volume_id::VolumeId;
 use copies::Purpose;
 use csi_proto::v1::controller_server;

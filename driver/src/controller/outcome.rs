@@ -2,8 +2,8 @@
 
 use super::error::ControllerError;
 use crate::export::Export;
-use crate::share::record::Record;
-use crate::share::snapshot::Snapshot;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Record;
 use crate::share::token::NameKey;
 
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.

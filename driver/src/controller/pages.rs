@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::controller::ControllerConfig;
     use crate::share::local::LocalRoots;
-    use crate::share::record::Record;
+    use crate::share::records::volume::Record;
     use std::path::Path;
     use std::time::{Duration, Instant};
 

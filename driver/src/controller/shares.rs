@@ -14,11 +14,11 @@ use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
-use crate::share::claims;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::paths::claim;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::roots::{MoreMounts, Root, RootError};
-use crate::share::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
@@ -248,7 +248,7 @@ impl Shares {
         for (outer, path) in self.enclosing(export) {
             let expect = self.expect_or(&outer, Expect::Initialised);
             let looked = self.with_share(&outer, &Options::Own, expect, move |share| {
-                claims::refuse_taken(share, &path)
+                claim::refuse_taken(share, &path)
             });
             let Err(ControllerError::Share { source, .. }) = looked.await else {
                 continue;

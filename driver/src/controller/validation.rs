@@ -7,7 +7,7 @@ use crate::capability;
 use crate::export::Export;
 use crate::limits;
 use crate::parameters::{MOUNT_OPTIONS, MUTABLE, Parameters, SERVER, SHARE};
-use crate::share::record::{Record, State, Wanted};
+use crate::share::records::volume::{Record, State, Wanted};
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 

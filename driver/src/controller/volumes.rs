@@ -5,25 +5,25 @@ use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
+use crate::beneath;
 use crate::capability;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
-use crate::share::beneath;
-use crate::share::changes;
 use crate::share::copying::Progress;
 use crate::share::database::Expect;
-use crate::share::deletion;
 use crate::share::error::ShareError;
-use crate::share::lifecycle;
 use crate::share::listing::{List, Listed};
-use crate::share::origin::{Origin, Source};
-use crate::share::record::{Changes, Record, Wanted};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::records::origin::{Origin, Source};
+use crate::share::records::volume::{Changes, Record, Wanted};
 use crate::share::roots::Root;
-use crate::share::sub_path::SubPath;
 use crate::share::token::NameKey;
 use crate::share::token::ShareUuid;
+use crate::share::volume::change;
+use crate::share::volume::create;
+use crate::share::volume::delete;
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use csi_proto::v1::volume_content_source::Type;
@@ -179,7 +179,7 @@ impl Creation {
         let Some(source_share) = self.source_share else {
             return shares
                 .with_share(&self.export, &self.options, expect, move |share| {
-                    lifecycle::create(share, &wanted, &location, &Progress::default())
+                    create::create(share, &wanted, &location, &Progress::default())
                 })
                 .await
                 .map(Some);
@@ -189,7 +189,7 @@ impl Creation {
             let again = wanted.clone();
             let existing = shares
                 .with_share(&self.export, &self.options, expect, move |share| {
-                    lifecycle::existing(share, &again)
+                    create::existing(share, &again)
                 })
                 .await?;
             if existing.is_some() {
@@ -212,7 +212,7 @@ impl Creation {
                     if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
                         return Err(ShareError::SourceElsewhere);
                     }
-                    lifecycle::create(share, &wanted, &location, progress)
+                    create::create(share, &wanted, &location, progress)
                 },
             )
             .await;
@@ -287,7 +287,7 @@ pub(super) async fn modify(
     let (key, nonce) = (id.key, id.nonce);
     shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            changes::modify(share, key, nonce, &changes)
+            change::modify(share, key, nonce, &changes)
         })
         .await
         .map(Some)
@@ -303,7 +303,7 @@ pub(super) async fn delete(
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            deletion::delete(share, key, nonce)
+            delete::delete(share, key, nonce)
         })
         .await;
     shares.purge_soon(&export);
@@ -323,9 +323,7 @@ pub(super) async fn expand(
             &export,
             &Options::None,
             Expect::Known(id.uuid),
-            move |share| {
-                changes::expand(share, key, nonce, range.required_bytes, range.limit_bytes)
-            },
+            move |share| change::expand(share, key, nonce, range.required_bytes, range.limit_bytes),
         )
         .await
         .map(Some)

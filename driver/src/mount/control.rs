@@ -2,6 +2,7 @@
 //! when they idle. Owns their life; must not look into a share.
 
 use crate::admission::{Admission, Turn, Work};
+use crate::beneath;
 use crate::config::{Bounds, Config};
 use crate::export::Export;
 use crate::log::{Level, Log};
@@ -11,7 +12,6 @@ use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::mount::told;
 use crate::policy::Policy;
-use crate::share::beneath;
 use crate::share::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;

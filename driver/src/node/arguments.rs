@@ -2,7 +2,7 @@
 
 use crate::export::Export;
 use crate::node::error::NodeError;
-use crate::share::sub_path::SubPath;
+use crate::share::paths::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
 

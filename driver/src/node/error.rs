@@ -8,7 +8,7 @@ use crate::mount::options::OptionError;
 use crate::mount::task::FailureKind;
 use crate::node::questions::NoAnswer;
 use crate::operations::Busy;
-use crate::share::sub_path::SubPathError;
+use crate::share::paths::sub_path::SubPathError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

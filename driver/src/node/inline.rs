@@ -5,7 +5,7 @@ use crate::export::Export;
 use crate::mount::option_names::canonical_name;
 use crate::node::error::NodeError;
 use crate::policy::Policy;
-use crate::share::sub_path::SubPath;
+use crate::share::paths::sub_path::SubPath;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use crate::node::second_publish::{Action, Asked, Here, Source, decide, symlink_n
 use crate::node::stage::Staged;
 use crate::node::target::{self, Bare, taken};
 use crate::node::volumes::{Note, Volumes};
-use crate::share::sub_path::RECORDS_FOLDER;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

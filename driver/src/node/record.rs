@@ -4,7 +4,7 @@
 use crate::log::{Level, Log};
 use crate::mount::mountinfo::{self, Mount};
 use crate::node::arguments::Arguments;
-use crate::share::sub_path::encode_name;
+use crate::share::paths::sub_path::encode_name;
 use crate::work_folder::private_folder;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use crate::node::inline;
 use crate::node::record::PublishRecord;
 use crate::parameters::secret_options;
 use crate::policy::Policy;
-use crate::share::sub_path::SubPath;
+use crate::share::paths::sub_path::SubPath;
 use crate::upstream::attributes;
 use crate::volume_id::VolumeId;
 use csi_proto::v1::volume_capability::access_mode::Mode;

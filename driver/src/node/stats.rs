@@ -7,7 +7,7 @@ use crate::node::error::NodeError;
 use crate::node::questions::{Inquiry, NoAnswer};
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
-use crate::share::sub_path::RECORDS_FOLDER;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
 //! from another share's or from none. What the parts hold is the business of the modules beside it.
 
-use super::beneath;
-use super::crash_points::step;
-use super::error::{Doing, ShareError};
-use super::format::{FORMAT, FormatError, check_format};
-use super::roots::{MoreMounts, Mounted, Root};
-use super::sub_path::RECORDS_FOLDER;
-use super::token::{Nonce, ShareUuid};
+use crate::beneath;
+use crate::share::crash_points::step;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::records::format::{FORMAT, FormatError, check_format};
+use crate::share::roots::{MoreMounts, Mounted, Root};
+use crate::share::token::{Nonce, ShareUuid};
 use rustix::fs::{self, AtFlags, Mode};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -187,9 +187,9 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
     }
     // Under a new UUID the ids of these volumes would be refused for ever.
     let mut kept = false;
-    for shelf in [VOLUMES, SNAPSHOTS] {
-        let shelf = beneath::folder(&records, shelf).doing(doing)?;
-        kept |= !beneath::names(&shelf).doing(doing)?.is_empty();
+    for part in [VOLUMES, SNAPSHOTS] {
+        let part = beneath::folder(&records, part).doing(doing)?;
+        kept |= !beneath::names(&part).doing(doing)?.is_empty();
     }
     if kept {
         // Another controller may have made the label, and the first volume, in this very moment.
@@ -237,8 +237,8 @@ pub(super) fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::crash_points::crashing;
     use super::*;
+    use crate::share::crash_points::crashing;
     use std::fs::File;
     use std::sync::Arc;
 

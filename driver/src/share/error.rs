@@ -1,9 +1,9 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use super::copying::CopyError;
-use super::crash_points::Crash;
-use super::sub_path::{RECORDS_FOLDER, SubPath};
-use super::token::ShareUuid;
+use crate::share::copying::CopyError;
+use crate::share::crash_points::Crash;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::token::ShareUuid;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;

@@ -1,14 +1,14 @@
 //! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
-use super::database::Share;
-use super::error::ShareError;
-use super::keep::Keep;
-use super::lifecycle;
-use super::record::{Record, State};
-use super::snapshot::Snapshot;
-use super::store::{self, Kept};
-use super::token::{NameKey, Nonce};
 use crate::admission::ExtraThreads;
+use crate::share::database::Share;
+use crate::share::error::ShareError;
+use crate::share::records::keep::Keep;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store::{self, Kept};
+use crate::share::records::volume::{Record, State};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::volume::create;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
@@ -152,7 +152,7 @@ impl List for Record {
         Ok(match store::look::<Self>(share, key)? {
             Kept::Nothing => None,
             Kept::Found(found) => {
-                let trouble = lifecycle::trouble(share, &found)?;
+                let trouble = create::trouble(share, &found)?;
                 Some(Listed::Volume(Box::new(found.record), trouble))
             }
             Kept::Unreadable(record) => Some(Listed::Unreadable(

@@ -1,8 +1,8 @@
 //! Shares whose export is a local folder, because the controller runs on the server or is embedded; and the choice
 //! between those and mounted ones. Must not mount.
 
-use super::roots::{Root, RootError, ShareRoots};
 use crate::export::Export;
+use crate::share::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;

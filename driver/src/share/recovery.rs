@@ -1,19 +1,19 @@
 //! Finishing what a crash has left, at the first use of a share by a process: records that say creating or deleting, and old
 //! drafts. Must be safe while other controllers work on the same share.
 
-use super::copying::Progress;
-use super::database::Share;
-use super::deletion;
-use super::error::ShareError;
-use super::leftovers;
-use super::lifecycle;
-use super::record::{Record, State};
-use super::removal;
-use super::snapshot::Snapshot;
-use super::snapshots;
-use super::store::{self, Kept};
-use super::token::NameKey;
-use super::trash;
+use crate::share::copying::Progress;
+use crate::share::database::Share;
+use crate::share::error::ShareError;
+use crate::share::records::leftovers;
+use crate::share::records::removal;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store::{self, Kept};
+use crate::share::records::volume::{Record, State};
+use crate::share::snapshots;
+use crate::share::token::NameKey;
+use crate::share::trash;
+use crate::share::volume::create;
+use crate::share::volume::delete;
 
 /// What a recovery has found.
 #[derive(Debug)]
@@ -36,12 +36,12 @@ pub enum Unfinished {
 /// Goes on with the creation of a volume, if that is what its record says.
 ///
 /// # Errors
-/// As for [`lifecycle::create`].
+/// As for [`create::create`].
 pub fn resume_volume(share: &Share, key: NameKey, progress: &Progress) -> Result<(), ShareError> {
     match store::find::<Record>(share, key)? {
         Some(found) if found.record.needs_copy() => {
             let record = &found.record;
-            lifecycle::create(share, &record.wanted, &record.location, progress).map(drop)
+            create::create(share, &record.wanted, &record.location, progress).map(drop)
         }
         _ => Ok(()),
     }
@@ -96,9 +96,9 @@ pub fn recover<G>(
             unfinished => match claim(key) {
                 None => Ok(()),
                 Some(_guard) if unfinished == State::Creating => {
-                    lifecycle::finish_create(share, &found).map(drop)
+                    create::finish_create(share, &found).map(drop)
                 }
-                Some(_guard) => deletion::finish(share, &found).map(drop),
+                Some(_guard) => delete::finish(share, &found).map(drop),
             },
         };
         failures.extend(done.err());

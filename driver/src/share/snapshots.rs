@@ -2,25 +2,25 @@
 //! crash between any two is finished by whoever comes next. Nothing here, or anywhere, writes to a finished snapshot.
 //! Blocking; must not know gRPC.
 //!
-//! Create: the record says creating, then the copy is made beside it (`fill`), and the same update that says ready says that
+//! Create: the record says creating, then the copy is made beside it (`attempt`), and the same update that says ready says that
 //! it is whole. Delete: the record says deleting, the data are moved to the trash, the record is removed.
 
-use super::copying::Progress;
-use super::crash_points::step;
-use super::database::{Share, now};
-use super::error::{Doing, ShareError};
-use super::fill::{self, Begun};
-use super::format::FORMAT;
-use super::heartbeat;
-use super::keep::{self, Keep};
-use super::origin::{Origin, Source};
-use super::record::State;
-use super::removal;
-use super::repeat::{ATTEMPTS, pause};
-use super::snapshot::Snapshot;
-use super::store::{self, Claimed, Found};
-use super::token::{NameKey, Nonce};
-use super::trash;
+use crate::share::attempt::heartbeat;
+use crate::share::attempt::{self, Begun};
+use crate::share::copying::Progress;
+use crate::share::crash_points::step;
+use crate::share::database::{Share, now};
+use crate::share::error::{Doing, ShareError};
+use crate::share::records::format::FORMAT;
+use crate::share::records::keep::{self, Keep};
+use crate::share::records::origin::{Origin, Source};
+use crate::share::records::removal;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store::{self, Claimed, Found};
+use crate::share::records::volume::State;
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::trash;
 
 /// Makes the snapshot `name` of the volume `origin`, or returns the one that answers it, when it is on disk. `location` is
 /// the share as it is to stand in a new snapshot's id.
@@ -119,7 +119,7 @@ pub(super) fn resume(
     progress: &Progress,
 ) -> Result<Option<Found<Snapshot>>, ShareError> {
     let source = Source::Volume(found.record.source.clone());
-    match fill::fill(share, found, &source, begun, progress, |_| Ok(())) {
+    match attempt::make(share, found, &source, begun, progress, |_| Ok(())) {
         Err(error) if error.is_stale() => Ok(None),
         Err(error) if error.is_final() => {
             withdraw(share, found)?;

@@ -5,13 +5,13 @@
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
-use super::beneath;
-use super::crash_points::step;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::token::Nonce;
 use crate::admission::{ExtraThread, ExtraThreads};
+use crate::beneath;
 use crate::metrics::METRICS;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};

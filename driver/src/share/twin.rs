@@ -1,11 +1,11 @@
 //! Whether two open roots with one UUID are one share, or one is a copy of the other's storage. A copy made block by block has
 //! the same inode numbers, times and generations, so no attribute tells: something new on the one must be seen on the other.
 
-use super::beneath;
 use super::database::{Expect, Share};
 use super::error::{Doing, ShareError};
 use super::roots::Root;
 use super::token::{Nonce, ShareUuid};
+use crate::beneath;
 use rustix::fs::{self, AtFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::io;

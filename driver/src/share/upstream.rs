@@ -3,15 +3,15 @@
 //!
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
-use super::beneath;
-use super::database::{self, Share};
-use super::deletion;
-use super::error::{Doing, ShareError};
-use super::folders::blocked;
-use super::record::OnDelete;
-use super::roots::Root;
-use super::sub_path::{RECORDS_FOLDER, SubPath};
-use super::token::fnv;
+use crate::beneath;
+use crate::share::database::{self, Share};
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::open::blocked;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::records::volume::OnDelete;
+use crate::share::roots::Root;
+use crate::share::token::fnv;
+use crate::share::volume::delete;
 use rustix::fs::{self, FileType};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -239,7 +239,7 @@ fn delete(
     on_delete: OnDelete,
     objection: impl Fn(&OwnedFd) -> std::io::Result<Option<String>>,
 ) -> Result<(), ShareError> {
-    deletion::delete_unrecorded(share, &deletion_name(id), path, on_delete, || {
+    delete::delete_unrecorded(share, &deletion_name(id), path, on_delete, || {
         let Some(folder) = open(&share.root, path)? else {
             return Ok(false);
         };

@@ -5,7 +5,7 @@
 use crate::mount::task::Ownership;
 use crate::node::error::NodeError;
 use crate::parameters;
-use crate::share::sub_path::SubPath;
+use crate::share::paths::sub_path::SubPath;
 use std::collections::BTreeMap;
 
 /// By which external-provisioner marks the volumes that it had made: they got their owner then.

@@ -12,7 +12,7 @@ use crate::controller::volumes::{GivenSource, SourceShare, check_expansion};
 use crate::controller::{Answer, Controller, answer, answer_with, bounded, pages, validation};
 use crate::limits;
 use crate::parameters::secret_options;
-use crate::share::origin::Source;
+use crate::share::records::origin::Source;
 use crate::volume_id::{SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use csi_proto::v1::controller_server;

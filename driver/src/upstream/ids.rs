@@ -3,15 +3,15 @@
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
 use crate::export::{Export, ExportError};
-use crate::share::record::OnDelete;
-use crate::share::sub_path::{SubPath, SubPathError};
+use crate::share::paths::sub_path::{SubPath, SubPathError};
+use crate::share::records::volume::OnDelete;
 use thiserror::Error;
 
 /// The name under which kubernetes-csi's driver is registered, and which a driver in its place has too.
 pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
 
 /// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
-pub const MAX_LENGTH: usize = crate::share::origin::MAX_UPSTREAM_ID;
+pub const MAX_LENGTH: usize = crate::share::records::origin::MAX_UPSTREAM_ID;
 
 const SEPARATOR: char = '#';
 

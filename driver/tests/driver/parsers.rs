@@ -8,7 +8,7 @@ use csi_nfs::export::Export;
 use csi_nfs::mount::options::MountOptions;
 use csi_nfs::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
 use csi_nfs::policy::Policy;
-use csi_nfs::share::sub_path::{SubPath, encode_name};
+use csi_nfs::share::paths::sub_path::{SubPath, encode_name};
 use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
 #[cfg(feature = "upstream")]
 use csi_nfs::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};

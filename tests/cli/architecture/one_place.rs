@@ -155,7 +155,7 @@ const SUBJECTS: &[Subject] = &[
                 &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],
             ),
             (
-                "driver/src/share/lifecycle.rs",
+                "driver/src/share/volume/create.rs",
                 &["CreateVolume", "DeleteVolume"],
             ),
         ],

@@ -2,9 +2,9 @@
 //! number; each further name is a link to that. So the file system remembers, and a million such files cost no memory. Most
 //! trees have none, and then that folder is not made.
 
-use super::super::beneath;
 use super::named::Named;
 use crate::admission::ExtraThreads;
+use crate::beneath;
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;

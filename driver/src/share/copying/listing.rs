@@ -1,6 +1,6 @@
 //! The names in a folder, many at a time. Owns what makes an NFS client list a folder well.
 
-use crate::share::beneath;
+use crate::beneath;
 use rustix::fs::{self, AtFlags, FileType, OFlags, RawDir};
 use rustix::io::{self, Errno};
 use std::ffi::CString;

@@ -341,16 +341,13 @@ fn a_tree_deeper_than_any_path_is_copied() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         at = rustix::fs::openat(&at, &*name, flags, Mode::empty()).unwrap();
     }
-    crate::share::beneath::write_new(&at, "file", b"deep").unwrap();
+    crate::beneath::write_new(&at, "file", b"deep").unwrap();
     trial.copy().unwrap();
     let mut at: OwnedFd = trial.open("target");
     for _ in 0..400 {
-        at = crate::share::beneath::folder(&at, &*name).unwrap();
+        at = crate::beneath::folder(&at, &*name).unwrap();
     }
-    assert_eq!(
-        crate::share::beneath::read(&at, "file", 10).unwrap(),
-        b"deep"
-    );
+    assert_eq!(crate::beneath::read(&at, "file", 10).unwrap(), b"deep");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::named::Named;
 use super::progress::Progress;
 use super::report::{LeftOut, Omissions, Report};
 use super::tar::{Archive, Entry, Kind, TarError};
-use crate::share::beneath;
+use crate::beneath;
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

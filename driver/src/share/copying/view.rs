@@ -9,7 +9,7 @@ use super::descriptors::Held;
 use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::admission::ExtraThreads;
-use crate::share::beneath;
+use crate::beneath;
 use crate::share::roots::Mounted;
 use rustix::fs::{fstatfs, syncfs};
 use std::os::fd::OwnedFd;

@@ -1,15 +1,15 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
-use super::super::fill;
-use super::super::heartbeat::tests::let_a_period_pass;
-use super::super::keep::{self, Copying, Fill, Keep};
-use super::super::origin::{Origin, Source};
-use super::super::removal;
-use super::super::snapshot::Snapshot;
 use super::super::snapshots;
-use super::super::store::Found;
 use super::super::token::Nonce;
 use super::*;
+use crate::share::attempt;
+use crate::share::attempt::heartbeat::tests::let_a_period_pass;
+use crate::share::records::keep::{self, Copied, Copying, Keep};
+use crate::share::records::origin::{Origin, Source};
+use crate::share::records::removal;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store::Found;
 use std::os::fd::OwnedFd;
 
 pub(super) fn origin(record: &Record) -> Origin {
@@ -336,7 +336,7 @@ fn a_copy_that_was_taken_over_leaves_the_other_one_alone() {
         theirs = Some(taken_over(&trial, &find().unwrap()));
         Ok(())
     };
-    fill::fill(&share, &find().unwrap(), &source, None, &progress, late).unwrap();
+    attempt::make(&share, &find().unwrap(), &source, None, &progress, late).unwrap();
     assert!(theirs.unwrap().join("begun").exists());
     assert_eq!(find().unwrap().record.state, State::Creating);
 }

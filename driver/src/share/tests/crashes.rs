@@ -112,7 +112,7 @@ fn a_crash_in_a_creation_can_be_deleted() {
 fn a_crash_in_an_expansion_leaves_the_old_size_or_the_new() {
     let volume = wanted("v", "v");
     let expand = |trial: &Trial, record: &Record| {
-        changes::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0)
+        change::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0)
     };
     at_each_step(
         2,

@@ -1,11 +1,11 @@
 //! Errors of the file system at each step of a copy: what may pass is left to a retry, what lasts leaves nothing behind.
 
 use super::super::crash_points::{failing, is_past};
-use super::super::origin::Source;
-use super::super::snapshot::Snapshot;
 use super::super::snapshots;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::share::records::origin::Source;
+use crate::share::records::snapshot::Snapshot;
 use rustix::io::Errno;
 
 const PASSING: [Errno; 3] = [Errno::IO, Errno::TIMEDOUT, Errno::STALE];
@@ -90,7 +90,7 @@ fn an_error_that_may_pass_leaves_a_volume_to_a_retry() {
             errno,
             |trial| {
                 let wanted = copy_of(Source::Volume(origin(&full_volume(trial, "v"))));
-                let answer = lifecycle::create(&trial.share(), &wanted, "s:/a", &stopped());
+                let answer = create::create(&trial.share(), &wanted, "s:/a", &stopped());
                 assert!(matches!(answer, Err(ShareError::Copy(_))), "{answer:?}");
                 (copies_among(trial).remove(0), wanted)
             },

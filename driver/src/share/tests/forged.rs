@@ -2,11 +2,11 @@
 //! say, no call panics, no folder of anybody else is touched, and the error says what is damaged.
 
 use super::super::listing;
-use super::super::origin::Origin;
-use super::super::snapshot::Snapshot;
 use super::super::snapshots;
 use super::*;
 use crate::share::error::ShareError;
+use crate::share::records::origin::Origin;
+use crate::share::records::snapshot::Snapshot;
 use proptest::prelude::*;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -69,7 +69,7 @@ impl Scene {
             Share::open(root, Expect::Initialised)
         };
         if let Ok(share) = open() {
-            let _ = lifecycle::existing(&share, &wanted("v", "team/v"));
+            let _ = create::existing(&share, &wanted("v", "team/v"));
             let _ = listing::walk::<Record>(
                 &share,
                 &Default::default(),
@@ -84,11 +84,11 @@ impl Scene {
                 || false,
                 |_, _| ControlFlow::Continue(()),
             );
-            let _ = changes::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
+            let _ = change::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
             let _ = recovery::recover(&share, |_| Some(()));
-            let _ = lifecycle::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
+            let _ = create::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
             let _ = snapshots::delete(&share, NameKey::of("s"), self.snapshot.nonce);
-            let _ = deletion::delete(&share, self.volume.key(), self.volume.nonce);
+            let _ = delete::delete(&share, self.volume.key(), self.volume.nonce);
             let _ = trash::purge(&share, &Default::default(), &mut Default::default());
         }
         for path in ["victim", "foreign"] {

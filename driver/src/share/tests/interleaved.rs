@@ -2,13 +2,13 @@
 //! the second to one of its own, then the first to its end, then the second. What storms find by chance, this finds each time.
 
 use super::super::crash_points::{Gate, waiting};
-use super::super::keep::Keep;
-use super::super::origin::Source;
-use super::super::process;
-use super::super::record::Changes;
 use super::super::snapshots;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::share::attempt::process;
+use crate::share::records::keep::Keep;
+use crate::share::records::origin::Source;
+use crate::share::records::volume::Changes;
 
 /// An operation on what was made before it. What it answers is met again by whoever repeats it.
 type Operation<'a, B> = &'a (dyn Fn(&Trial, &B) + Sync);
@@ -178,7 +178,7 @@ fn create_and_delete(trial: &Trial, wanted: &Wanted) {
 
 fn create_and_expand(trial: &Trial, wanted: &Wanted) {
     if let Ok(record) = trial.create(wanted) {
-        let _ = changes::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
+        let _ = change::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
     }
 }
 
@@ -221,7 +221,7 @@ fn creations_and_deletions_leave_one_volume_or_none() {
 fn a_late_deletion_leaves_a_newer_volume_at_the_path_alone() {
     let delete = |trial: &Trial, record: &Record| drop(trial.delete(record));
     let expand = |trial: &Trial, record: &Record| {
-        let _ = changes::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
+        let _ = change::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
     };
     let make_another = |trial: &Trial, record: &Record| {
         let _ = trial.delete(record);
@@ -271,7 +271,7 @@ fn deletions_and_changes_leave_nothing_of_a_volume() {
     };
     let expand_twice = |trial: &Trial, record: &Record| {
         for size in [2 << 30, 3 << 30] {
-            let _ = changes::expand(&trial.share(), record.key(), record.nonce, size, 0);
+            let _ = change::expand(&trial.share(), record.key(), record.nonce, size, 0);
         }
     };
     let modify = |trial: &Trial, record: &Record| {
@@ -279,7 +279,7 @@ fn deletions_and_changes_leave_nothing_of_a_volume() {
             mode: Some(0o700),
             ..Changes::default()
         };
-        let _ = changes::modify(&trial.share(), record.key(), record.nonce, &changes);
+        let _ = change::modify(&trial.share(), record.key(), record.nonce, &changes);
     };
     let recover = |trial: &Trial, _: &Record| {
         // What others finish meanwhile it may find half done.

@@ -19,12 +19,13 @@ use super::copying::Progress;
 use super::crash_points::crashing;
 use super::database::{Expect, Share};
 use super::error::ShareError;
-use super::record::{OnDelete, Record, State, Wanted};
+use super::paths::sub_path::SubPath;
+use super::records::store::{self, Claimed, Kept};
+use super::records::volume::{OnDelete, Record, State, Wanted};
 use super::recovery::Unfinished;
-use super::store::{self, Claimed, Kept};
-use super::sub_path::SubPath;
 use super::token::NameKey;
-use super::{changes, deletion, lifecycle, recovery, trash};
+use super::volume::{change, create, delete};
+use super::{recovery, trash};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -78,11 +79,11 @@ impl Trial {
     }
 
     fn create(&self, wanted: &Wanted) -> Result<Record, ShareError> {
-        lifecycle::create(&self.share(), wanted, "s:/a", &Progress::default())
+        create::create(&self.share(), wanted, "s:/a", &Progress::default())
     }
 
     fn delete(&self, record: &Record) -> Result<(), ShareError> {
-        deletion::delete(&self.share(), record.key(), record.nonce)
+        delete::delete(&self.share(), record.key(), record.nonce)
     }
 
     fn recover(&self) {

@@ -1,8 +1,8 @@
 //! Calls at the same time, and calls that come late.
 
-use super::super::keep::Keep;
-use super::super::removal;
 use super::*;
+use crate::share::records::keep::Keep;
+use crate::share::records::removal;
 
 #[test]
 fn of_many_creations_of_one_name_one_volume_comes() {
@@ -99,7 +99,7 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                                 store::find::<Record>(&share, NameKey::of(&name)).unwrap()
                             {
                                 let size = 1 << 31;
-                                match changes::expand(
+                                match change::expand(
                                     &share,
                                     found.record.key(),
                                     found.record.nonce,
@@ -224,7 +224,7 @@ fn a_record_that_is_still_read_leaves_no_folder() {
 /// has come to its path.
 #[test]
 fn a_late_rename_takes_no_newer_volume() {
-    use super::super::beneath;
+    use crate::beneath;
     let trial = Trial::new();
     let old = trial.create(&wanted("old", "team/v")).unwrap();
     let share = trial.share();
@@ -238,7 +238,7 @@ fn a_late_rename_takes_no_newer_volume() {
     let new = trial.create(&wanted("new", "team/v")).unwrap();
     std::fs::write(trial.at("team/v/file"), "data").unwrap();
     assert!(renamed().is_err());
-    assert!(!deletion::finish(&share, &late).unwrap_or(false));
+    assert!(!delete::finish(&share, &late).unwrap_or(false));
     assert_eq!(std::fs::read(trial.at("team/v/file")).unwrap(), b"data");
     assert_eq!(trial.records(), [new]);
     trial.check();
@@ -254,7 +254,7 @@ fn a_path_that_the_driver_names_is_never_used_twice() {
     let new = trial.create(&wanted("v", "")).unwrap();
     assert_ne!(old.path, new.path);
     assert_eq!(trial.create(&wanted("v", "")).unwrap(), new);
-    assert!(!deletion::finish(&share, &late).unwrap_or(false));
+    assert!(!delete::finish(&share, &late).unwrap_or(false));
     assert!(trial.at(&new.path.to_string()).is_dir());
     assert_eq!(trial.records(), [new]);
     trial.check();

@@ -25,7 +25,7 @@ impl Trial {
     fn trouble(&self, record: &Record) -> Option<String> {
         let share = self.share();
         let found = store::find::<Record>(&share, record.key()).unwrap();
-        lifecycle::trouble(&share, &found.unwrap()).unwrap()
+        create::trouble(&share, &found.unwrap()).unwrap()
     }
 
     fn write(&self, record: &Record, text: &str) {

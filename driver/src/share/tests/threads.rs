@@ -1,11 +1,11 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
 use super::super::copying;
-use super::super::keep::Keep;
 use super::super::listing;
-use super::super::origin::Origin;
 use super::super::snapshots;
 use super::*;
+use crate::share::records::keep::Keep;
+use crate::share::records::origin::Origin;
 use std::ops::ControlFlow;
 use std::process::Command;
 

@@ -3,7 +3,7 @@
 use super::super::upstream;
 use super::*;
 #[cfg(feature = "upstream")]
-use crate::share::origin::{Origin, Source};
+use crate::share::records::origin::{Origin, Source};
 
 const ID: &str = "s#a#team/v##";
 

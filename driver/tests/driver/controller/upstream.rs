@@ -6,7 +6,7 @@ use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot
 use csi_nfs::config::Upstream;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
-use csi_nfs::share::record::OnDelete;
+use csi_nfs::share::records::volume::OnDelete;
 use csi_nfs::upstream::front::UpstreamFront;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;

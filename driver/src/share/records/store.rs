@@ -1,5 +1,5 @@
 //! The records of volumes and of snapshots: find, publish, update. Owns `volumes/` and `snapshots/` on the share and the races
-//! about them; how a record goes away is in `removal`, what a state means and what follows from it is the business of `lifecycle` and `snapshots`.
+//! about them; how a record goes away is in `removal`, what a state means and what follows from it is the business of `volume` and `snapshots`.
 //!
 //! Each has a folder `volumes/<name key>/` with its record in files `<nonce>.<generation>`, the highest one valid.
 //! - It is published by renaming a finished draft folder into place. A folder replaces an empty folder and nothing else,
@@ -12,15 +12,15 @@
 //!   own success.
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
 
-use super::beneath;
-use super::crash_points::step;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::keep::{self, Keep, MAX_RECORD, data_name, is_attempt, parse_file_name};
-use super::leftovers;
-use super::repeat::{ATTEMPTS, pause};
-use super::sub_path::RECORDS_FOLDER;
-use super::token::{NameKey, Nonce};
+use crate::beneath;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::records::keep::{self, Keep, MAX_RECORD, data_name, is_attempt, parse_file_name};
+use crate::share::records::leftovers;
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -30,13 +30,13 @@ use std::path::PathBuf;
 /// A record and the open folder that it was found in.
 #[derive(Debug)]
 pub struct Found<R> {
-    pub(super) folder: OwnedFd,
+    pub(in crate::share) folder: OwnedFd,
     /// The record's newest generation.
     pub record: R,
     /// Whether the data lie beside the record: a volume's until its folder is placed, a snapshot's for ever.
-    pub(super) prepared: bool,
+    pub(in crate::share) prepared: bool,
     /// What copies have beside the record that are not finished, or not the record's.
-    pub(super) attempts: Vec<String>,
+    pub(in crate::share) attempts: Vec<String>,
     /// The oldest generation that is there.
     oldest: u64,
     /// The record's text, with what this version does not know of it.
@@ -46,7 +46,7 @@ pub struct Found<R> {
 impl<R: Keep> Found<R> {
     /// The same, as it is after an update, which has removed all generations but the last two. A copy that takes days renews its
     /// claim so often that asking for those again would take longer than a claim lives.
-    pub(super) fn with(&self, record: R) -> Result<Self, ShareError> {
+    pub(in crate::share) fn with(&self, record: R) -> Result<Self, ShareError> {
         let kept = record.generation().saturating_sub(1);
         Ok(Self {
             folder: self
@@ -62,7 +62,7 @@ impl<R: Keep> Found<R> {
     }
 
     /// The same, when the copy that the record names has just been made and nothing else lies beside it.
-    pub(super) fn with_data(self) -> Self {
+    pub(in crate::share) fn with_data(self) -> Self {
         Self {
             prepared: true,
             attempts: Vec::new(),
@@ -93,7 +93,7 @@ pub enum Kept<R> {
 
 /// How an attempt to update ended.
 #[derive(Debug)]
-pub(super) enum Claimed {
+pub(in crate::share) enum Claimed {
     /// It is ours.
     Won,
     /// Somebody else was first: look again.
@@ -101,16 +101,16 @@ pub(super) enum Claimed {
 }
 
 /// The path on a share of the folder that has the record under `key`.
-pub(super) fn path_of<R: Keep>(key: NameKey) -> PathBuf {
-    [RECORDS_FOLDER, R::SHELF, &key.to_string()]
+pub(in crate::share) fn path_of<R: Keep>(key: NameKey) -> PathBuf {
+    [RECORDS_FOLDER, R::FOLDER, &key.to_string()]
         .iter()
         .collect()
 }
 
 /// The error of who finds each time that others have changed what is kept under `key`.
-pub(super) fn contended<R: Keep>(key: NameKey) -> ShareError {
+pub(in crate::share) fn contended<R: Keep>(key: NameKey) -> ShareError {
     ShareError::Contended {
-        what: format!("the record {}/{key}", R::SHELF),
+        what: format!("the record {}/{key}", R::FOLDER),
     }
 }
 
@@ -123,7 +123,7 @@ pub fn find<R: Keep>(share: &Share, key: NameKey) -> Result<Option<Found<R>>, Sh
         Kept::Nothing => Ok(None),
         Kept::Found(found) => Ok(Some(found)),
         Kept::Unreadable(record) => Err(ShareError::Damaged {
-            what: format!("the record {}/{key}/{}", R::SHELF, record.nonce),
+            what: format!("the record {}/{key}/{}", R::FOLDER, record.nonce),
             detail: record.detail,
         }),
     }
@@ -135,20 +135,20 @@ pub fn find<R: Keep>(share: &Share, key: NameKey) -> Result<Option<Found<R>>, Sh
 /// I/O errors.
 pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError> {
     let name = key.to_string();
-    let shelf = R::SHELF;
+    let kind = R::FOLDER;
     let mut seen_empty = false;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let folder = match beneath::folder(R::shelf(share), &name) {
+        let folder = match beneath::folder(R::folder(share), &name) {
             Ok(folder) => folder,
             Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(Kept::Nothing),
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("opening {shelf}/{name}")),
+            Err(error) => return Err(error).doing(|| format!("opening {kind}/{name}")),
         };
         let files = match list(&folder) {
             Ok(files) => files,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
         };
         let Some((nonce, generation)) = files.newest else {
             // A listing is not one moment, and a folder that a client knows by this name may be one that is gone and that
@@ -156,7 +156,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             if seen_empty {
                 return Ok(Kept::Nothing);
             }
-            beneath::refresh(R::shelf(share)).doing(|| format!("reading {shelf}"))?;
+            beneath::refresh(R::folder(share)).doing(|| format!("reading {kind}"))?;
             seen_empty = true;
             continue;
         };
@@ -167,7 +167,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
         let generation = match newest_from(&folder, nonce, generation) {
             Ok(generation) => generation,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
         };
         let content = match beneath::read(&folder, &format!("{nonce}.{generation}"), MAX_RECORD) {
             Ok(content) => content,
@@ -177,7 +177,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
                 let detail = error.to_string();
                 return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
             }
-            Err(error) => return Err(error).doing(|| format!("reading {shelf}/{name}")),
+            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
         };
         return Ok(match keep::read::<R>(&content, key, nonce, generation) {
             Ok(record) => {
@@ -202,7 +202,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
 ///
 /// # Errors
 /// Whatever stat(2) says. ENOENT and ESTALE: the record is gone.
-pub(super) fn has_newer<R: Keep>(found: &Found<R>) -> std::io::Result<bool> {
+pub(in crate::share) fn has_newer<R: Keep>(found: &Found<R>) -> std::io::Result<bool> {
     let generation = found.record.generation();
     Ok(newest_from(&found.folder, found.record.nonce(), generation)? > generation)
 }
@@ -260,7 +260,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
 ///
 /// # Errors
 /// I/O errors, after which nothing is left behind but drafts, which the recovery sweeps.
-pub(super) fn publish<R: Keep>(
+pub(in crate::share) fn publish<R: Keep>(
     share: &Share,
     record: R,
     prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
@@ -294,10 +294,10 @@ fn draft_and_rename<R: Keep>(
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let renamed = beneath::rename(&share.drafts, draft, R::shelf(share), &name);
+        let renamed = beneath::rename(&share.drafts, draft, R::folder(share), &name);
         step("the record is published")?;
         let Err(error) = renamed else {
-            beneath::sync(R::shelf(share))
+            beneath::sync(R::folder(share))
                 .doing(doing)
                 .map_err(ShareError::unfinished)?;
             return Ok(Some(Found {
@@ -351,7 +351,7 @@ fn text_of<R: Keep>(record: &R, before: Option<&[u8]>) -> Result<Vec<u8>, ShareE
 ///
 /// # Errors
 /// I/O errors, after which the update may or may not have taken effect.
-pub(super) fn update<R: Keep>(
+pub(in crate::share) fn update<R: Keep>(
     share: &Share,
     found: &Found<R>,
     next: &R,
@@ -423,7 +423,7 @@ fn prune<R: Keep>(found: &Found<R>, newest: u64) {
 }
 
 /// Removes the generations that a crash has left.
-pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
+pub(in crate::share) fn prune_leftovers<R: Keep>(found: &Found<R>) {
     prune(found, found.record.generation());
 }
 
@@ -432,8 +432,8 @@ pub(super) fn prune_leftovers<R: Keep>(found: &Found<R>) {
 /// # Errors
 /// I/O errors.
 pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
-    let mut keys: Vec<NameKey> = beneath::names_now(R::shelf(share))
-        .doing(|| format!("listing the {}", R::SHELF))?
+    let mut keys: Vec<NameKey> = beneath::names_now(R::folder(share))
+        .doing(|| format!("listing the {}", R::FOLDER))?
         .iter()
         .filter_map(|name| name.to_str().ok()?.parse().ok())
         .collect();
@@ -442,7 +442,7 @@ pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
 }
 
 /// Whether a test let the process die here; then nothing may be cleaned up.
-pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
+pub(in crate::share) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
     #[cfg(test)]
     return matches!(result, Err(error) if error.is_crash());
     #[cfg(not(test))]
@@ -454,10 +454,10 @@ pub(super) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::Expect;
-    use super::super::lifecycle;
-    use super::super::record::{OnDelete, Record, Wanted};
     use super::*;
+    use crate::share::database::Expect;
+    use crate::share::records::volume::{OnDelete, Record, Wanted};
+    use crate::share::volume::create;
     use std::fs::File;
     use std::sync::Arc;
 
@@ -482,7 +482,7 @@ mod tests {
             source: None,
             adopt: false,
         };
-        lifecycle::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
+        create::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let key = NameKey::of("v");
         let mut current = find::<Record>(&share, key).unwrap().unwrap();
         for _ in 0..20 {

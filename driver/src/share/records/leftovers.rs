@@ -1,29 +1,29 @@
 //! What is left of a record's folder when its record is gone, or has not come.
 
-use super::beneath;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::keep::{Keep, parse_file_name};
-use super::repeat::{ATTEMPTS, pause};
-use super::token::{NameKey, Nonce};
-use super::trash;
+use crate::beneath;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::records::keep::{Keep, parse_file_name};
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 
 /// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
 /// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
 /// done.
-pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
+pub(in crate::share) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let removed = fs::unlinkat(R::shelf(share), &name, AtFlags::REMOVEDIR);
+        let removed = fs::unlinkat(R::folder(share), &name, AtFlags::REMOVEDIR);
         if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
             return;
         }
         // Not one of this name that is gone.
-        let folder = beneath::refresh(R::shelf(share))
-            .and_then(|()| beneath::folder(R::shelf(share), &name));
+        let folder = beneath::refresh(R::folder(share))
+            .and_then(|()| beneath::folder(R::folder(share), &name));
         let Ok(folder) = folder else { return };
         for left in beneath::names(&folder).unwrap_or_default() {
             let Ok(left) = left.to_str() else { return };
@@ -42,10 +42,13 @@ pub(super) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<N
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn clear_leftovers<R: Keep>(share: &Share, key: NameKey) -> Result<(), ShareError> {
-    let doing = || format!("clearing {}/{key}", R::SHELF);
+pub(in crate::share) fn clear_leftovers<R: Keep>(
+    share: &Share,
+    key: NameKey,
+) -> Result<(), ShareError> {
+    let doing = || format!("clearing {}/{key}", R::FOLDER);
     let name = key.to_string();
-    let folder = match beneath::folder(R::shelf(share), &name) {
+    let folder = match beneath::folder(R::folder(share), &name) {
         Ok(folder) => folder,
         Err(error) if beneath::is_gone(&error) => return Ok(()),
         Err(error) => return Err(error).doing(doing),

@@ -1,28 +1,28 @@
 //! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
 
-use super::beneath;
-use super::claims;
-use super::copying::{self, CopyError, LinksFolder, Progress, Report, View};
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::keep;
-use super::origin::{Origin, Source};
-use super::record::{Record, State};
-use super::snapshot::Snapshot;
-use super::store;
-use super::upstream;
+use crate::beneath;
+use crate::share::copying::{self, CopyError, LinksFolder, Progress, Report, View};
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::claim;
+use crate::share::records::keep;
+use crate::share::records::origin::{Origin, Source};
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store;
+use crate::share::records::volume::{Record, State};
+use crate::share::upstream;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// A source that is open for reading.
-pub(super) enum Opened {
+pub(in crate::share) enum Opened {
     /// A folder, and its path on the share.
     Tree(OwnedFd, PathBuf),
     Archive(OwnedFd),
 }
 
 /// Where a copy goes.
-pub(super) struct Target<'a> {
+pub(in crate::share) struct Target<'a> {
     /// The empty folder.
     pub folder: OwnedFd,
     /// The folder that it lies in.
@@ -34,14 +34,14 @@ pub(super) struct Target<'a> {
 }
 
 /// What a source was when it was opened. While this is held its inode number is nobody else's.
-pub(super) struct Seen(OwnedFd);
+pub(in crate::share) struct Seen(OwnedFd);
 
 impl Opened {
     /// What [`Source::still_there`] looks for.
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub(super) fn seen(&self) -> Result<Seen, ShareError> {
+    pub(in crate::share) fn seen(&self) -> Result<Seen, ShareError> {
         let (Self::Tree(opened, _) | Self::Archive(opened)) = self;
         let seen = opened.try_clone().map(Seen);
         seen.doing(|| "keeping the source open".to_owned())
@@ -51,7 +51,7 @@ impl Opened {
     ///
     /// # Errors
     /// Those of copying.
-    pub(super) fn copy(
+    pub(in crate::share) fn copy(
         self,
         share: &Share,
         to: Target<'_>,
@@ -89,7 +89,7 @@ impl Source {
     ///
     /// # Errors
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
-    pub(super) fn open(&self, share: &Share) -> Result<(Opened, i64), ShareError> {
+    pub(in crate::share) fn open(&self, share: &Share) -> Result<(Opened, i64), ShareError> {
         let (folder, path, size_bytes) = match self {
             // Whoever made it has recorded no size.
             Self::Volume(Origin {
@@ -111,7 +111,7 @@ impl Source {
             }
             Self::Volume(origin) => {
                 let record = self.volume(share, origin)?;
-                if !claims::holds(share, &record)? {
+                if !claim::holds(share, &record)? {
                     return Err(self.gone());
                 }
                 let path = record.path.to_path();
@@ -143,7 +143,11 @@ impl Source {
     ///
     /// # Errors
     /// As for [`Source::open`].
-    pub(super) fn still_there(&self, share: &Share, seen: &Seen) -> Result<(), ShareError> {
+    pub(in crate::share) fn still_there(
+        &self,
+        share: &Share,
+        seen: &Seen,
+    ) -> Result<(), ShareError> {
         match self {
             Self::Volume(Origin {
                 path: Some(path), ..

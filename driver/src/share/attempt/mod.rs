@@ -1,4 +1,4 @@
-//! Filling what a record promises with a copy of its source, once, whoever tries and whoever dies. Owns the claim on the copy;
+//! Making the copy of a source that a record promises, once, whoever tries and whoever dies. Owns the claim on the copy;
 //! how trees are copied is the business of `copying`, what follows is that of the record's life.
 //!
 //! The claim is a generation of the record that names the attempt. It is link(2), so of two one wins. A claim whose holder is
@@ -7,21 +7,24 @@
 //! that alone the copy is the record's: of all attempts one is, whoever took whom for dead. Who takes a claim over moves what
 //! the others have begun to the trash, so that they notice soon.
 
-use super::beneath;
-use super::copying::{self, Progress};
-use super::crash_points::step;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::heartbeat::{self, Heart, Stopping};
-use super::keep::{COPYING, Copying, Fill};
-use super::leftovers;
-use super::origin::Source;
-use super::process;
-use super::removal;
-use super::source::{Opened, Target};
-use super::store::{self, Claimed, Found};
-use super::token::Nonce;
-use super::trash;
+pub mod heartbeat;
+pub mod process;
+pub mod source;
+
+use self::heartbeat::{Heart, Stopping};
+use self::source::{Opened, Target};
+use crate::beneath;
+use crate::share::copying::{self, Progress};
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::records::keep::{COPYING, Copied, Copying};
+use crate::share::records::leftovers;
+use crate::share::records::origin::Source;
+use crate::share::records::removal;
+use crate::share::records::store::{self, Claimed, Found};
+use crate::share::token::Nonce;
+use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +62,7 @@ impl Drop for Attempt {
 }
 
 /// A copy that is about to be made.
-pub(super) struct Begun {
+pub(in crate::share) struct Begun {
     from: Opened,
     /// The size of the source that is on record, in bytes.
     pub size_bytes: i64,
@@ -73,7 +76,7 @@ impl Begun {
     ///
     /// # Errors
     /// As for [`Source::open`].
-    pub(super) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
+    pub(in crate::share) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
         let (from, size_bytes) = source.open(share)?;
         let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
         Ok(Self {
@@ -87,7 +90,7 @@ impl Begun {
 
 /// Claims the copy that `found`'s record promises, unless it was published with the claim of `begun`. Nothing when somebody
 /// else was first.
-fn claim<R: Fill>(
+fn claim<R: Copied>(
     share: &Share,
     found: &Found<R>,
     source: &Source,
@@ -102,7 +105,7 @@ fn claim<R: Fill>(
         && is_alive(found, copying)?
     {
         return Err(ShareError::CopiedElsewhere {
-            what: format!("{}/{}", R::SHELF, found.record.key()),
+            what: format!("{}/{}", R::FOLDER, found.record.key()),
         });
     }
     // Before anything is claimed, so that what cannot be copied costs nothing.
@@ -121,20 +124,20 @@ fn claim<R: Fill>(
 }
 
 /// Copies `source` to the data beside `found`'s record and puts that on record; `begun` is the copy that the record was
-/// published with. `dress` is given the finished folder before anybody can see it. Returns the record as it is then; nothing
+/// published with. `finish_folder` is given the copied folder before anybody can see it. Returns the record as it is then; nothing
 /// when others have changed it, and it is to be looked at again.
 ///
 /// # Errors
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
 /// meanwhile, [`ShareError::Copy`], and I/O errors. What was copied is in the trash then, unless an update may have put it on
 /// record.
-pub(super) fn fill<R: Fill>(
+pub(in crate::share) fn make<R: Copied>(
     share: &Share,
     found: &Found<R>,
     source: &Source,
     begun: Option<Begun>,
     progress: &Progress,
-    dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+    finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<Option<Found<R>>, ShareError> {
     let Some((claimed, begun)) = claim(share, found, source, begun)? else {
         return Ok(None);
@@ -155,7 +158,7 @@ pub(super) fn fill<R: Fill>(
         };
         step("the copy is made")?;
         source.still_there(share, &seen)?;
-        finish(&claimed, &folder, dress)?;
+        finish(&claimed, &folder, finish_folder)?;
         Ok(Some(claimed.record.filled(attempt.0, report.omissions())))
     });
     let result = match filled {
@@ -187,19 +190,19 @@ pub(super) fn fill<R: Fill>(
 }
 
 /// Makes the finished copy in `folder` what it is to be.
-fn finish<R: Fill>(
+fn finish<R: Copied>(
     claimed: &Found<R>,
     folder: &OwnedFd,
-    dress: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+    finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<(), ShareError> {
     let doing = || "finishing the copy".to_owned();
-    dress(folder)?;
+    finish_folder(folder)?;
     beneath::sync(folder).doing(doing)?;
     beneath::sync(&claimed.folder).doing(doing)
 }
 
 /// Copies, and renews the claim meanwhile. Nothing when the claim was lost.
-fn copy_beating<R: Fill>(
+fn copy_beating<R: Copied>(
     share: &Share,
     claimed: &Found<R>,
     copying: &Copying,
@@ -253,7 +256,7 @@ fn copy_beating<R: Fill>(
 
 /// Whether the claim on a copy that has failed is still this attempt's. Who takes it over moves the copy away, which fails then
 /// before the heart has noticed; and the record is another's, which such a failure must not withdraw.
-fn is_ours<R: Fill>(claimed: &Found<R>, data: &str) -> Result<bool, ShareError> {
+fn is_ours<R: Copied>(claimed: &Found<R>, data: &str) -> Result<bool, ShareError> {
     match beneath::exists(&claimed.folder, data) {
         Ok(there) => Ok(there && heartbeat::is_unchanged(claimed)),
         Err(error) if beneath::is_gone(&error) => Ok(false),
@@ -262,7 +265,7 @@ fn is_ours<R: Fill>(claimed: &Found<R>, data: &str) -> Result<bool, ShareError> 
 }
 
 /// Whether a claim is held by somebody who lives.
-fn is_alive<R: Fill>(found: &Found<R>, copying: &Copying) -> Result<bool, ShareError> {
+fn is_alive<R: Copied>(found: &Found<R>, copying: &Copying) -> Result<bool, ShareError> {
     if copying.process == process::own() {
         return Ok(Attempt::lives(copying));
     }

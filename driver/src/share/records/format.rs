@@ -8,7 +8,7 @@ pub const FORMAT: u64 = 2;
 
 /// A text that this driver does not understand.
 #[derive(Debug, Error)]
-pub(super) enum FormatError {
+pub(in crate::share) enum FormatError {
     #[error(transparent)]
     Text(#[from] serde_json::Error),
     #[error("it has format {0}, this driver knows up to {FORMAT}: upgrade the driver")]
@@ -19,7 +19,7 @@ pub(super) enum FormatError {
 
 /// Demands that `content` says to have this driver's format. Asked first and alone, since another one may spell the rest
 /// otherwise.
-pub(super) fn check_format(content: &[u8]) -> Result<(), FormatError> {
+pub(in crate::share) fn check_format(content: &[u8]) -> Result<(), FormatError> {
     #[derive(Deserialize)]
     struct Format {
         format: u64,

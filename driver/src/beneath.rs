@@ -1,5 +1,5 @@
 //! Opening files below a folder in a way that cannot leave it: no symlink is followed and no mount is crossed.
-//! Every path of the share code goes through here; nothing here knows what the files mean.
+//! Every path on a share goes through here; nothing here knows what the files mean.
 
 use rustix::fs::{self, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;

@@ -1,17 +1,17 @@
 //! The folders of volumes by their paths: looking for them, and making those above. Owns how a symlink, a mount or a file in
 //! the way is said.
 
-use super::beneath;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::sub_path::SubPath;
+use crate::beneath;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::sub_path::SubPath;
 use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 
 /// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
-pub(super) fn blocked(
+pub(in crate::share) fn blocked(
     path: &SubPath,
     doing: impl FnOnce() -> String,
 ) -> impl FnOnce(io::Error) -> ShareError {
@@ -27,12 +27,12 @@ pub(super) fn blocked(
     }
 }
 
-pub(super) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+pub(in crate::share) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
     beneath::folder(&share.root, path.parent())
         .map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
-pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
+pub(in crate::share) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
     let doing = || format!("making the folders above {path}");
     let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, doing))?;
     for component in &path.components()[..path.components().len() - 1] {
@@ -49,7 +49,7 @@ pub(super) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, Sha
 }
 
 /// Whether a folder is at `path`.
-pub(super) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
+pub(in crate::share) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
     let folder = beneath::folder(&share.root, path.parent()).and_then(|parent| {
         beneath::refresh(&parent)?;
         beneath::folder(parent, path.leaf())
@@ -64,7 +64,7 @@ pub(super) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareErro
 }
 
 /// Gives a volume's folder its owner and mode, as far as they are said.
-pub(super) fn set_attributes(
+pub(in crate::share) fn set_attributes(
     folder: &OwnedFd,
     mode: Option<u32>,
     uid: Option<u32>,

@@ -1,12 +1,12 @@
 //! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
-use super::database::{Share, now};
-use super::format::FORMAT;
-use super::keep::{Copying, Fill, Keep};
-use super::origin::Source;
-use super::store::Found;
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
+use crate::share::database::{Share, now};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::records::format::FORMAT;
+use crate::share::records::keep::{Copied, Copying, Keep};
+use crate::share::records::origin::Source;
+use crate::share::records::store::Found;
+use crate::share::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -104,7 +104,7 @@ pub struct Changes {
 
 impl Changes {
     /// These changes, and `later` ones on top.
-    pub(super) fn and(&self, later: &Self) -> Self {
+    pub(in crate::share) fn and(&self, later: &Self) -> Self {
         Self {
             on_delete: later.on_delete.or(self.on_delete),
             mode: later.mode.or(self.mode),
@@ -120,7 +120,7 @@ impl Changes {
 
 impl Wanted {
     /// What no CreateVolume asked for: a folder without a record, at `path`, that is to be deleted under `name`.
-    pub(super) fn unrecorded(name: &str, path: &SubPath, on_delete: OnDelete) -> Self {
+    pub(in crate::share) fn unrecorded(name: &str, path: &SubPath, on_delete: OnDelete) -> Self {
         Self {
             name: name.to_owned(),
             required_bytes: 0,
@@ -183,7 +183,7 @@ pub type FoundVolume = Found<Record>;
 
 impl Record {
     /// The first generation of a volume that `wanted` describes.
-    pub(super) fn new(wanted: Wanted, nonce: Nonce, state: State) -> Self {
+    pub(in crate::share) fn new(wanted: Wanted, nonce: Nonce, state: State) -> Self {
         Self {
             format: FORMAT,
             nonce,
@@ -279,9 +279,9 @@ impl Record {
 }
 
 impl Keep for Record {
-    const SHELF: &'static str = "volumes";
+    const FOLDER: &'static str = "volumes";
 
-    fn shelf(share: &Share) -> &OwnedFd {
+    fn folder(share: &Share) -> &OwnedFd {
         &share.volumes
     }
 
@@ -322,7 +322,7 @@ impl Keep for Record {
     }
 }
 
-impl Fill for Record {
+impl Copied for Record {
     fn copying(&self) -> Option<&Copying> {
         self.copying.as_ref()
     }
@@ -345,8 +345,8 @@ impl Fill for Record {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keep;
     use super::*;
+    use crate::share::records::keep;
     use proptest::prelude::*;
 
     fn record() -> Record {

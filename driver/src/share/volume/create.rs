@@ -1,30 +1,30 @@
 //! How a volume comes to be, empty, as a copy, or by adoption. Owns the order of the steps, so that each can be repeated and a
-//! crash between any two is finished by whoever comes next. Its deletion is in `deletion`, what is changed later in `changes`.
+//! crash between any two is finished by whoever comes next. Its deletion is in `delete`, what is changed later in `change`.
 //! Blocking; must not know gRPC.
 //!
 //! The record and the folder beside it are published in one rename (`store`), then the path is claimed if a user has chosen it
-//! (`claims`), then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not
+//! (`claim`), then the folder is moved to it, then the record says ready. A folder that still lies beside its record is not
 //! placed; one that does not was placed by us, so nobody else's folder is ever taken for ours. A source is copied to become
-//! the folder beside the record (`fill`) before the rest goes on. An adopted folder is claimed where it is.
+//! the folder beside the record (`attempt`) before the rest goes on. An adopted folder is claimed where it is.
 
-use super::beneath;
-use super::claims;
-use super::copying::Progress;
-use super::crash_points::step;
-use super::database::Share;
-use super::deletion;
-use super::error::{Doing, ShareError};
-use super::fill::{self, Begun};
-use super::folders::{exists_at, make_parents, open_parent, set_attributes};
-use super::heartbeat;
-use super::keep::Keep;
-use super::keep::data_name;
-use super::record::{FoundVolume, OnDelete, Record, State, Wanted};
-use super::removal;
-use super::repeat::{ATTEMPTS, pause};
-use super::store::{self, Claimed};
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
+use crate::beneath;
+use crate::share::attempt::heartbeat;
+use crate::share::attempt::{self, Begun};
+use crate::share::copying::Progress;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::claim;
+use crate::share::paths::open::{exists_at, make_parents, open_parent, set_attributes};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::records::keep::Keep;
+use crate::share::records::keep::data_name;
+use crate::share::records::removal;
+use crate::share::records::store::{self, Claimed};
+use crate::share::records::volume::{FoundVolume, OnDelete, Record, State, Wanted};
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::volume::delete;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -130,7 +130,7 @@ fn advance(
     match next(Some(&found.record), wanted) {
         Next::Begin => Ok(None),
         Next::Refuse(refusal) => Err(refusal),
-        Next::FinishDeletion => deletion::finish(share, &found).map(|_| None),
+        Next::FinishDeletion => delete::finish(share, &found).map(|_| None),
         Next::Copy => match copy_source(share, &found, begun, progress)? {
             Some(copied) => finish_create(share, &copied),
             None => Ok(None),
@@ -209,7 +209,7 @@ fn prepare(draft: &OwnedFd, wanted: &Wanted, begun: Option<&Begun>) -> Result<bo
         heartbeat::begin(draft, begun.copying.attempt)?;
     }
     if wanted.sub_dir.is_some() && !wanted.adopt {
-        deletion::prepare_to_leave(draft)?;
+        delete::prepare_to_leave(draft)?;
     }
     if wanted.adopt || wanted.source.is_some() {
         return Ok(false);
@@ -228,7 +228,7 @@ fn prepare(draft: &OwnedFd, wanted: &Wanted, begun: Option<&Begun>) -> Result<bo
 ///
 /// # Errors
 /// Those of copying; a volume whose source cannot be copied is withdrawn, and after an error that may pass left to a retry.
-pub(super) fn copy_source(
+pub(in crate::share) fn copy_source(
     share: &Share,
     found: &FoundVolume,
     begun: Option<Begun>,
@@ -238,7 +238,7 @@ pub(super) fn copy_source(
     let Some(source) = &wanted.source else {
         return Ok(None);
     };
-    let filled = fill::fill(share, found, source, begun, progress, |folder| {
+    let filled = attempt::make(share, found, source, begun, progress, |folder| {
         set_attributes(folder, wanted.mode, wanted.uid, wanted.gid)
     });
     match filled {
@@ -268,17 +268,17 @@ pub(super) fn copy_source(
 ///
 /// # Errors
 /// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
-pub(super) fn finish_create(
+pub(in crate::share) fn finish_create(
     share: &Share,
     found: &FoundVolume,
 ) -> Result<Option<Record>, ShareError> {
     let record = &found.record;
     let adopts = record.wanted.adopt;
-    if !found.prepared && !adopts && !claims::holds(share, record)? {
+    if !found.prepared && !adopts && !claim::holds(share, record)? {
         return refuse_misplaced(share, found);
     }
     removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
-    let placed = claims::claim(share, record).and_then(|()| match found.prepared {
+    let placed = claim::claim(share, record).and_then(|()| match found.prepared {
         true => place(share, found),
         false if exists_at(share, &record.path)? => Ok(()),
         false if adopts => Err(nothing_to_adopt(&record.path)),
@@ -377,7 +377,7 @@ fn withdraw(share: &Share, found: &FoundVolume) -> Result<Claimed, ShareError> {
         Err(error) if error.is_full() => {}
         Err(error) => return Err(error.unfinished()),
     }
-    deletion::finish(share, &found.with(next)?)?;
+    delete::finish(share, &found.with(next)?)?;
     Ok(Claimed::Won)
 }
 
@@ -420,7 +420,7 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     };
     if wanted.adopt {
         return match exists_at(share, path)? {
-            true => claims::refuse_taken(share, path),
+            true => claim::refuse_taken(share, path),
             false => Err(nothing_to_adopt(path)),
         };
     }
@@ -432,15 +432,15 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     if !beneath::exists(&parent, path.leaf()).doing(|| format!("looking for {path}"))? {
         return Ok(());
     }
-    claims::refuse_taken(share, path)?;
+    claim::refuse_taken(share, path)?;
     Err(ShareError::Foreign { path: path.clone() })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::origin::{Origin, Source};
-    use super::super::tests::wanted;
     use super::*;
+    use crate::share::records::origin::{Origin, Source};
+    use crate::share::tests::wanted;
 
     /// What follows from a record that `change` has made of one in this state, for who wants a volume "v".
     fn after(state: State, change: impl Fn(&mut Record)) -> Next {

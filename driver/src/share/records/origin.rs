@@ -1,7 +1,7 @@
 //! What a volume or snapshot is a copy of, as records name it. How it is opened is in `source`.
 
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl Origin {
     }
 
     /// Whether the id may stand in a record: this driver's have at most 128 bytes.
-    pub(super) fn is_sound(&self) -> bool {
+    pub(in crate::share) fn is_sound(&self) -> bool {
         let most = match self.path {
             Some(_) => MAX_UPSTREAM_ID,
             None => 128,

@@ -1,18 +1,18 @@
 //! What can be changed of a volume that exists: its size, and the owner, mode and policy of its folder. Blocking; must not know
 //! gRPC.
 
-use super::beneath;
-use super::claims;
-use super::crash_points::step;
-use super::database::Share;
-use super::error::ShareError;
-use super::folders::{blocked, set_attributes};
-use super::keep::Keep;
-use super::lifecycle::finish_create;
-use super::record::{Changes, OnDelete, Record, State};
-use super::repeat::{ATTEMPTS, pause};
-use super::store::{self, Claimed};
-use super::token::{NameKey, Nonce};
+use crate::beneath;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::ShareError;
+use crate::share::paths::claim;
+use crate::share::paths::open::{blocked, set_attributes};
+use crate::share::records::keep::Keep;
+use crate::share::records::store::{self, Claimed};
+use crate::share::records::volume::{Changes, OnDelete, Record, State};
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::volume::create::finish_create;
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
 /// it is then.
@@ -119,7 +119,7 @@ pub fn modify(
 /// Whether the folder at the record's path is its volume's now. A claim counts only with its record: a creation that came too
 /// late may have left one.
 fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
-    Ok(claims::holds(share, record)?
+    Ok(claim::holds(share, record)?
         && store::find::<Record>(share, record.key())?
             .is_some_and(|found| found.record.nonce == record.nonce))
 }

@@ -1,7 +1,7 @@
 //! A folder below a share's root as a list of checked components, and the folder names made from volume names.
 //! No text reaches the file system but through here. Must not do I/O.
 
-use super::token::{Nonce, fnv};
+use crate::share::token::{Nonce, fnv};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;

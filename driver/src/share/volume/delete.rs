@@ -7,21 +7,21 @@
 //! `leaving` beside the record, which was made with that and is never made again: it is removed before the claim of the path
 //! is released, and into a folder that is removed nothing can be renamed any more, however late.
 
-use super::beneath;
-use super::claims;
-use super::crash_points::step;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::folders::{make_parents, open_parent};
-use super::keep::Keep;
-use super::keep::data_name;
-use super::record::{FoundVolume, OnDelete, Record, State, Wanted};
-use super::removal;
-use super::repeat::{ATTEMPTS, pause};
-use super::store::{self};
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
-use super::trash;
+use crate::beneath;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::claim;
+use crate::share::paths::open::{make_parents, open_parent};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::records::keep::Keep;
+use crate::share::records::keep::data_name;
+use crate::share::records::removal;
+use crate::share::records::store::{self};
+use crate::share::records::volume::{FoundVolume, OnDelete, Record, State, Wanted};
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,7 @@ pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareErro
 ///
 /// # Errors
 /// As for [`delete`].
-pub(super) fn finish(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
+pub(in crate::share) fn finish(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
     step("the record says deleting")?;
     let taken = match found.record.wanted.sub_dir {
         None => take_own(share, found),
@@ -80,7 +80,7 @@ pub(super) fn finish(share: &Share, found: &FoundVolume) -> Result<bool, ShareEr
     };
     let taken = taken.map_err(ShareError::unfinished)?;
     step("the folder is taken away")?;
-    claims::release(share, &found.record).map_err(ShareError::unfinished)?;
+    claim::release(share, &found.record).map_err(ShareError::unfinished)?;
     step("the claim is released")?;
     removal::remove(share, found).map_err(ShareError::unfinished)?;
     Ok(taken)
@@ -171,7 +171,7 @@ fn leave(share: &Share, found: &FoundVolume, leaving: &OwnedFd) -> Result<(), Sh
     if is_in(UNPLACED)? || !beneath::exists(&found.folder, LEAVING).doing(doing)? {
         return Ok(());
     }
-    if record.on_delete() == OnDelete::Retain || !claims::holds(share, record)? {
+    if record.on_delete() == OnDelete::Retain || !claim::holds(share, record)? {
         return Ok(());
     }
     let parent = match open_parent(share, path) {
@@ -265,7 +265,7 @@ pub fn delete_unrecorded(
                 if !look()? {
                     return Ok(());
                 }
-                claims::refuse_taken(share, path)?;
+                claim::refuse_taken(share, path)?;
                 let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
                 let wanted = Wanted::unrecorded(name, path, on_delete);
                 let record = Record::new(wanted, nonce, State::Deleting);
@@ -299,7 +299,7 @@ fn take_unrecorded(
     let record = &found.record;
     // What an earlier call has taken away needs no claim: others may have come to its path.
     let claimed = match beside(found, LEAVING)? {
-        Some(_) => claims::claim(share, record),
+        Some(_) => claim::claim(share, record),
         None => Ok(()),
     };
     if store::is_crash(&claimed) {
@@ -309,12 +309,12 @@ fn take_unrecorded(
     let taken = finish(share, found)?;
     claimed?;
     // Another call may have finished this deletion before the claim was made, and has released none.
-    claims::release(share, record)?;
-    Ok(taken || !look()? || claims::refuse_taken(share, &record.path).is_err())
+    claim::release(share, record)?;
+    Ok(taken || !look()? || claim::refuse_taken(share, &record.path).is_err())
 }
 
 /// Makes the way out of a volume at a path that a user has chosen, in the draft of its record.
-pub(super) fn prepare_to_leave(draft: &OwnedFd) -> Result<bool, ShareError> {
+pub(in crate::share) fn prepare_to_leave(draft: &OwnedFd) -> Result<bool, ShareError> {
     beneath::make_folder(draft, LEAVING, 0o700)
         .doing(|| "making the record's folder".to_owned())?;
     Ok(false)

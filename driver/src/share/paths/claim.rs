@@ -8,15 +8,15 @@
 //! have an owner; whoever claims a folder on the way replaces it, and our open folder of it is dead from then on. The
 //! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
 
-use super::beneath;
-use super::crash_points::step;
-use super::database::Share;
-use super::error::{Doing, ShareError};
-use super::record::Record;
-use super::repeat::{ATTEMPTS, pause};
-use super::store::{self, Kept};
-use super::sub_path::SubPath;
-use super::token::{NameKey, Nonce};
+use crate::beneath;
+use crate::share::crash_points::step;
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::records::store::{self, Kept};
+use crate::share::records::volume::Record;
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::io;
@@ -101,7 +101,7 @@ enum Attempt {
 ///
 /// # Errors
 /// [`ShareError::Overlap`] when it is, lies in, or holds the folder of a volume that exists, and I/O errors.
-pub(super) fn claim(share: &Share, record: &Record) -> Result<(), ShareError> {
+pub(in crate::share) fn claim(share: &Share, record: &Record) -> Result<(), ShareError> {
     let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
         return Ok(());
     };
@@ -268,7 +268,7 @@ fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn holds(share: &Share, record: &Record) -> Result<bool, ShareError> {
+pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, ShareError> {
     let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
         return Ok(true);
     };
@@ -362,7 +362,7 @@ fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError
 ///
 /// # Errors
 /// I/O errors, after which the claim stands.
-pub(super) fn release(share: &Share, record: &Record) -> Result<(), ShareError> {
+pub(in crate::share) fn release(share: &Share, record: &Record) -> Result<(), ShareError> {
     let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
         return Ok(());
     };
@@ -394,10 +394,10 @@ pub(super) fn release(share: &Share, record: &Record) -> Result<(), ShareError> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::database::Expect;
-    use super::super::record::State;
-    use super::super::tests::wanted;
     use super::*;
+    use crate::share::database::Expect;
+    use crate::share::records::volume::State;
+    use crate::share::tests::wanted;
     use std::fs::File;
     use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! What the records of volumes and of snapshots have in common: where they are kept, and their text. Owns what becomes of
 //! fields that this version does not know: an update leaves them as they are.
 
-use super::database::Share;
-use super::format::check_format;
-use super::token::{NameKey, Nonce};
+use crate::share::database::Share;
+use crate::share::records::format::check_format;
+use crate::share::token::{NameKey, Nonce};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,15 +12,15 @@ use std::os::fd::OwnedFd;
 /// The longest record that is read, in bytes. Parameters have at most 4 KiB.
 pub const MAX_RECORD: u64 = 64 * 1024;
 
-/// What is kept under a name, one record a folder, all records of one kind on a shelf of their own.
+/// What is kept under a name, one record a folder, all records of one kind in a folder of their own.
 pub trait Keep:
     Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + Sized + 'static
 {
-    /// The shelf's name below the records folder.
-    const SHELF: &'static str;
-    /// The shelf.
+    /// The name of that folder below `.csi-nfs`.
+    const FOLDER: &'static str;
+    /// That folder.
     #[doc(hidden)]
-    fn shelf(share: &Share) -> &OwnedFd;
+    fn folder(share: &Share) -> &OwnedFd;
     /// What the record is kept under.
     fn key(&self) -> NameKey;
     /// Which of those that had this name.
@@ -45,10 +45,10 @@ const PREPARED: &str = "data";
 
 /// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, the folder of links that copying
 /// needs, and the sign of life.
-pub(super) const COPYING: [&str; 3] = ["data", "links", "beat"];
+pub(in crate::share) const COPYING: [&str; 3] = ["data", "links", "beat"];
 
 /// The name of the data beside a record whose source was copied by the attempt `copy`, or that has no source.
-pub(super) fn data_name(copy: Option<Nonce>) -> String {
+pub(in crate::share) fn data_name(copy: Option<Nonce>) -> String {
     match copy {
         Some(attempt) => format!("{}.{attempt}", COPYING[0]),
         None => PREPARED.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn data_name(copy: Option<Nonce>) -> String {
 }
 
 /// Whether it is the name of what a copy has beside a record.
-pub(super) fn is_attempt(name: &str) -> bool {
+pub(in crate::share) fn is_attempt(name: &str) -> bool {
     let is = |kind: &str| {
         let rest = name.strip_prefix(kind);
         rest.is_some_and(|rest| rest.starts_with('.'))
@@ -65,7 +65,7 @@ pub(super) fn is_attempt(name: &str) -> bool {
 }
 
 /// Whose generation a file of that name is, and which.
-pub(super) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
+pub(in crate::share) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     let (nonce, generation) = name.split_once('.')?;
     let number: u64 = generation.parse().ok()?;
     (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
@@ -81,7 +81,7 @@ pub struct Copying {
 }
 
 /// A record that can be filled.
-pub trait Fill: Keep {
+pub trait Copied: Keep {
     /// The claim on the copy.
     fn copying(&self) -> Option<&Copying>;
     /// The next generation, with another claim.
@@ -94,7 +94,7 @@ pub trait Fill: Keep {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read<R: Keep>(
+pub(in crate::share) fn read<R: Keep>(
     content: &[u8],
     key: NameKey,
     nonce: Nonce,
@@ -106,7 +106,7 @@ pub(super) fn read<R: Keep>(
         return Err("its content does not match its file's name".to_owned());
     }
     if !record.is_sound() {
-        return Err(format!("it has values that no record in {} has", R::SHELF));
+        return Err(format!("it has values that no record in {} has", R::FOLDER));
     }
     Ok(record)
 }
@@ -115,7 +115,10 @@ pub(super) fn read<R: Keep>(
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn write<R: Keep>(record: &R, before: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
+pub(in crate::share) fn write<R: Keep>(
+    record: &R,
+    before: Option<&[u8]>,
+) -> serde_json::Result<Vec<u8>> {
     let mut unknown = Value::Null;
     if let Some(before) = before {
         unknown = serde_json::from_slice(before)?;

@@ -1,10 +1,10 @@
 //! What is remembered of one snapshot. Owns its values and their checks; its life is in `snapshots`.
 
-use super::database::Share;
-use super::keep::{Copying, Fill, Keep};
-use super::origin::Origin;
-use super::record::State;
-use super::token::{NameKey, Nonce};
+use crate::share::database::Share;
+use crate::share::records::keep::{Copied, Copying, Keep};
+use crate::share::records::origin::Origin;
+use crate::share::records::volume::State;
+use crate::share::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
@@ -41,9 +41,9 @@ pub struct Snapshot {
 }
 
 impl Keep for Snapshot {
-    const SHELF: &'static str = "snapshots";
+    const FOLDER: &'static str = "snapshots";
 
-    fn shelf(share: &Share) -> &OwnedFd {
+    fn folder(share: &Share) -> &OwnedFd {
         &share.snapshots
     }
 
@@ -75,7 +75,7 @@ impl Keep for Snapshot {
     }
 }
 
-impl Fill for Snapshot {
+impl Copied for Snapshot {
     fn copying(&self) -> Option<&Copying> {
         self.copying.as_ref()
     }
@@ -100,9 +100,9 @@ impl Fill for Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::FORMAT;
-    use super::super::keep;
     use super::*;
+    use crate::share::records::format::FORMAT;
+    use crate::share::records::keep;
     use proptest::prelude::*;
 
     fn record() -> Snapshot {

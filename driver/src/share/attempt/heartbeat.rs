@@ -1,5 +1,5 @@
 //! The sign of life of whoever copies, and who is taken for dead. Owns the file `beat.<attempt>` beside a record; that a copy is
-//! claimed, and what is copied, is the business of `fill`.
+//! claimed, and what is copied, is the business of the room above.
 //!
 //! The file is made with the claim and touched again and again, which takes no room and changes no record. Each beat opens it
 //! without making it, so that one that was moved away stops the copy, and so does a newer generation of the record. Watchers
@@ -7,13 +7,13 @@
 //! A claim is dead when this process has seen it unchanged for its period, by its own monotonic clock, or knows that the
 //! process which holds it is dead. No other clock decides.
 
-use super::beneath;
-use super::copying::Progress;
-use super::error::{Doing, ShareError};
-use super::keep::Keep;
-use super::process;
-use super::store::{self, Found};
-use super::token::Nonce;
+use crate::beneath;
+use crate::share::attempt::process;
+use crate::share::copying::Progress;
+use crate::share::error::{Doing, ShareError};
+use crate::share::records::keep::Keep;
+use crate::share::records::store::{self, Found};
+use crate::share::token::Nonce;
 use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::BTreeMap;
 use std::io;
@@ -24,12 +24,12 @@ use std::time::{Duration, Instant};
 /// How often a claim is renewed.
 const BEAT: Duration = Duration::from_secs(4);
 /// How long a claim lives without that.
-pub(super) const PERIOD: Duration = Duration::from_secs(20);
+pub(in crate::share) const PERIOD: Duration = Duration::from_secs(20);
 /// How long a claim is remembered that nobody asks about.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// The file's name.
-pub(super) fn name(attempt: Nonce) -> String {
+pub(in crate::share) fn name(attempt: Nonce) -> String {
     format!("beat.{attempt}")
 }
 
@@ -42,13 +42,13 @@ fn text(files: u64, bytes: u64) -> String {
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn begin(folder: &OwnedFd, attempt: Nonce) -> Result<(), ShareError> {
+pub(in crate::share) fn begin(folder: &OwnedFd, attempt: Nonce) -> Result<(), ShareError> {
     beneath::write_new(folder, &name(attempt), text(0, 0).as_bytes())
         .doing(|| "making the sign of life of a copy".to_owned())
 }
 
 /// How many entries and bytes the attempt says to have copied; nothing when that is not known.
-pub(super) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u64, u64)> {
+pub(in crate::share) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u64, u64)> {
     let content = beneath::read(folder, &name(attempt), 64).ok()?;
     let mut numbers = std::str::from_utf8(&content).ok()?.split_ascii_whitespace();
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -82,7 +82,7 @@ fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()
 }
 
 /// Whether the record has no newer generation, as far as can be known.
-pub(super) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
+pub(in crate::share) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
     match store::has_newer(claimed) {
         Ok(newer) => !newer,
         Err(error) => !beneath::is_gone(&error),
@@ -91,13 +91,13 @@ pub(super) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
 
 /// Beats until the copy is over.
 #[derive(Default)]
-pub(super) struct Heart {
+pub(in crate::share) struct Heart {
     over: Mutex<bool>,
     changed: Condvar,
 }
 
 /// Stops the heart when the copy has ended, also by a panic.
-pub(super) struct Stopping<'a>(pub &'a Heart);
+pub(in crate::share) struct Stopping<'a>(pub &'a Heart);
 
 impl Drop for Stopping<'_> {
     fn drop(&mut self) {
@@ -108,7 +108,7 @@ impl Drop for Stopping<'_> {
 
 impl Heart {
     /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
-    pub(super) fn run<R: Keep>(
+    pub(in crate::share) fn run<R: Keep>(
         &self,
         claimed: &Found<R>,
         attempt: Nonce,
@@ -173,7 +173,7 @@ impl Watch {
 ///
 /// # Errors
 /// I/O errors, which say nothing about it.
-pub(super) fn is_dead<R: Keep>(
+pub(in crate::share) fn is_dead<R: Keep>(
     found: &Found<R>,
     attempt: Nonce,
     holder: &str,
@@ -202,7 +202,7 @@ fn now() -> Instant {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::share) mod tests {
     use super::*;
     use std::cell::Cell;
 

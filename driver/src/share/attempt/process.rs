@@ -1,13 +1,13 @@
 //! Which process holds something, in words that other processes understand: those of this machine can tell at once whether
 //! it lives, the others have to wait for its sign of life. Must not know what is held.
 
-use super::token::Nonce;
+use crate::share::token::Nonce;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use std::sync::LazyLock;
 
 /// This process: `<boot>/<pid namespace>/<pid>/<start time>`, or something random where that cannot be known.
-pub(super) fn own() -> &'static str {
+pub(in crate::share) fn own() -> &'static str {
     static OWN: LazyLock<String> = LazyLock::new(|| {
         known().unwrap_or_else(|| Nonce::random().map_or_else(|_| String::new(), String::from))
     });
@@ -37,7 +37,7 @@ fn started(pid: u32) -> Option<u64> {
 }
 
 /// Whether `process` is known to be dead. One that cannot be seen from here, or of which `/proc` is hidden, may well live.
-pub(super) fn is_dead(process: &str) -> bool {
+pub(in crate::share) fn is_dead(process: &str) -> bool {
     let mut parts = process.rsplitn(3, '/');
     let (Some(start), Some(pid), Some(theirs)) = (parts.next(), parts.next(), parts.next()) else {
         return false;
@@ -57,7 +57,7 @@ pub(super) fn is_dead(process: &str) -> bool {
 
 /// A process of this machine that is dead.
 #[cfg(test)]
-pub(super) fn dead() -> String {
+pub(in crate::share) fn dead() -> String {
     let (rest, _) = own().rsplit_once('/').unwrap();
     let (machine, _) = rest.rsplit_once('/').unwrap();
     // More than a kernel gives.
