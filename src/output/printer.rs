@@ -249,7 +249,7 @@ impl<W: Write> Printer<W> {
     fn row(&mut self, row: Row<'_>) -> Result<(), OutputError> {
         let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
         match self.options.format {
-            Format::Table | Format::Wide | Format::Csc => self.table.add(row)?,
+            Format::Table | Format::Wide | Format::Csc | Format::Github => self.table.add(row)?,
             Format::Json => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
                 self.pages.entry(list, &value()?, &mut self.out)?;

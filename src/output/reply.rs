@@ -21,11 +21,13 @@ pub enum Format {
     Name,
     /// The output of csc.
     Csc,
+    /// Annotations of GitHub, which no reply has.
+    Github,
 }
 
 impl Format {
     /// Every format in the order of the help, with its name and a line about it.
-    pub const ALL: [(Self, &'static str, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str, &'static str); 7] = [
         (Self::Table, "table", "Columns for people"),
         (Self::Wide, "wide", "All columns"),
         (Self::Json, "json", "Canonical JSON, one document a reply"),
@@ -36,6 +38,7 @@ impl Format {
         ),
         (Self::Name, "name", "Ids or names alone"),
         (Self::Csc, "csc", "What csc prints"),
+        (Self::Github, "github", "Annotations, by csi sanity alone"),
     ];
 
     /// The format of that name.

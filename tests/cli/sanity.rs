@@ -2,6 +2,7 @@
 //! Whether it finds defects is shown by `sanity_defects`.
 
 mod cut_short;
+mod verdicts;
 
 use crate::support::PATIENCE;
 use crate::support::driver::mounts_below;
@@ -464,21 +465,6 @@ fn a_run_that_cannot_make_its_folders_does_not_pass() {
     let told = "expected: the folder /proc/csi-sanity-";
     assert!(run.stdout.contains(told), "{run}");
     assert_eq!(driver.left_behind(), [""; 0]);
-    is_clean(&csi);
-}
-
-#[test]
-fn what_most_failures_have_in_common_is_said_once() {
-    let driver = ReferenceDriver::start(Options::default());
-    let csi = Csi::at(&driver.endpoint());
-    let of_many = "--params bogus=1 --filter controller/create-volume/from";
-    let run = sanity(&csi, of_many).exits(3);
-    let told = " of these failed alike: CreateVolume answers OK, but it answered INVALID_ARGUMENT: the parameter \"bogus\"";
-    assert!(run.stdout.contains(told), "{run}");
-    assert!(run.stdout.contains("\nhint: --params, "), "{run}");
-    let of_one = "--params bogus=1 --filter create-volume/context-is-constant";
-    let run = sanity(&csi, of_one).exits(3);
-    assert!(!run.stdout.contains("failed alike"), "{run}");
     is_clean(&csi);
 }
 

@@ -23,8 +23,19 @@ fn shown_commands(report: &str) -> Vec<String> {
     commands
 }
 
-/// Runs the lines in one shell, as somebody who pastes them; the last one decides how it ends.
+/// The lines up to the call that shows the failure.
+fn until_failure(commands: &[String]) -> Vec<String> {
+    let lines = commands.iter();
+    let lines = lines.take_while(|line| !line.starts_with("# expected "));
+    lines.cloned().collect()
+}
+
+/// Runs the lines up to the failure in one shell, as somebody who pastes them; the last one decides how it ends.
 fn paste(commands: &[String], csi: &Csi) -> Output {
+    paste_all(&until_failure(commands), csi)
+}
+
+fn paste_all(commands: &[String], csi: &Csi) -> Output {
     let bin = Path::new(BINARY).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let mut shell = Command::new("sh");
@@ -74,6 +85,9 @@ fn an_answer_that_should_be_a_refusal_is_seen_again() {
     let again = paste(&commands, &csi);
     assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
     assert_eq!(driver.left_behind().len(), 1, "the lines made one volume");
+    let whole = paste_all(&commands, &csi);
+    assert!(whole.status.success(), "{commands:#?}\n{}", stderr(&whole));
+    assert_eq!(driver.left_behind(), [""; 0], "{commands:#?}");
 
     let right = ReferenceDriver::start(Options::default());
     let other = paste(&moved(&commands, &driver, &right), &csi);
@@ -88,7 +102,7 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
         commands.iter().any(|line| line.starts_with("id1=$(")),
         "{commands:#?}"
     );
-    let last = commands.last().unwrap();
+    let last = until_failure(&commands).pop().unwrap();
     assert!(last.ends_with("# NOT_FOUND"), "{last}");
     let again = paste(&commands, &csi);
     ended_with(&again, tonic::Code::NotFound);

@@ -24,7 +24,7 @@ impl Rule {
         match self {
             Self::Required(name) => match view.read(name) {
                 Value::Int32(0) | Value::Int64(0) => {
-                    found.push(inside(at, name), "required, greater than 0");
+                    found.push_default(inside(at, name), "required, greater than 0");
                 }
                 Value::List(list) => {
                     if list.is_empty() {
@@ -37,6 +37,10 @@ impl Rule {
                     }
                 }
                 value if is_specified(&value) => {}
+                // Ids and names must not be empty. Of other scalars the specification says that they have a default.
+                Value::Text(_) | Value::Enum(..) if name != "name" && !name.ends_with("_id") => {
+                    found.push_default(inside(at, name), "required");
+                }
                 _ => found.push(inside(at, name), "required"),
             },
             Self::Text(name, is_valid, rule) => {

@@ -11,11 +11,29 @@ pub struct Violations {
 
 impl std::error::Error for Violations {}
 
+impl Violations {
+    /// The violations one by one, as many as are shown.
+    pub fn iter(&self) -> impl Iterator<Item = &Violation> {
+        self.found.shown.iter()
+    }
+}
+
+/// One rule that a message breaks.
+#[derive(Debug)]
+pub struct Violation {
+    /// The path of the field, empty for the whole message.
+    pub at: String,
+    /// The rule.
+    pub rule: String,
+    /// Whether a required scalar has no more than its default value, which no sender can tell from a chosen one.
+    pub is_default: bool,
+}
+
 impl fmt::Display for Violations {
     /// The message's name, then each field's path with the rule that it breaks.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is not valid: ", self.message)?;
-        for (index, (at, rule)) in self.found.shown.iter().enumerate() {
+        for (index, Violation { at, rule, .. }) in self.found.shown.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             let colon = if at.is_empty() { "" } else { ": " };
             write!(f, "{separator}{at}{colon}{rule}")?;
@@ -30,19 +48,32 @@ impl fmt::Display for Violations {
 /// The number of violations that are shown; a list of thousands of bad entries would bury the rest of the output.
 const SHOWN: usize = 20;
 
-/// The rules that a message breaks, while it is checked: the path of a field, empty for the whole message, and the rule that it breaks.
+/// The rules that a message breaks, while it is checked.
 #[derive(Debug, Default)]
 pub struct Broken {
-    pub(super) shown: Vec<(String, String)>,
+    pub(super) shown: Vec<Violation>,
     count: usize,
 }
 
 impl Broken {
     /// Notes that what lies at the path `at` breaks `rule`.
     pub fn push(&mut self, at: impl Into<String>, rule: impl Into<String>) {
+        self.add(at.into(), rule.into(), false);
+    }
+
+    /// Notes that a required scalar at the path `at` has its default value.
+    pub fn push_default(&mut self, at: impl Into<String>, rule: impl Into<String>) {
+        self.add(at.into(), rule.into(), true);
+    }
+
+    fn add(&mut self, at: String, rule: String, is_default: bool) {
         self.count += 1;
         if self.shown.len() < SHOWN {
-            self.shown.push((at.into(), rule.into()));
+            self.shown.push(Violation {
+                at,
+                rule,
+                is_default,
+            });
         }
     }
 

@@ -13,6 +13,9 @@ const MEASURED: [&str; 2] = ["csi.v1.VolumeUsage", "csi.v1.GetCapacityResponse"]
 /// The one field of such a message that is not measured.
 const UNIT: &str = "unit";
 
+/// The ends of the names of messages whose lists are sets: a driver gives them in any order.
+const OF_SETS: [&str; 2] = ["Capability", "Topology"];
+
 /// The rules of the comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareRules {
@@ -210,8 +213,12 @@ impl Comparison<'_> {
         let mut unpaired = Vec::new();
         for (index, element) in old.iter().enumerate() {
             let id = id_of(of, element).map(|id| self.names.translate(NamePlace::Id, id));
+            let of_set = OF_SETS.iter().any(|end| of.name.ends_with(end));
             let same = left.iter_mut().find(|candidate| {
-                id.is_some() && candidate.is_some_and(|new| id_of(of, new) == id.as_deref())
+                candidate.is_some_and(|new| match &id {
+                    Some(id) => id_of(of, new) == Some(id.as_str()),
+                    None => of_set && new == element,
+                })
             });
             match same {
                 Some(same) => pairs.push((index, same.take())),
@@ -360,6 +367,36 @@ mod tests {
         assert!(
             found[0].starts_with("entries[0]: {") && found[0].ends_with("-> null"),
             "{found:?}"
+        );
+    }
+
+    #[test]
+    fn capabilities_and_places_are_sets() {
+        let mut names = Names::default();
+        let rpc = |of: &[&str]| {
+            let all = of.iter().map(|one| json!({"rpc": {"type": one}}));
+            json!({"capabilities": all.collect::<Vec<_>>()})
+        };
+        let (old, new) = (rpc(&["A", "B", "C"]), rpc(&["C", "A", "D"]));
+        assert_eq!(
+            differences(
+                "ControllerGetCapabilities",
+                old.clone(),
+                new,
+                &mut names,
+                &[]
+            ),
+            ["capabilities[1].rpc.type: \"B\" -> \"D\""]
+        );
+        let turned = rpc(&["C", "B", "A"]);
+        let found = differences("ControllerGetCapabilities", old, turned, &mut names, &[]);
+        assert_eq!(found, [""; 0]);
+        let place = |zone: &str| json!({"segments": {"zone": zone}});
+        let volume = |zones: [&str; 2]| json!({"volume": {"accessibleTopology": zones.map(place)}});
+        let (old, new) = (volume(["a", "b"]), volume(["b", "a"]));
+        assert_eq!(
+            differences("CreateVolume", old, new, &mut names, &[]),
+            [""; 0]
         );
     }
 

@@ -10,7 +10,7 @@ impl Context {
     /// Sends a request, which must be answered with OK or one of these codes; the reply of OK.
     ///
     /// # Errors
-    /// When it is answered with another code, or the reply breaks the specification's rules for messages.
+    /// When it is answered with another code, or as [`Context::send`].
     pub fn ok_or<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Option<Q::Reply>, Stop> {
         must_be_ok_or::<Q>(self.send(request)?, codes)
     }

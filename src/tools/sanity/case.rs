@@ -31,6 +31,8 @@ pub struct Case {
 /// The effect of a case on a driver, and whether other cases may run beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseKind {
+    /// Makes and removes things of its own, before all other cases: what fails here is not held against those.
+    First,
     /// Asks, changes nothing: also for drivers in production. Runs beside others.
     Reads,
     /// Makes and removes things of its own. Runs beside others.

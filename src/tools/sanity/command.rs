@@ -1,8 +1,9 @@
 //! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
+use super::pattern::PatternParser;
 use super::report::instance_name;
 use super::settings::Access;
-use super::{Case, Report, Settings, config, junit, run_watched};
+use super::{Case, Report, Settings, config, junit, known_failures, run_watched};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -13,6 +14,7 @@ use crate::output::shell_word::word;
 use crate::output::{Format, Options, stdout, terminal};
 use crate::tools::sanity::print::{Progress, RunFormat, list};
 use clap::{ArgMatches, Args, Command};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +33,12 @@ struct SanityFlags {
     /// Write the results to a file as JUnit XML
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     junit: Option<PathBuf>,
+    /// Count failures that this file names as known: they do not fail the run. One case a line, # begins a comment
+    #[arg(long, value_name = "FILE", help_heading = REPORT)]
+    known_failures: Option<PathBuf>,
+    /// Write the names of the cases that fail to a file, from then on known failures
+    #[arg(long, value_name = "FILE", help_heading = REPORT)]
+    write_known_failures: Option<PathBuf>,
 }
 
 /// The command.
@@ -42,7 +50,12 @@ pub fn command() -> Command {
              csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n\n\
              Exit codes: 0 every case passed, 3 some failed, others: it could not be run.",
         )
-        .defer(|command| with_flags::<SanityFlags>(with_flags::<Settings>(command)))
+        .defer(|command| {
+            let command = with_flags::<SanityFlags>(with_flags::<Settings>(command));
+            command.mut_arg("filter", |filter| {
+                filter.value_parser(PatternParser).hide_possible_values(true)
+            })
+        })
 }
 
 /// Runs it.
@@ -56,8 +69,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     match decide(settings, flags.list, &output)? {
         Task::List(cases) => crate::output::print(list(&cases, output.format).as_bytes()),
         Task::Run(settings, shown) => {
-            let report = execute(*settings, shown, flags.junit.as_deref(), globals, defaults)?;
-            judged(&report)
+            judged(&execute(*settings, shown, &flags, globals, defaults)?)
         }
     }
 }
@@ -122,6 +134,7 @@ fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Err
     let shown = match output.format {
         Format::Json => RunFormat::Json,
         Format::Jsonl => RunFormat::Jsonl,
+        Format::Github => RunFormat::Github,
         _ => RunFormat::Text,
     };
     Ok(Task::Run(Box::new(settings), shown))
@@ -131,7 +144,7 @@ fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Err
 fn execute(
     mut settings: Settings,
     shown: RunFormat,
-    junit: Option<&Path>,
+    flags: &SanityFlags,
     globals: &Globals,
     defaults: &Defaults,
 ) -> Result<Report, Error> {
@@ -148,16 +161,26 @@ fn execute(
         .or_else(|| defaults.secrets_file.clone());
     let secrets = request::secrets(settings.secrets_file.as_deref(), &[])?;
     settings.secrets = secrets.reveal().clone();
-    if let Some(path) = junit {
+    let known = match &flags.known_failures {
+        Some(path) => known(path)?,
+        None => BTreeSet::new(),
+    };
+    let files = [
+        ("--junit", &flags.junit),
+        ("--write-known-failures", &flags.write_known_failures),
+    ];
+    for (flag, path) in files {
         // Now, and not when all cases have run.
-        std::fs::File::create(path)
-            .map_err(|error| Error::usage(format!("{}: {error}", unwritable(path))))?;
+        if let Some(path) = path {
+            std::fs::File::create(path)
+                .map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
+        }
     }
     if !defaults.in_shell {
         connect::private_mounts(&endpoint)?;
     }
     let live = terminal::width().is_some();
-    let mut progress = Progress::new(stdout(), shown, live);
+    let mut progress = Progress::new(stdout(), shown, live, known.clone());
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
@@ -167,10 +190,17 @@ fn execute(
                 () = signals.next() => return Err(Error::interrupted()),
             }
         }
-        let report = followed(settings, &mut progress, &mut signals, live).await?;
-        if let Some(path) = junit {
-            std::fs::write(path, junit::document(&report))
-                .map_err(|error| Error::because(unwritable(path), &error))?;
+        let mut report = followed(settings, &mut progress, &mut signals, live).await?;
+        report.known = known;
+        let documents: [fn(&Report) -> String; 2] = [junit::document, known_failures::written];
+        for ((flag, path), document) in files.into_iter().zip(documents) {
+            if let Some(path) = path {
+                std::fs::write(path, document(&report))
+                    .map_err(|error| Error::because(unwritable(flag, path), &error))?;
+            }
+        }
+        if flags.write_known_failures.is_some() {
+            report.known = report.failed().map(str::to_owned).collect();
         }
         progress
             .finish(&report)
@@ -181,8 +211,19 @@ fn execute(
     ran
 }
 
-fn unwritable(path: &Path) -> String {
-    format!("--junit: {} cannot be written", path.display())
+fn unwritable(flag: &str, path: &Path) -> String {
+    format!("{flag}: {} cannot be written", path.display())
+}
+
+/// The known failures in a file.
+fn known(path: &Path) -> Result<BTreeSet<String>, Error> {
+    let file = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::usage(format!("--known-failures: {file}: {error}")))?;
+    known_failures::parse(&text).map_err(|(line, name)| {
+        let problem = format!("--known-failures: {file}:{line}: no case has the name {name}");
+        Error::usage(problem).hint("csi sanity --list shows the names of all cases")
+    })
 }
 
 /// Runs the cases. The first signal stops them, the second the taking down of what they made, the third everything.

@@ -110,7 +110,7 @@ mod tests {
             secrets-file = 's'\ncap = ['5,mount', '1,block']\nvolume-size = '2Gi'\nvolume-id = 'v'
             mount-parent = '/m'\nstaging-parent = '/s'\npaths = false\nnode-id = 'n'\nother-node-id = 'o'
             restart-command = 'r'\nrestart-between-steps = 3\nread-only = true\nfilter = ['a', '!b']\njobs = 3\nseed = 0x10\nshuffle = true
-            fail-fast = true\nstrict = true\n";
+            fail-fast = true\nstrict = true\nkeep-leftovers = true\n";
         let flags = Settings::augment_args(Command::new("sanity"));
         for flag in flags.get_arguments().filter_map(Arg::get_long) {
             assert!(text.contains(&format!("{flag} =")), "{flag} is not tried");

@@ -1,19 +1,19 @@
 //! The context of a case: calls that are recorded, checked and undone, and checks of their answers.
 //!
-//! Every reply is checked against the specification's rules for messages, whatever the case is about. What the calls make
-//! is noted by `taking_down.rs`; volumes and paths to call with come from `fixtures.rs`.
+//! What the calls make is noted by `taking_down.rs`, what is wrong with the form of their replies by `reply_rules.rs`;
+//! volumes and paths to call with come from `fixtures.rs`.
 
+use super::broken_rules::BrokenRules;
 use super::driver_info::DriverInfo;
 use super::need::Need;
 use super::restarts::Restarts;
-use super::run::{Exchanged, Peer, Run, call, locked};
+use super::run::{Exchanged, Run, call, locked};
 use super::settings::{Access, Settings};
 use super::steps::{Step, Steps};
 use super::taking_down::MadeItems;
 use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
 use crate::call::session::{Lost, Session};
 use crate::rpc;
-use crate::rpc::validation::{Checks, Replies};
 use bytes::Bytes;
 use csi_proto::Request;
 use csi_proto::random;
@@ -21,7 +21,7 @@ use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
@@ -29,6 +29,8 @@ use tonic::{Code, Status};
 /// The context of one case.
 pub struct Context {
     pub(super) run: Arc<Run>,
+    /// The case's name; empty before all cases.
+    pub(super) case: String,
     /// The case's number, which is a part of its names.
     number: usize,
     access: Access,
@@ -36,29 +38,34 @@ pub struct Context {
     pub(super) steps: Mutex<Steps>,
     pub(super) made: MadeItems,
     warnings: Mutex<Vec<Failure>>,
+    /// The rules for messages that the replies broke.
+    pub(super) broken_rules: Mutex<BrokenRules>,
+    /// The failure of the first call in which the driver went away.
+    pub(super) lost: OnceLock<Failure>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
 }
 
-/// The specification's rules for messages, and no more.
-const SPEC: Checks = Checks {
-    spec: true,
-    credentials: false,
-    volume_context: false,
-    publish_context: false,
-};
-
 impl Context {
-    pub(super) fn new(run: Arc<Run>, number: usize, access: Access, restarts: Restarts) -> Self {
+    pub(super) fn new(
+        run: Arc<Run>,
+        case: String,
+        number: usize,
+        access: Access,
+        restarts: Restarts,
+    ) -> Self {
         Self {
             made: MadeItems::of_case(Arc::clone(&run), number),
             run,
+            case,
             number,
             access,
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
             warnings: Mutex::default(),
+            broken_rules: Mutex::default(),
+            lost: OnceLock::new(),
             over: watch::Sender::new(false),
             restarts,
         }
@@ -99,7 +106,7 @@ impl Context {
     /// Sends a request; the reply, or the status that was answered instead of one.
     ///
     /// # Errors
-    /// When the reply breaks the specification's rules for messages.
+    /// When the driver goes away, or the reply is no such message.
     pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
         self.send_within(self.run.settings.timeout, request)
     }
@@ -120,7 +127,7 @@ impl Context {
     /// Sends a request, which must be answered with OK.
     ///
     /// # Errors
-    /// When it is not, or the reply breaks the specification's rules for messages.
+    /// When it is not, or as [`Context::send`].
     pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
         let limit = self.run.settings.timeout;
         must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
@@ -197,7 +204,7 @@ impl Context {
         must_be_refused(Q::METHOD, answer, codes)
     }
 
-    /// Sends a request whose answer is a stream; its messages, each checked also against those before it.
+    /// Sends a request whose answer is a stream; its messages.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -302,19 +309,21 @@ impl Context {
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
         {
-            return Err(went_away(method, peer, lost));
+            return Err(self.lose(method, &request, peer, lost));
         }
         locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
-        if let Ok(messages) = &answer {
-            let mut replies = Replies::new(method, &request, &SPEC);
-            for message in messages {
-                replies.check(message).map_err(|violations| {
-                    let rule = "answers with a message that keeps the specification's rules";
-                    Stop::failed(format!("{} {rule}", method.name), violations.to_string())
-                })?;
-            }
+        match &answer {
+            Ok(messages) => self.check_replies(method, &request, messages),
+            // What does not work here at all shows nothing about the rule of a case.
+            Err(status) => self.works(method, Some(status.code()))?,
         }
         Ok(answer)
+    }
+
+    /// Skips the case when an RPC does not work here at all, and was answered with that code or will be.
+    pub(super) fn works(&self, method: &Method, code: Option<Code>) -> Verdict {
+        let reason = self.run.does_not_work(method, self.access, code);
+        reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))
     }
 
     /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
@@ -329,19 +338,6 @@ impl Context {
     fn limit(&self, limit: Duration) -> Option<Duration> {
         (limit != self.run.settings.timeout).then_some(limit)
     }
-}
-
-/// The failure of a call that no driver has answered: whatever the case is about, the driver must still be there.
-fn went_away(method: &Method, peer: &Peer, lost: &Lost) -> Stop {
-    // What the endpoint knows says more, where no other call has connected again.
-    let known = peer.endpoint.last_error().map(|error| error.to_string());
-    Stop::failed(
-        format!("the driver is there to answer {}", method.name),
-        format!(
-            "it went away: UNAVAILABLE: {}",
-            known.unwrap_or_else(|| lost.to_string())
-        ),
-    )
 }
 
 /// The messages of an answer that is a stream.
@@ -398,8 +394,8 @@ pub(super) fn decoded<R: Message + Default>(
 /// A reply as its message.
 fn decode<R: Message + Default>(method: &Method, reply: &Bytes) -> Result<R, Stop> {
     R::decode(reply.clone()).map_err(|error| {
+        // Judged once, for all cases.
         let message = method.response.short_name();
-        let expected = format!("{} answers with a {message}", method.name);
-        Stop::failed(expected, format!("bytes that are none: {error}"))
+        Stop::skipped(format!("the driver's {message} cannot be read: {error}"))
     })
 }

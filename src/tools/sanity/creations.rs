@@ -3,7 +3,7 @@
 //! Which requests these are stands in `sources.rs`.
 
 use super::context::Context;
-use super::verdict::{Stop, Verdict, ensure, same_id};
+use super::verdict::{Stop, Verdict, ensure, same_id, skip_unless};
 use csi_proto::Request;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ impl Context {
     /// # Errors
     /// As [`Context::ok`].
     pub fn made<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        self.ok(request.clone()).map(Q::thing)
+        self.works(Q::METHOD, None)?;
+        identified::<Q>(self.ok(request.clone())?)
     }
 
     /// The thing that a request makes, after a call that may still be under way.
@@ -43,7 +44,7 @@ impl Context {
     /// # Errors
     /// As [`Context::ok_in_the_end`].
     pub fn made_in_the_end<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        self.ok_in_the_end(request.clone()).map(Q::thing)
+        identified::<Q>(self.ok_in_the_end(request.clone())?)
     }
 
     /// A thing that can be used: the request, repeated until the reply says so, as the specification has it.
@@ -74,8 +75,9 @@ impl Context {
     /// # Errors
     /// When they do not, or as [`Context::equal_calls`].
     pub fn one_of_equal_calls<Q: Creation>(self: &Arc<Self>, request: Q) -> Verdict {
-        let things = self.equal_calls(request, 6)?.into_iter().map(Q::thing);
-        let ids: BTreeSet<_> = things.map(|thing| Q::id(&thing).to_owned()).collect();
+        let things = self.equal_calls(request, 6)?.into_iter();
+        let ids = things.map(|reply| Ok(Q::id(&identified::<Q>(reply)?).to_owned()));
+        let ids: BTreeSet<_> = ids.collect::<Result<_, Stop>>()?;
         let actual = format!("ids {}", Vec::from_iter(ids.clone()).join(", "));
         ensure(ids.len() <= 1, "one id", actual)
     }
@@ -87,7 +89,7 @@ impl Context {
     pub fn one_of_each_call<Q: Creation>(self: &Arc<Self>, requests: Vec<Q>) -> Verdict {
         let mut ids = BTreeSet::new();
         for reply in self.all_ok_in_the_end(requests)? {
-            let id = Q::id(&Q::thing(reply)).to_owned();
+            let id = Q::id(&identified::<Q>(reply)?).to_owned();
             let actual = format!("{id} for two names");
             ensure(ids.insert(id), "an id for each name", actual)?;
         }
@@ -123,8 +125,19 @@ impl Context {
         let first = self.send_within(deadline, request.clone())?;
         let again = self.made_in_the_end(request)?;
         if let Ok(reply) = first {
-            same_id(Q::WORD, Q::id(&Q::thing(reply)), Q::id(&again))?;
+            same_id(Q::WORD, Q::id(&identified::<Q>(reply)?), Q::id(&again))?;
         }
         Ok(again)
     }
+}
+
+/// The thing in a reply. Without an id nothing can be done with it.
+///
+/// # Errors
+/// When it has none: the case is skipped, since another one judges that.
+pub fn identified<Q: Creation>(reply: Q::Reply) -> Result<Q::Thing, Stop> {
+    let thing = Q::thing(reply);
+    let reason = format!("{} answered without the {}'s id", Q::METHOD.name, Q::WORD);
+    skip_unless(!Q::id(&thing).is_empty(), &reason)?;
+    Ok(thing)
 }

@@ -5,6 +5,7 @@ use super::fixtures::{Placed, Volume};
 use super::paths::{FileKind, look, on_disk};
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, each, ensure};
+use crate::output::shell_word::word;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
@@ -22,6 +23,11 @@ impl Context {
     /// # Errors
     /// When it cannot be written.
     pub fn put_data(&self, placed: &Placed, data: &str) -> Verdict {
+        let file = shell_file(placed);
+        self.did(format!(
+            "printf %s {} | dd of={file} conv=notrunc,fsync status=none",
+            word(data)
+        ));
         write_at(placed, data.as_bytes().to_vec(), 0)
     }
 
@@ -30,10 +36,19 @@ impl Context {
     /// # Errors
     /// When it does not.
     pub fn holds(&self, placed: &Placed, data: &str) -> Verdict {
+        self.did(format!(
+            "head -c {} {}; echo",
+            data.len(),
+            shell_file(placed)
+        ));
         let found = read_at(placed, data.len(), 0)?;
         let found = String::from_utf8_lossy(&found).into_owned();
-        let expected = format!("the volume holds what was written, {data:?}");
-        ensure(found == data, expected, format!("it holds {found:?}"))
+        let expected = format!("the volume holds what was written, {}", quoted(data));
+        ensure(
+            found == data,
+            expected,
+            format!("it holds {}", quoted(&found)),
+        )
     }
 
     /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.
@@ -42,7 +57,11 @@ impl Context {
     /// When any of that fails.
     pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
         let placed = self.publish(volume.clone())?;
-        each(marks, |mark| write_at(&placed, mark.bytes(), mark.offset))?;
+        each(marks, |mark| {
+            let (letter, at, file) = (char::from(mark.letter), mark.offset, shell_file(&placed));
+            self.did(format!("head -c {MARK_BYTES} /dev/zero | tr '\\0' {letter} | dd of={file} oflag=seek_bytes seek={at} conv=notrunc,fsync status=none"));
+            write_at(&placed, mark.bytes(), mark.offset)
+        })?;
         self.unpublish(&placed)
     }
 
@@ -53,6 +72,10 @@ impl Context {
     pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
         let placed = self.publish(volume.clone())?;
         let is_there = |mark: &Mark| {
+            let (at, file) = (mark.offset + 1, shell_file(&placed));
+            self.did(format!(
+                "tail -c +{at} {file} | head -c {MARK_BYTES} | od -c"
+            ));
             let found = read_at(&placed, MARK_BYTES, mark.offset)?;
             Ok(found == mark.bytes())
         };
@@ -71,7 +94,8 @@ impl Context {
             Access::Block => (FileKind::File, "a file or device stands at the target path"),
         };
         let found = look(&placed.target)?;
-        let actual = format!("{found:?} is at {}", placed.target);
+        self.did(format!("stat -c %F {}", word(&placed.target)));
+        let actual = format!("{found} is at {}", placed.target);
         ensure(found == wanted, what, actual)
     }
 
@@ -82,7 +106,8 @@ impl Context {
     pub fn is_gone(&self, placed: &Placed) -> Verdict {
         let found = look(&placed.target)?;
         let expected = "NodeUnpublishVolume removes the target path";
-        let actual = format!("{found:?} is at {}", placed.target);
+        self.did(format!("stat -c %F {}", word(&placed.target)));
+        let actual = format!("{found} is at {}", placed.target);
         ensure(found == FileKind::Nothing, expected, actual)
     }
 
@@ -91,6 +116,10 @@ impl Context {
     /// # Errors
     /// When that cannot be told.
     pub fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
+        self.did(format!(
+            "printf x | dd of={} conv=notrunc status=none",
+            shell_file(placed)
+        ));
         let (path, create) = data_file(placed);
         on_disk(move || {
             let opened = open_to_write(&path, create);
@@ -125,6 +154,16 @@ fn data_file(placed: &Placed) -> (PathBuf, bool) {
         Access::Mount => (Path::new(&placed.target).join(FILE), true),
         Access::Block => (PathBuf::from(&placed.target), false),
     }
+}
+
+/// That file as a word of the shell.
+fn shell_file(placed: &Placed) -> String {
+    word(&data_file(placed).0.to_string_lossy())
+}
+
+/// Text in quotes.
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
 }
 
 fn open_to_write(path: &Path, create: bool) -> io::Result<File> {

@@ -3,6 +3,7 @@
 //! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
 use super::context::Context;
+use super::creations::identified;
 use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
@@ -230,7 +231,10 @@ impl Context {
         codes: &[Code],
     ) -> Result<Option<Volume>, Stop> {
         let reply = self.ok_or(request.clone(), codes)?;
-        Ok(reply.map(|reply| Volume::of(request, reply.volume.unwrap_or_default())))
+        let volume = reply
+            .map(identified::<v1::CreateVolumeRequest>)
+            .transpose()?;
+        Ok(volume.map(|volume| Volume::of(request, volume)))
     }
 
     /// The volume of a request, unless it is refused with one of these codes: then the case is skipped.

@@ -146,6 +146,7 @@ mod tests {
                 result(1, CaseOutcome::Failed(failure)),
                 result(2, CaseOutcome::Skipped(hostile.to_owned())),
             ],
+            known: Default::default(),
             cut_short: Some(hostile.to_owned()),
             took: Duration::from_secs(2),
         };

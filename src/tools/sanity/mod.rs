@@ -9,6 +9,7 @@
 
 mod answers;
 mod at_once;
+mod broken_rules;
 mod call_counts;
 mod case;
 mod cases;
@@ -22,10 +23,15 @@ mod file_values;
 mod fixtures;
 mod journal;
 mod junit;
+mod known_failures;
+mod losses;
 mod need;
 mod observer;
 mod paths;
+mod pattern;
+mod presence;
 mod print;
+mod reply_rules;
 mod report;
 mod restart;
 mod restarts;
@@ -53,8 +59,9 @@ use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
 use run::{Ends, Peer, Run};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use taking_down::MadeItems;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -143,10 +150,14 @@ pub async fn run_watched(
         journal,
         left: Mutex::default(),
         seen: Mutex::default(),
+        broken_rules: Mutex::default(),
+        losses: Mutex::default(),
+        bringing_back: tokio::sync::Mutex::default(),
+        broken_calls: Mutex::default(),
         seed,
         runtime: Handle::current(),
     });
-    if !run.settings.read_only {
+    if !run.settings.read_only && !run.settings.keep_leftovers {
         take_down_leftovers(&run, observer).await;
     }
     accesses.extend(runner::tried_block(&run).await);
@@ -155,7 +166,10 @@ pub async fn run_watched(
     observer.begins(&Plan {
         driver: (&run.driver.name, &run.driver.version),
         endpoint: &run.settings.endpoint,
-        cases: planned.len(),
+        cases: planned
+            .iter()
+            .filter(|one| runner::is_asked_for(&run, one))
+            .count(),
         seed,
         jobs: run.settings.jobs(),
     });
@@ -167,6 +181,7 @@ pub async fn run_watched(
         run: run.journal.run_name().to_owned(),
         seed,
         results,
+        known: BTreeSet::new(),
         cut_short,
         took: started.elapsed(),
     })
@@ -183,13 +198,24 @@ async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
     Ok(Peer { session, endpoint })
 }
 
-/// Takes down what runs of this user have left that were killed.
+/// The time for taking down what dead runs have left.
+const LEFTOVERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Takes down what runs of this user have left that were killed, as far as it can be done soon.
 async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
     let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
     let parent = run.settings.mount_folder();
+    let end = tokio::time::Instant::now() + LEFTOVERS_WITHIN;
     for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
-        let problems = MadeItems::left(run, &left.made).take_down().await;
         let (count, folder) = (left.made.len(), left.folder.display());
+        observer.note(&format!(
+            "taking down what an earlier run left ({folder}): {count} things; --keep-leftovers leaves them"
+        ));
+        let made = MadeItems::left(run, &left.made);
+        let problems = match tokio::time::timeout_at(end, made.take_down()).await {
+            Ok(problems) => problems,
+            Err(_) => vec!["the rest is left to the next run: it took too long".to_owned()],
+        };
         if problems.is_empty() {
             left.forget();
             observer.note(&format!(

@@ -2,6 +2,7 @@
 //! dead.
 
 use super::verdict::Stop;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
@@ -24,6 +25,17 @@ pub enum FileKind {
     File,
     /// A link to nothing.
     DeadLink,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Folder => "a folder",
+            Self::File => "a file or device",
+            Self::DeadLink => "a link to nothing",
+        })
+    }
 }
 
 /// The kind of file at a path.

@@ -3,14 +3,15 @@
 //! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
 
 use super::case::{Case, CaseKind};
+use super::cases::first::MAKE_AND_REMOVE;
 use super::observer::{Observer, Plan};
 use super::report::{CaseOutcome, CaseResult, Report};
-use super::verdict::{Failure, answers_ok};
+use super::verdict::Failure;
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, figure, terminal};
-use crate::rpc::{self, facts::Thing};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
@@ -26,6 +27,8 @@ pub enum RunFormat {
     Json,
     /// A JSON object a line, as it happens.
     Jsonl,
+    /// Lines for people, with annotations that GitHub shows beside a change.
+    Github,
 }
 
 /// Shows a run while it goes on.
@@ -36,19 +39,25 @@ pub struct Progress<W: Write> {
     live: bool,
     total: usize,
     done: usize,
+    /// The names of the cases that are known to fail.
+    known: BTreeSet<String>,
+    /// Whether so little works that only what is wrong is worth a line.
+    terse: bool,
     /// The first failure to write; nothing is written after it.
     broken: Option<io::Error>,
 }
 
 impl<W: Write> Progress<W> {
     /// Shows on `out`; `live` where it is a terminal.
-    pub fn new(out: W, shown: RunFormat, live: bool) -> Self {
+    pub fn new(out: W, shown: RunFormat, live: bool, known: BTreeSet<String>) -> Self {
         Self {
             out,
             shown,
-            live: live && shown == RunFormat::Text,
+            live: live && matches!(shown, RunFormat::Text | RunFormat::Github),
             total: 0,
             done: 0,
+            known,
+            terse: false,
             broken: None,
         }
     }
@@ -59,7 +68,7 @@ impl<W: Write> Progress<W> {
     /// When `out` could not be written, now or before.
     pub fn finish(mut self, report: &Report) -> io::Result<()> {
         let text = match self.shown {
-            RunFormat::Text => format!("\n{}\n", summary(report)),
+            RunFormat::Text | RunFormat::Github => format!("\n{}\n", summary(report)),
             RunFormat::Jsonl => format!("{}\n", summary_json(report)),
             RunFormat::Json => format!("{:#}\n", report_json(report)),
         };
@@ -86,7 +95,7 @@ impl<W: Write> Observer for Progress<W> {
         self.total = plan.cases;
         let (name, version) = plan.driver;
         match self.shown {
-            RunFormat::Text => {
+            RunFormat::Text | RunFormat::Github => {
                 let text = format!(
                     "{} {} at {}: {}, {} at a time, seed {}\n",
                     escaped(if name.is_empty() {
@@ -123,9 +132,19 @@ impl<W: Write> Observer for Progress<W> {
     fn case_ended(&mut self, result: &CaseResult) {
         self.done += 1;
         match self.shown {
-            RunFormat::Text => {
-                let text = format!("{}\n{}", line(result), details(result));
-                self.write(&text);
+            RunFormat::Text | RunFormat::Github => {
+                let is_known = self.known.contains(&result.name);
+                let mut text = match result.is_failed() && is_known {
+                    true => format!("~~ {:NAME_WIDTH$}  known to fail\n", result.name),
+                    false => format!("{}\n{}", line(result), details(result)),
+                };
+                if self.shown == RunFormat::Github && !is_known {
+                    text.push_str(&annotations(result));
+                }
+                self.terse |= result.is_failed() && result.name == MAKE_AND_REMOVE;
+                if !self.terse || result.is_failed() {
+                    self.write(&text);
+                }
             }
             RunFormat::Jsonl => self.write(&format!("{}\n", result_json(result))),
             RunFormat::Json => {}
@@ -205,27 +224,32 @@ fn finding(out: &mut String, what: &str, failure: &Failure) {
 pub fn summary(report: &Report) -> String {
     let counts = report.counts();
     let mut out = String::new();
-    for name in report.failed() {
-        let _ = writeln!(out, "failed: {name}");
-    }
-    if let Some((failure, count)) = report.common_failure() {
-        let _ = writeln!(
-            out,
-            "{count} of these failed alike: {}, but {}",
-            escaped(&failure.expected),
-            escaped(&failure.actual)
-        );
-        let creates = rpc::maker(Thing::Volume).map(|(_, rpc)| answers_ok(rpc.method));
-        if creates.is_some_and(|text| text == failure.expected) {
-            out.push_str("hint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
+    for (failure, names) in report.causes() {
+        for name in &names {
+            let _ = writeln!(out, "failed: {name}");
         }
+        if names.len() > 1 {
+            let (expected, actual) = (escaped(&failure.expected), escaped(&failure.actual));
+            let _ = writeln!(
+                out,
+                "  these {} alike: {expected}, but {actual}",
+                names.len()
+            );
+        }
+    }
+    let mut first = report.results.iter();
+    if first.any(|one| one.is_failed() && one.case.kind == CaseKind::First) {
+        out.push_str("what depends on that was skipped\nhint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
+    }
+    for name in report.mended() {
+        let _ = writeln!(out, "mended: {name}: no longer a known failure");
     }
     if let Some(reason) = &report.cut_short {
         let _ = writeln!(out, "ended early: {reason}");
     }
     let _ = write!(
         out,
-        "{} passed ({} with {}), {} failed, {} skipped in {:.1} s",
+        "{} passed ({} with {}), {} failed{}, {} skipped in {:.1} s",
         counts.passed,
         counts.warned,
         if counts.warned == 1 {
@@ -234,9 +258,31 @@ pub fn summary(report: &Report) -> String {
             "warnings"
         },
         counts.failed,
+        match report.known_failures() {
+            0 => String::new(),
+            known => format!(" ({known} known)"),
+        },
         counts.skipped,
         report.took.as_secs_f64()
     );
+    out
+}
+
+/// The findings of a case as GitHub's workflow commands.
+fn annotations(result: &CaseResult) -> String {
+    let failed = match &result.outcome {
+        CaseOutcome::Failed(failure) => Some(("error", failure)),
+        _ => None,
+    };
+    let warnings = result.warnings.iter().map(|one| ("warning", one));
+    let mut out = String::new();
+    for (level, Failure { expected, actual }) in failed.into_iter().chain(warnings) {
+        let sentence = &result.case.sentence;
+        let (expected, actual) = (escaped(expected), escaped(actual));
+        // Line ends are escaped, so that a driver can end no command. A % begins an escape of GitHub's.
+        let text = format!("{sentence}. Expected: {expected}, but {actual}").replace('%', "%25");
+        let _ = writeln!(out, "::{level} title={}::{text}", result.name);
+    }
     out
 }
 
@@ -272,6 +318,8 @@ fn summary_json(report: &Report) -> Json {
         "passed": counts.passed,
         "warned": counts.warned,
         "failed": counts.failed,
+        "known": report.known_failures(),
+        "mended": report.mended().collect::<Vec<_>>(),
         "skipped": counts.skipped,
         "cutShort": report.cut_short,
         "seconds": figure::seconds(report.took),
@@ -323,7 +371,7 @@ fn case_json(case: &Case) -> Json {
         "sentence": case.sentence,
         "section": case.section,
         "needs": needs,
-        "changes": matches!(case.kind, CaseKind::Changes | CaseKind::Alone),
+        "changes": matches!(case.kind, CaseKind::First | CaseKind::Changes | CaseKind::Alone),
         "alone": case.kind == CaseKind::Alone,
     })
 }

@@ -3,10 +3,8 @@
 use super::case::Case;
 use super::settings::Access;
 use super::verdict::Failure;
+use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// The number of equal failures from which they count as having one cause.
-const COMMON_FROM: usize = 5;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
@@ -24,6 +22,8 @@ pub struct Report {
     pub seed: u64,
     /// The results, in the order of the list of cases.
     pub results: Vec<CaseResult>,
+    /// The names of the cases that are known to fail.
+    pub known: BTreeSet<String>,
     /// Why the run ended before all cases had run.
     pub cut_short: Option<String>,
     /// The duration of the run.
@@ -46,6 +46,13 @@ pub struct CaseResult {
     pub commands: Vec<String>,
     /// The duration of the case, without taking down what it made.
     pub took: Duration,
+}
+
+impl CaseResult {
+    /// Whether the case failed.
+    pub fn is_failed(&self) -> bool {
+        matches!(self.outcome, CaseOutcome::Failed(_))
+    }
 }
 
 /// The end of a case.
@@ -88,34 +95,66 @@ impl Report {
         counts
     }
 
-    /// Whether every case that could run has passed, and all could be tried.
+    /// Whether every case that could run has passed, or failed as is known, and all could be tried.
     pub fn is_success(&self) -> bool {
-        self.cut_short.is_none() && self.counts().failed == 0
+        self.cut_short.is_none() && self.new_failures().next().is_none()
     }
 
-    /// The failure that more than half of the failed cases have alike, and how many do: what the driver was sent is
-    /// wrong, rather than what it did. `None` where few failed.
-    pub fn common_failure(&self) -> Option<(&Failure, usize)> {
-        let failures = self.results.iter().filter_map(|one| match &one.outcome {
-            CaseOutcome::Failed(failure) => Some(failure),
-            _ => None,
-        });
-        let mut counts: Vec<(&Failure, usize)> = Vec::new();
-        for failure in failures {
-            match counts.iter_mut().find(|(known, _)| *known == failure) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((failure, 1)),
+    /// The failures by their causes: what was expected and what came instead, with the names of the cases. Ids and names
+    /// of things, which differ from case to case, do not tell causes apart.
+    pub fn causes(&self) -> Vec<(&Failure, Vec<&str>)> {
+        let mut causes: Vec<(String, &Failure, Vec<&str>)> = Vec::new();
+        for result in self.new_failures() {
+            let CaseOutcome::Failed(failure) = &result.outcome else {
+                continue;
+            };
+            let key = self.without_names(&failure.expected) + &self.without_names(&failure.actual);
+            let name = result.name.as_str();
+            match causes.iter_mut().find(|(known, ..)| *known == key) {
+                Some((_, _, names)) => names.push(name),
+                None => causes.push((key, failure, vec![name])),
             }
         }
-        let failed: usize = counts.iter().map(|(_, count)| count).sum();
-        let most = counts.into_iter().max_by_key(|(_, count)| *count)?;
-        (most.1 >= COMMON_FROM && 2 * most.1 > failed).then_some(most)
+        let causes = causes.into_iter();
+        causes.map(|(_, failure, names)| (failure, names)).collect()
+    }
+
+    /// A text without the names that this run gave, and without numbers.
+    fn without_names(&self, text: &str) -> String {
+        let mut parts = text.split(self.run.as_str());
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            out.push_str(part.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()));
+        }
+        out.retain(|letter| !letter.is_ascii_digit());
+        out
+    }
+
+    /// The cases that failed and are not known to.
+    fn new_failures(&self) -> impl Iterator<Item = &CaseResult> {
+        let results = self.results.iter();
+        results.filter(|one| one.is_failed() && !self.known.contains(&one.name))
+    }
+
+    /// The number of cases that failed as is known.
+    pub fn known_failures(&self) -> usize {
+        let results = self.results.iter();
+        let known = results.filter(|one| one.is_failed() && self.known.contains(&one.name));
+        known.count()
+    }
+
+    /// The names of the cases that are known to fail and passed.
+    pub fn mended(&self) -> impl Iterator<Item = &str> {
+        let passed = self.results.iter();
+        let passed = passed.filter(|one| one.outcome == CaseOutcome::Passed);
+        passed
+            .map(|one| one.name.as_str())
+            .filter(|name| self.known.contains(*name))
     }
 
     /// The names of the cases that failed.
     pub fn failed(&self) -> impl Iterator<Item = &str> {
-        let failed = self.results.iter();
-        let failed = failed.filter(|result| matches!(result.outcome, CaseOutcome::Failed(_)));
+        let failed = self.results.iter().filter(|result| result.is_failed());
         failed.map(|result| result.name.as_str())
     }
 }

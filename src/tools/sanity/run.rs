@@ -1,8 +1,10 @@
 //! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings.
 
+use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
+use super::losses::Losses;
 use super::settings::{Access, Settings};
 use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::endpoint::Endpoint;
@@ -72,12 +74,46 @@ pub struct Run {
     /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<CallCounts>,
+    pub(super) broken_rules: Mutex<BrokenRules>,
+    /// The calls in which the driver went away.
+    pub(super) losses: Mutex<Losses>,
+    /// Held by the one who brings the driver back.
+    pub(super) bringing_back: tokio::sync::Mutex<()>,
+    /// The calls that do not work here, as the first cases have found.
+    pub(super) broken_calls: Mutex<Vec<BrokenCall>>,
     pub(super) seed: u64,
     /// Runs the calls, while the cases wait in threads of their own.
     pub(super) runtime: Handle,
 }
 
+/// A call that does not work here, whatever a case is about.
+pub struct BrokenCall {
+    pub(super) method: &'static Method,
+    pub(super) access: Access,
+    pub(super) code: Code,
+    pub(super) reason: String,
+}
+
 impl Run {
+    /// Why an RPC does not work here for volumes of that access type, when it was answered with that code or will be.
+    pub(super) fn does_not_work(
+        &self,
+        method: &Method,
+        access: Access,
+        code: Option<Code>,
+    ) -> Option<String> {
+        let broken = locked(&self.broken_calls);
+        let found = broken.iter().find(|one| {
+            one.method.name == method.name
+                && one.access == access
+                && code.is_none_or(|code| code == one.code)
+        })?;
+        Some(format!(
+            "{} does not work here: {}",
+            method.name, found.reason
+        ))
+    }
+
     /// The access types that the driver supports; at least one.
     pub(super) fn accesses(&self) -> &[Access] {
         match self.accesses.get() {

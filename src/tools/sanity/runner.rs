@@ -5,17 +5,21 @@
 use super::case::{Case, CaseKind, Failure, NOT_ADVERTISED, Need, Stop};
 use super::context::Context;
 use super::observer::{Asked, Observer};
+use super::presence::bring_back;
 use super::report::{CaseOutcome, CaseResult, instance_name};
 use super::restarts::Restarts;
-use super::run::{Run, call, locked};
+use super::run::{BrokenCall, Run, locked};
 use super::settings::{Access, Settings};
+use super::taking_down::Tidied;
+use crate::output::shell_word::word;
 use bytes::Bytes;
 use csi_proto::Request as _;
 use csi_proto::random;
+use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use prost::Message as _;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
@@ -23,9 +27,6 @@ use tonic::Code;
 
 /// The time that a case has to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
-
-/// The time that a driver which has gone has to come back before the run is given up.
-const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// A case that is to run.
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +64,20 @@ pub async fn tried_block(run: &Arc<Run>) -> Option<Access> {
         return None;
     }
     let restarts = Restarts::asked_for();
-    let context = Context::new(Arc::clone(run), 0, Access::Block, restarts);
+    let context = Context::new(Arc::clone(run), String::new(), 0, Access::Block, restarts);
     let request = context.create_request().ok()?;
     let method = v1::CreateVolumeRequest::METHOD;
     let request = Bytes::from(request.encode_to_vec());
     let answer = context.exchanged(method, request, settings.timeout).await;
+    let is_lost = context.lost.get().is_some();
+    if is_lost {
+        // Whether it answers again shows in the cases, and so does this call.
+        let _ = bring_back(run).await;
+        context.made.forget_asked();
+        locked(&run.losses).explain(&context.case);
+    }
     take_down(&context).await;
-    matches!(answer, Ok(Ok(_))).then_some(Access::Block)
+    (is_lost || matches!(answer, Ok(Ok(_)))).then_some(Access::Block)
 }
 
 /// The cases that the settings select, in their order.
@@ -85,12 +93,26 @@ pub fn plan(run: &Run) -> Vec<Planned> {
                 number,
                 access,
             };
-            if run.settings.selects(&one.name()) {
-                planned.push(one);
-            }
+            planned.push(one);
         }
     }
+    let selects = |one: &Planned| run.settings.selects(&one.name());
+    let wanted: Vec<_> = planned.iter().copied().filter(selects).collect();
+    // What others depend on is tried also where nobody has asked for it.
+    let depends = |first: &Planned, other: &Planned| {
+        let mut needs = first.case.needs.iter();
+        other.access == first.access && needs.all(|need| other.case.needs.contains(need))
+    };
+    planned.retain(|one| {
+        let is_tried = one.case.kind == CaseKind::First && missing(run, one.case).is_none();
+        selects(one) || (is_tried && wanted.iter().any(|other| depends(one, other)))
+    });
     planned
+}
+
+/// Whether a case was asked for, and not only tried because others depend on it.
+pub fn is_asked_for(run: &Run, one: &Planned) -> bool {
+    run.settings.selects(&one.name())
 }
 
 /// Runs the cases; the results in the order of the list, and why the run ended early, if it did.
@@ -115,16 +137,18 @@ pub async fn run(
             .filter(|index| kinds.contains(&planned[*index].case.kind))
             .collect()
     };
-    let phases = [
-        (
-            of_kind(&[CaseKind::Reads, CaseKind::Changes]),
-            run.settings.jobs(),
-        ),
+    let beside_others = of_kind(&[CaseKind::Reads, CaseKind::Changes]);
+    let mut phases = VecDeque::from([
+        (of_kind(&[CaseKind::First]), 1),
+        (beside_others, run.settings.jobs()),
         (of_kind(&[CaseKind::Alone]), 1),
         (of_kind(&[CaseKind::Last]), 1),
-    ];
+    ]);
     let mut cut_short: Option<String> = None;
-    'run: for (mut waiting, jobs) in phases {
+    // The cases in which the driver went away. Each runs once more, alone: then it is known which of them led to that.
+    let mut lost: BTreeMap<usize, CaseResult> = BTreeMap::new();
+    'run: while let Some((mut waiting, jobs)) = phases.pop_front() {
+        let mut again = VecDeque::new();
         let mut running = JoinSet::new();
         loop {
             while running.len() < jobs && cut_short.is_none() {
@@ -138,7 +162,9 @@ pub async fn run(
                     results[index] = Some(result);
                     continue;
                 }
-                observer.case_begins(&one.name());
+                if is_asked_for(run, &one) {
+                    observer.case_begins(&one.name());
+                }
                 let (run, asked) = (Arc::clone(run), asked.clone());
                 running.spawn(async move { (index, execute(run, one, asked).await) });
             }
@@ -152,21 +178,64 @@ pub async fn run(
                 }
             };
             let Some(ended) = ended else { break };
-            let Ok((index, result)) = ended else { continue };
-            let failed = matches!(result.outcome, CaseOutcome::Failed(_));
-            observer.case_ended(&result);
-            results[index] = Some(result);
+            let Ok((index, ended)) = ended else { continue };
+            let (result, one) = (ended.result, &planned[index]);
+            if let Some(reason) = ended.gone {
+                cut_short.get_or_insert(reason);
+            }
+            if ended.lost {
+                if lost.insert(index, result.clone()).is_none() {
+                    observer.note(&format!(
+                        "the driver went away in {}, which runs again alone",
+                        result.name
+                    ));
+                    again.push_back(index);
+                    continue;
+                }
+                lost.remove(&index);
+                locked(&run.losses).explain(&result.name);
+            } else {
+                lost.remove(&index);
+            }
+            let failed = result.is_failed();
+            if let (CaseKind::First, CaseOutcome::Failed(failure)) =
+                (one.case.kind, &result.outcome)
+                && let Some((method, code)) = ended.refused
+            {
+                locked(&run.broken_calls).push(BrokenCall {
+                    method,
+                    access: one.access,
+                    code,
+                    reason: failure.actual.clone(),
+                });
+            }
+            if failed || is_asked_for(run, one) {
+                observer.case_ended(&result);
+                results[index] = Some(result);
+            }
             if *asked.borrow() > 0 {
                 cut_short.get_or_insert_with(|| "interrupted".to_owned());
             } else if failed && run.settings.fail_fast {
                 cut_short.get_or_insert_with(|| "--fail-fast: a case failed".to_owned());
-            } else if failed && cut_short.is_none() {
-                cut_short = gone(run).await;
+            } else if failed && cut_short.is_none() && may_be_gone(run) {
+                cut_short = bring_back(run).await.err();
             }
+        }
+        if cut_short.is_none() && !again.is_empty() {
+            phases.push_front((again, 1));
         }
         if cut_short.is_some() {
             break;
         }
+    }
+    // Which of several led to it nobody knows: the first is taken for that, the others were interrupted.
+    for (place, (index, mut result)) in lost.into_iter().enumerate() {
+        if place > 0 || cut_short.as_deref() == Some("interrupted") {
+            result.outcome = CaseOutcome::Skipped("interrupted: the driver went away".to_owned());
+            result.commands.clear();
+        }
+        observer.case_ended(&result);
+        results[index] = Some(result);
     }
     let left = std::mem::take(&mut *locked(&run.left));
     if left.is_empty() && *asked.borrow() < 2 {
@@ -194,7 +263,12 @@ async fn times(asked: &mut Asked, count: u8) {
 
 /// Why a case cannot run here.
 fn missing(run: &Run, case: &Case) -> Option<String> {
-    if run.settings.read_only && matches!(case.kind, CaseKind::Changes | CaseKind::Alone) {
+    if run.settings.read_only
+        && matches!(
+            case.kind,
+            CaseKind::First | CaseKind::Changes | CaseKind::Alone
+        )
+    {
         return Some("it changes something: --read-only".to_owned());
     }
     let settings = &run.settings;
@@ -239,14 +313,31 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
 /// The expectation of a case whose things could not be taken down.
 const TAKEN_DOWN: &str = "what the case made can be taken down";
 
-async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
+/// The end of a case's run.
+struct Ended {
+    result: CaseResult,
+    /// Whether the driver went away in it.
+    lost: bool,
+    /// The last call that was refused, and its code.
+    refused: Option<(&'static Method, Code)>,
+    /// Why the driver is gone for good.
+    gone: Option<String>,
+}
+
+async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let restarts = Restarts::between_steps(
         run.settings.restart_between_steps,
         one.case.name.starts_with("lifecycle/"),
         run.seed,
         one.number as u64,
     );
-    let context = Context::new(Arc::clone(&run), one.number, one.access, restarts);
+    let context = Context::new(
+        Arc::clone(&run),
+        one.name(),
+        one.number,
+        one.access,
+        restarts,
+    );
     let context = Arc::new(context);
     let started = Instant::now();
     let limit = run.settings.case_limit;
@@ -275,6 +366,15 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
         Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
         Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
     };
+    let mut gone = None;
+    if let Some(failure) = context.lost.get() {
+        outcome = CaseOutcome::Failed(failure.clone());
+        gone = bring_back(&run).await.err();
+        if gone.is_none() {
+            context.made.forget_asked();
+        }
+    }
+    let refused = locked(&context.steps).last_refusal();
     let problems = take_down(&context).await;
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
         outcome = CaseOutcome::Failed(Failure {
@@ -289,18 +389,55 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> CaseResult {
     {
         outcome = CaseOutcome::Failed(first.clone());
     }
-    let found = matches!(outcome, CaseOutcome::Failed(_)) || !warnings.is_empty();
+    let failed = matches!(outcome, CaseOutcome::Failed(_));
+    if !failed {
+        let seen = std::mem::take(&mut *locked(&context.broken_rules));
+        locked(&run.broken_rules).add(seen);
+    }
+    let found = failed || !warnings.is_empty();
     let commands = match found {
-        true => locked(&context.steps).commands(&run),
+        true => {
+            remarks(&context, &outcome, &warnings);
+            locked(&context.steps).commands(&run)
+        }
         false => Vec::new(),
     };
-    CaseResult {
-        case: one.case,
-        name: one.name(),
-        outcome,
-        warnings,
-        commands,
-        took,
+    Ended {
+        lost: context.lost.get().is_some(),
+        refused,
+        gone,
+        result: CaseResult {
+            case: one.case,
+            name: one.name(),
+            outcome,
+            warnings,
+            commands,
+            took,
+        },
+    }
+}
+
+/// Adds to the steps of a case what it found, and how what it made is taken down.
+fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
+    let failed = match outcome {
+        CaseOutcome::Failed(failure) => vec![failure],
+        _ => warnings.iter().collect(),
+    };
+    for Failure { expected, actual } in failed {
+        let (expected, actual) = (escaped(expected), escaped(actual));
+        context.did(format!("# expected {expected}, but {actual}"));
+    }
+    let tidied = context.made.take_tidied();
+    if !tidied.is_empty() {
+        context.did("# to tidy up:".to_owned());
+    }
+    for one in tidied {
+        match one {
+            Tidied::Call(method, request) => locked(&context.steps).tidy(method, request),
+            Tidied::Folder(path) => {
+                context.did(format!("rmdir {}", word(&path.to_string_lossy())));
+            }
+        }
     }
 }
 
@@ -335,32 +472,8 @@ async fn take_down(context: &Context) -> Vec<String> {
     problems
 }
 
-/// Whether the driver is gone for good, in words.
-async fn gone(run: &Run) -> Option<String> {
-    let ends = [&run.node, &run.controller];
-    let silent = !locked(&run.left).is_empty();
-    let lost = ends
-        .into_iter()
-        .find(|peer| silent || peer.endpoint.last_error().is_some())?;
-    let end = Instant::now() + BACK_WITHIN;
-    let method = v1::ProbeRequest::METHOD;
-    loop {
-        let session = lost.session.clone().with_timeout(Some(BACK_WITHIN));
-        let answer = call(&session, method, Bytes::new()).await;
-        let reason = lost.endpoint.last_error();
-        match (answer, reason) {
-            (Err(_), Some(reason)) if Instant::now() > end => {
-                let reason = reason.to_string();
-                return Some(format!(
-                    "the driver does not answer any more: {}",
-                    escaped(&reason)
-                ));
-            }
-            (Err(_), Some(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
-            (Err(status), None) if status.code() == Code::DeadlineExceeded => {
-                return Some("the driver does not answer any more".to_owned());
-            }
-            _ => return None,
-        }
-    }
+/// Whether something says that the driver is not there.
+fn may_be_gone(run: &Run) -> bool {
+    let mut peers = [&run.node, &run.controller].into_iter();
+    !locked(&run.left).is_empty() || peers.any(|peer| peer.endpoint.last_error().is_some())
 }

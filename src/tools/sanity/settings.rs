@@ -119,6 +119,10 @@ pub struct Settings {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
         action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub strict: bool,
+    /// Let be what earlier runs left that were killed, instead of taking it down first
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
+        action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
+    pub keep_leftovers: bool,
     /// How long one case may take, longer than 0, without restarts of the driver, and without taking down what it made
     /// [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, required = false, help_heading = RUN)]
@@ -174,6 +178,7 @@ impl Default for Settings {
             shuffle: false,
             fail_fast: false,
             strict: false,
+            keep_leftovers: false,
             case_limit: Duration::from_secs(120),
             timeout: Duration::from_secs(60),
             metadata: Vec::new(),

@@ -80,12 +80,29 @@ impl Steps {
         }))
     }
 
+    /// Adds a call that succeeded after the case, to tidy up.
+    pub(super) fn tidy(&mut self, method: &'static Method, request: Bytes) {
+        let number = self.begin(method, request, None);
+        self.end(number, Ok(Bytes::new()));
+    }
+
     /// Says how a call ended.
     pub(super) fn end(&mut self, number: usize, answer: StepAnswer) {
         let index = number.checked_sub(self.dropped);
         if let Some(Step::Call(call)) = index.and_then(|index| self.all.get_mut(index)) {
             call.ended = Some((Instant::now(), answer));
         }
+    }
+
+    /// The last call that was refused, and its code.
+    pub(super) fn last_refusal(&self) -> Option<(&'static Method, Code)> {
+        self.all.iter().rev().find_map(|step| match step {
+            Step::Call(call) => match &call.ended {
+                Some((_, Err(code))) => Some((call.method, *code)),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     /// The command lines that do the same again. Calls that ran at the same time run at the same time there too.
@@ -151,14 +168,7 @@ impl ScriptWriter<'_> {
         let has_secrets = call.method.request.fields.iter().any(|field| field.secret);
         let secrets = self.run.settings.secrets_file.as_deref();
         let file = secrets.filter(|file| has_secrets && *file != "-");
-        let decoded = decode(call.method.request, &call.request, Secrets::Omit);
-        let mut json = Vec::new();
-        let shown = decoded.map(|value| json::line(&lean(value), &mut json));
-        let shown = shown.map(|_| String::from_utf8_lossy(&json).trim_end().to_owned());
-        let request = match shown {
-            Ok(text) => self.request(&text),
-            Err(_) => "'{}'".to_owned(),
-        };
+        let request = self.request(&request_text(call.method, &call.request));
         let _ = write!(line, " {} {}", group.name, rpc.verb());
         if let Some(file) = file {
             let _ = write!(line, " --secrets-file {}", word(file));
@@ -221,6 +231,17 @@ impl ScriptWriter<'_> {
             |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\\' | '\'');
         let known = self.ids.iter().any(|(known, _)| **known == *id);
         (!id.is_empty() && !known && id.chars().all(plain)).then(|| id.into_owned())
+    }
+}
+
+/// A request as JSON, without secrets.
+pub fn request_text(method: &Method, request: &Bytes) -> String {
+    let decoded = decode(method.request, request, Secrets::Omit);
+    let mut json = Vec::new();
+    let shown = decoded.map(|value| json::line(&lean(value), &mut json));
+    match shown {
+        Ok(_) => String::from_utf8_lossy(&json).trim_end().to_owned(),
+        Err(_) => "{}".to_owned(),
     }
 }
 

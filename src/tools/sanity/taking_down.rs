@@ -10,13 +10,13 @@ use super::verdict::{Stop, Verdict, status_text};
 use crate::call::session::CallError;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
-use crate::undo::taking_back::{TakingBack, Tool, Why};
+use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
@@ -45,6 +45,16 @@ pub struct MadeItems {
     list: Mutex<Made>,
     /// The items that could not be taken down, with the reasons.
     problems: Mutex<Vec<String>>,
+    /// The calls that took something down, and the folders that were removed.
+    tidied: Mutex<Vec<Tidied>>,
+}
+
+/// Something that was taken down.
+pub enum Tidied {
+    /// By this call.
+    Call(&'static Method, Bytes),
+    /// A folder.
+    Folder(PathBuf),
 }
 
 impl MadeItems {
@@ -55,6 +65,7 @@ impl MadeItems {
             case: Some(case),
             list: Mutex::default(),
             problems: Mutex::default(),
+            tidied: Mutex::default(),
         }
     }
 
@@ -69,6 +80,7 @@ impl MadeItems {
             case: None,
             list: Mutex::new(list),
             problems: Mutex::default(),
+            tidied: Mutex::default(),
         }
     }
 
@@ -154,6 +166,23 @@ impl MadeItems {
         std::mem::take(&mut *locked(&self.problems))
     }
 
+    /// Forgets what was asked for and may not be there: to ask again could drive the driver away again. The case that runs
+    /// again asks for the same.
+    pub(super) fn forget_asked(&self) {
+        let asked: Vec<u64> = {
+            let list = locked(&self.list);
+            let all = list.all();
+            let asked = all.filter(|(_, item)| matches!(item, Item::Asked { .. }));
+            asked.map(|(number, _)| number).collect()
+        };
+        asked.into_iter().for_each(|number| self.forget(number));
+    }
+
+    /// What has been taken down since this was asked last.
+    pub(super) fn take_tidied(&self) -> Vec<Tidied> {
+        std::mem::take(&mut *locked(&self.tidied))
+    }
+
     fn forget(&self, number: u64) {
         locked(&self.list).gone(number);
         self.changed(number);
@@ -177,10 +206,18 @@ impl Tool for MadeItems {
 
     async fn remove(&self, folder: &Path) -> io::Result<()> {
         let folder = folder.to_owned();
+        locked(&self.tidied).push(Tidied::Folder(folder.clone()));
         let removed = tokio::task::spawn_blocking(move || remove_folder(&folder));
         match tokio::time::timeout(FOLDER, removed).await {
             Ok(removed) => removed.map_err(io::Error::other)?,
             Err(_) => Err(io::Error::other("it does not answer")),
+        }
+    }
+
+    fn called(&self, call: &Called<'_>) {
+        if !call.asks {
+            let tidied = Tidied::Call(call.method, call.request.clone());
+            locked(&self.tidied).push(tidied);
         }
     }
 

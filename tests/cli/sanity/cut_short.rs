@@ -114,13 +114,14 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
         ..Default::default()
     };
     let answer = || Reply::message(&info);
-    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    let gone = Reply::disconnect;
+    driver.on_each("GetPluginInfo", [answer(), gone(), gone(), answer()]);
     driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "--filter plugin-info/names-the-driver").exits(3);
     assert!(
         run.stdout
-            .contains("expected: the driver is there to answer GetPluginInfo\n"),
+            .contains("expected: the driver is there to answer GetPluginInfo {}\n"),
         "{run}"
     );
     let lost = format!(
@@ -129,4 +130,55 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
     );
     assert!(run.stdout.contains(&lost), "{run}");
     assert!(run.stdout.contains("  # UNAVAILABLE\n"), "{run}");
+}
+
+#[test]
+fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
+    let driver = ScriptedDriver::unix();
+    let info = v1::GetPluginInfoResponse {
+        name: "mortal.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let answer = || Reply::message(&info);
+    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    let csi = Csi::at(driver.endpoint());
+    let filter = "--filter plugin-info/names-the-driver --filter driver-stays-there";
+    let run = sanity(&csi, filter).exits(3);
+    let told =
+        "the driver went away in identity/plugin-info/names-the-driver, which runs again alone";
+    assert!(run.stderr.contains(told), "{run}");
+    assert!(
+        run.stdout
+            .contains("\nok identity/plugin-info/names-the-driver "),
+        "{run}"
+    );
+    assert!(
+        run.stdout
+            .contains("\nfailed: protocol/driver-stays-there\n1 passed "),
+        "{run}"
+    );
+}
+
+#[test]
+fn a_call_that_kills_the_driver_is_named_and_the_run_goes_on() {
+    let driver = crate::lifecycle::thorough_driver();
+    driver.on("CreateVolume", Reply::disconnect());
+    let csi = Csi::at(driver.endpoint());
+    let filter = "--filter create-volume/is-idempotent --filter probe/answers --filter stays-there";
+    let run = sanity(&csi, filter).exits(3);
+    let told = "expected: the driver is there to answer CreateVolume {\"name\":\"csi-sanity-";
+    assert!(run.stdout.contains(told), "{run}");
+    assert!(!run.stdout.contains("ended early"), "{run}");
+    let run = sanity(&csi, &format!("{filter} -o json")).exits(3).json();
+    let outcome = |name: &str| {
+        let mut results = run["results"].as_array().unwrap().iter();
+        results.find(|one| one["name"] == name).unwrap()["outcome"].clone()
+    };
+    assert_eq!(outcome("lifecycle/make-and-remove"), "failed");
+    assert_eq!(outcome("controller/create-volume/is-idempotent"), "skipped");
+    assert_eq!(outcome("identity/probe/answers-ready"), "passed");
+    assert_eq!(outcome("protocol/driver-stays-there"), "passed");
+    is_clean(&csi);
 }

@@ -3,11 +3,18 @@
 use crate::support::reference::Defect;
 
 macro_rules! found_by {
-    ($($defect:ident => $case:literal,)+) => {
+    ($($defect:ident => $case:literal $(by $caller:literal)?,)+) => {
         /// The name of the case that must fail when the driver has this defect.
         pub fn found_by(defect: Defect) -> &'static str {
             match defect {
                 $(Defect::$defect => $case,)+
+            }
+        }
+
+        /// The name of the case whose calls show the defect: the same one, where it makes calls.
+        pub fn caller(defect: Defect) -> &'static str {
+            match defect {
+                $(Defect::$defect => [$($caller,)? $case][0],)+
             }
         }
     };
@@ -17,10 +24,10 @@ found_by! {
     // The case that is about each defect.
 
     // Identity.
-    PluginNameInvalid => "identity/plugin-info/names-the-driver",
-    PluginNameTooLong => "identity/plugin-info/names-the-driver",
-    PluginVersionMissing => "identity/plugin-info/names-the-driver",
-    ManifestTooLarge => "identity/plugin-info/names-the-driver",
+    PluginNameInvalid => "replies/get-plugin-info" by "identity/plugin-info/names-the-driver",
+    PluginNameTooLong => "replies/get-plugin-info" by "identity/plugin-info/names-the-driver",
+    PluginVersionMissing => "replies/get-plugin-info" by "identity/plugin-info/names-the-driver",
+    ManifestTooLarge => "replies/get-plugin-info" by "identity/plugin-info/names-the-driver",
     PluginCapabilitiesChange => "identity/plugin-capabilities/are-known-and-constant",
     ControllerCapabilitiesChange => "controller/capabilities/are-constant",
     NodeCapabilitiesChange => "node/capabilities/are-constant",
@@ -55,16 +62,16 @@ found_by! {
     CreateVolumeRepeatFails => "controller/create-volume/is-idempotent",
     CreateVolumeIgnoresSizeOnRepeat => "controller/create-volume/with-another-size",
     CreateVolumeIgnoresSourceOnRepeat => "controller/create-volume/name-of-a-volume-from-elsewhere",
-    CreateVolumeIgnoresRequiredBytes => "controller/create-volume/has-required-bytes",
-    CreateVolumeIgnoresLimitBytes => "controller/create-volume/keeps-limit-bytes",
+    CreateVolumeIgnoresRequiredBytes => "replies/create-volume" by "controller/create-volume/has-required-bytes",
+    CreateVolumeIgnoresLimitBytes => "replies/create-volume" by "controller/create-volume/keeps-limit-bytes",
     CreateVolumeImpossibleSizeIsInternal => "controller/create-volume/of-an-impossible-size",
     CreateVolumeReversedRange => "controller/create-volume/of-a-reversed-range",
     CreateVolumeNegativeSize => "controller/create-volume/of-a-negative-size",
-    VolumeIdMissing => "controller/create-volume/is-idempotent",
-    VolumeIdTooLong => "controller/create-volume/is-idempotent",
+    VolumeIdMissing => "replies/create-volume" by "controller/create-volume/is-idempotent",
+    VolumeIdTooLong => "replies/create-volume" by "controller/create-volume/is-idempotent",
     VolumeContextLostOnRepeat => "controller/create-volume/context-is-constant",
     VolumeContextHasSecrets => "secrets/are-not-in-the-volume",
-    VolumeContextTooLarge => "controller/create-volume/context-is-constant",
+    VolumeContextTooLarge => "replies/create-volume" by "controller/create-volume/context-is-constant",
     LongNameRefused => "controller/create-volume/with-a-long-name",
     LongNamesCollide => "controller/create-volume/with-a-long-name",
     NameCaseIgnored => "controller/create-volume/names-are-told-apart",
@@ -72,7 +79,7 @@ found_by! {
     CloneOfUnknownVolume => "controller/create-volume/from-unknown-volume",
     RestoreOfUnknownSnapshot => "controller/create-volume/from-unknown-snapshot",
     MissingSourceIsInternal => "controller/create-volume/from-unknown-snapshot",
-    ContentSourceNotAnswered => "controller/create-volume/from-snapshot",
+    ContentSourceNotAnswered => "replies/create-volume" by "controller/create-volume/from-snapshot",
     CloneIsEmpty => "controller/create-volume/data-of-the-volume",
     RestoreIsEmpty => "controller/create-volume/data-of-the-snapshot",
     RestoreIsTooSmall => "controller/create-volume/from-larger-snapshot",
@@ -119,7 +126,7 @@ found_by! {
     ValidateConfirmsEverything => "controller/validate/does-not-confirm-what-is-not-supported",
 
     // ListVolumes, ControllerGetVolume, GetCapacity.
-    ListVolumesIgnoresMaxEntries => "controller/list-volumes/page-by-page",
+    ListVolumesIgnoresMaxEntries => "replies/list-volumes" by "controller/list-volumes/page-by-page",
     ListVolumesRepeatsEntries => "controller/list-volumes/page-by-page",
     ListVolumesLosesEntries => "controller/list-volumes/page-by-page",
     ListVolumesAcceptsBadToken => "controller/list-volumes/with-an-unknown-token",
@@ -132,9 +139,9 @@ found_by! {
     VolumeConditionMissing => "controller/list-volumes/shows-conditions",
     GetVolumeWithoutId => "controller/get-volume/without-id",
     GetVolumeUnknown => "controller/get-volume/of-an-unknown-id",
-    GetVolumeWithoutStatus => "controller/get-volume/answers-what-was-created",
+    GetVolumeWithoutStatus => "replies/controller-get-volume" by "controller/get-volume/answers-what-was-created",
     GetCapacityUnimplemented => "controller/get-capacity/answers",
-    CapacityNegative => "controller/get-capacity/answers",
+    CapacityNegative => "replies/get-capacity" by "controller/get-capacity/answers",
     CapacityBoundsReversed => "controller/get-capacity/answers",
 
     // ControllerExpandVolume and ControllerModifyVolume.
@@ -144,7 +151,7 @@ found_by! {
     ExpandAnswersOldSize => "controller/expand/expands",
     ExpandRepeatFails => "controller/expand/is-idempotent",
     ExpandShrinks => "controller/expand/never-shrinks",
-    ExpandIgnoresLimit => "controller/expand/keeps-limit-bytes",
+    ExpandIgnoresLimit => "replies/controller-expand-volume" by "controller/expand/keeps-limit-bytes",
     ExpandImpossibleSizeIsInternal => "controller/expand/to-an-impossible-size",
     ExpandForgetsName => "controller/expand/keeps-the-name",
     ExpandOnlyOffline => "controller/expand/while-published",
@@ -165,11 +172,11 @@ found_by! {
     CancelledCreateSnapshotLeavesName => "controller/create-snapshot/given-up",
     SnapshotNeverReady => "controller/create-snapshot/becomes-ready",
     SnapshotReadinessLost => "controller/create-snapshot/becomes-ready",
-    SnapshotSizeNegative => "controller/create-snapshot/describes-the-snapshot",
-    SnapshotTimeMissing => "controller/create-snapshot/describes-the-snapshot",
+    SnapshotSizeNegative => "replies/create-snapshot" by "controller/create-snapshot/describes-the-snapshot",
+    SnapshotTimeMissing => "replies/create-snapshot" by "controller/create-snapshot/describes-the-snapshot",
     SnapshotTimeMoves => "controller/create-snapshot/is-idempotent",
     SnapshotSourceMissing => "controller/create-snapshot/describes-the-snapshot",
-    SnapshotIdTooLong => "controller/create-snapshot/describes-the-snapshot",
+    SnapshotIdTooLong => "replies/create-snapshot" by "controller/create-snapshot/describes-the-snapshot",
     SnapshotFollowsVolume => "controller/create-volume/data-of-the-snapshot",
     DeleteSnapshotWithoutId => "controller/delete-snapshot/without-id",
     DeleteSnapshotUnknownIsNotFound => "controller/delete-snapshot/is-idempotent",
@@ -179,7 +186,7 @@ found_by! {
     ListSnapshotsIgnoresSource => "controller/list-snapshots/of-one-volume",
     ListSnapshotsIgnoresId => "controller/list-snapshots/of-one-snapshot",
     ListSnapshotsUnknownIsNotFound => "controller/list-snapshots/of-what-does-not-exist",
-    ListSnapshotsIgnoresMaxEntries => "controller/list-snapshots/in-pages",
+    ListSnapshotsIgnoresMaxEntries => "replies/list-snapshots" by "controller/list-snapshots/in-pages",
     ListSnapshotsRepeatsEntries => "controller/list-snapshots/in-pages",
     ListSnapshotsLosesEntries => "controller/list-snapshots/in-pages",
     ListSnapshotsAcceptsBadToken => "controller/list-snapshots/bad-token",
@@ -198,7 +205,7 @@ found_by! {
     ParallelCreateGroupMakesTwo => "group-controller/create-volume-group-snapshot/equal-calls-at-once",
     GroupIdMissingInSnapshots => "controller/delete-snapshot/of-a-group",
     GroupReadyTooEarly => "group-controller/create-volume-group-snapshot/is-ready-when-its-snapshots-are",
-    GroupTimeMissing => "group-controller/create-volume-group-snapshot/describes-the-group",
+    GroupTimeMissing => "replies/create-volume-group-snapshot" by "group-controller/create-volume-group-snapshot/describes-the-group",
     GroupMemberCanBeDeleted => "controller/delete-snapshot/of-a-group",
     DeleteGroupWithoutId => "group-controller/delete-volume-group-snapshot/without-id",
     DeleteGroupUnknownIsNotFound => "group-controller/delete-volume-group-snapshot/is-idempotent",
@@ -209,13 +216,13 @@ found_by! {
     GetGroupIgnoresSnapshotIds => "group-controller/get-volume-group-snapshot/with-other-snapshots",
 
     // Snapshot metadata.
-    MetadataUnordered => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
-    MetadataOverlaps => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+    MetadataUnordered => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+    MetadataOverlaps => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
     MetadataIgnoresStartingOffset => "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
-    MetadataIgnoresMaxResults => "snapshot-metadata/get-metadata-allocated/in-small-messages",
-    MetadataRangeIsEmpty => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
-    MetadataTypeMissing => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
-    MetadataCapacityChanges => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+    MetadataIgnoresMaxResults => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/in-small-messages",
+    MetadataRangeIsEmpty => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+    MetadataTypeMissing => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
+    MetadataCapacityChanges => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
     MetadataBeyondEnd => "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
     MetadataUnknownSnapshot => "snapshot-metadata/get-metadata-allocated/unknown",
     MetadataNegativeOffset => "snapshot-metadata/get-metadata-allocated/impossible-offset",
@@ -226,12 +233,12 @@ found_by! {
     DeltaWithoutBase => "snapshot-metadata/get-metadata-delta/without-one-id",
 
     // Node.
-    NodeIdMissing => "node/info/has-an-id",
+    NodeIdMissing => "replies/node-get-info" by "node/info/has-an-id",
     NodeIdTooLong => "node/info/has-an-id",
     NodeIdChanges => "node/info/is-constant",
     NodeMaxVolumesNegative => "node/info/limits-are-not-negative",
     NodeTopologyUnadvertised => "node/info/topology-is-advertised",
-    NodeTopologyInvalid => "node/info/topology-is-advertised",
+    NodeTopologyInvalid => "replies/node-get-info" by "node/info/topology-is-advertised",
     StageWithoutVolumeId => "node/stage/without-id",
     StageWithoutPath => "node/stage/without-path",
     StageWithoutCapability => "node/stage/without-capability",
@@ -265,8 +272,8 @@ found_by! {
     StatsWithoutVolumeId => "node/stats/without-id",
     StatsWithoutPath => "node/stats/without-path",
     StatsAtUnknownPath => "node/stats/at-another-path",
-    StatsNegative => "node/stats/are-of-the-volume",
-    StatsUnitMissing => "node/stats/are-of-the-volume",
+    StatsNegative => "replies/node-get-volume-stats" by "node/stats/are-of-the-volume",
+    StatsUnitMissing => "replies/node-get-volume-stats" by "node/stats/are-of-the-volume",
     StatsTotalMissing => "node/stats/are-of-the-volume",
     StatsConditionMissing => "node/stats/have-a-condition",
     NodeExpandWithoutVolumeId => "node/expand/without-id",

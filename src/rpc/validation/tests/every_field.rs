@@ -44,7 +44,9 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
                     };
                     walk::message(message, &bytes(message, &wrap(value)), &rules, &mut found);
                     let lines = found.shown.into_iter();
-                    lines.map(|(at, rule)| format!("{at}: {rule}")).collect()
+                    lines
+                        .map(|one| format!("{}: {}", one.at, one.rule))
+                        .collect()
                 };
                 check(field, at, &violations);
             });

@@ -30,8 +30,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("shows-the-condition", |c| {
         let status = c.ok(get(c.volume()?.id()))?.status.unwrap_or_default();
         let has = status.volume_condition.is_some();
-        let actual = format!("{status:?}");
-        ensure(has, "the status has a volume_condition", actual)
+        ensure(has, "the status has a volume_condition", "it has none")
     });
     list.rule(
         "ControllerGetVolume shows the nodes that the controller has published the volume to",

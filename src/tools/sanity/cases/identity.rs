@@ -18,7 +18,7 @@ pub fn cases(list: &mut Cases) {
             c.together(vec![v1::GetPluginInfoRequest {}; 8])?,
             |answer| {
                 let actual = match &answer {
-                    Ok(info) => format!("{info:?}"),
+                    Ok(info) => format!("it answered {} {}", info.name, info.vendor_version),
                     Err(status) => status_text(status),
                 };
                 let same = answer.is_ok_and(|info| info == first);

@@ -68,10 +68,6 @@ pub fn cases(list: &mut Cases) {
         c.restart()?;
         c.is_published(&placed)?;
         c.holds(&placed, "before")?;
-        // It still knows how it is published.
-        let mut other = placed.publish();
-        other.readonly = true;
-        c.refused(other, &[AlreadyExists])?;
         c.ok(placed.unpublish())?;
         c.is_gone(&placed)
     });

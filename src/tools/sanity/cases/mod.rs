@@ -8,6 +8,7 @@ mod copies;
 mod create_volume;
 mod delete_volume;
 mod expand;
+pub(super) mod first;
 mod get_volume;
 mod group_snapshots;
 mod identity;
@@ -25,6 +26,7 @@ mod node_stage;
 mod node_stats;
 mod node_unpublish;
 mod protocol;
+mod replies;
 mod secrets;
 mod snapshot_metadata;
 mod snapshots;
@@ -36,6 +38,7 @@ use std::sync::LazyLock;
 
 /// What writes the cases of each subject, in the order of the list.
 const SUBJECTS: &[fn(&mut Cases)] = &[
+    first::cases,
     identity::cases,
     capabilities::cases,
     create_volume::cases,
@@ -65,6 +68,7 @@ const SUBJECTS: &[fn(&mut Cases)] = &[
     protocol::cases,
     secrets::cases,
     missing_fields::cases,
+    replies::cases,
 ];
 
 /// The cases, made once: they live as long as the program.

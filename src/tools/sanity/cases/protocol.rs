@@ -1,6 +1,7 @@
 //! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::tools::sanity::context::decoded;
+use crate::tools::sanity::run::locked;
 use crate::tools::sanity::vocabulary::*;
 use bytes::Bytes;
 use csi_proto::Request;
@@ -71,6 +72,21 @@ pub fn cases(list: &mut Cases) {
     list.under("Concurrency");
     list.reads("many-calls-on-one-connection", |c| {
         c.all_ok(vec![v1::GetPluginInfoRequest {}; 200])
+    });
+    list.rule("The driver is there for all calls of this run, also for those at the same time");
+    list.under("Concurrency").last("driver-stays-there", |c| {
+        let losses = locked(&c.run.losses);
+        let Some(lost) = losses.unexplained().first() else {
+            return Ok(());
+        };
+        let names = lost.iter().map(|(name, _)| name.as_str());
+        let names = Vec::from_iter(names).join(", ");
+        let first = &lost[0].1;
+        let actual = format!(
+            "{} while these ran, and while none of them ran alone: {names}",
+            first.actual
+        );
+        Err::<(), _>(Stop::failed(&first.expected, actual))
     });
 }
 

@@ -22,8 +22,12 @@ pub fn cases(list: &mut Cases) {
         let mut request = c.validate_request(&c.volume()?);
         request.volume_capabilities = c.create_for_mode(99)?.volume_capabilities;
         if let Ok(reply) = c.send(request)? {
-            let actual = format!("{:?}", reply.confirmed);
-            ensure(reply.confirmed.is_none(), "confirmed is not set", actual)?;
+            let refuses = reply.confirmed.is_none();
+            ensure(
+                refuses,
+                "confirmed is not set",
+                "the capability is confirmed",
+            )?;
             let explained = !reply.message.is_empty();
             c.should(explained, "the message says why not", "it is empty");
         }

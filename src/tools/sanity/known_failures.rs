@@ -1,0 +1,58 @@
+//! Lists of known failures: the names of cases, one a line, with comments after `#`.
+
+use super::report::{CaseOutcome, Report};
+use csi_proto::text::escaped;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The names in a list.
+///
+/// # Errors
+/// The line, from 1, that names no case, and the name.
+pub fn parse(text: &str) -> Result<BTreeSet<String>, (usize, String)> {
+    let lines = text.lines().zip(1..);
+    let names = lines.filter_map(|(line, number)| {
+        let name = line.split('#').next().unwrap_or_default().trim();
+        let of_block = name.strip_suffix("@block").unwrap_or(name);
+        match super::cases().any(|case| case.name == of_block) {
+            true => Some(Ok(name.to_owned())),
+            false if name.is_empty() => None,
+            false => Some(Err((number, name.to_owned()))),
+        }
+    });
+    names.collect()
+}
+
+/// The list of the failures of a run.
+pub fn written(report: &Report) -> String {
+    let mut out = format!(
+        "# What csi sanity finds wrong with {} {}.\n",
+        escaped(&report.driver),
+        escaped(&report.version)
+    );
+    for result in &report.results {
+        if let CaseOutcome::Failed(failure) = &result.outcome {
+            let (expected, actual) = (escaped(&failure.expected), escaped(&failure.actual));
+            let _ = writeln!(out, "{}  # {expected}, but {actual}", result.name);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_cases_and_nothing_else() {
+        let text = "# all\n\nnode/info/is-constant  # why\nlifecycle/up-and-down@block\n";
+        let names = parse(text).unwrap();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            ["lifecycle/up-and-down@block", "node/info/is-constant"]
+        );
+        let wrong = parse("node/info/is-constant\nnode/info # x");
+        assert_eq!(wrong, Err((2, "node/info".to_owned())));
+    }
+}

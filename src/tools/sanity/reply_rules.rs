@@ -1,0 +1,84 @@
+//! Collects the rules for messages that replies break, for the cases that judge them at the end of a run: each rule once,
+//! with the first reply that broke it. The case that got the reply goes on. When it fails in the end, it has said itself
+//! what is wrong with the replies, and they are not judged again.
+//!
+//! The rules themselves are in `rpc::validation`.
+
+use super::broken_rules::BrokenRule;
+use super::context::Context;
+use super::run::locked;
+use super::verdict::{Stop, Verdict};
+use crate::rpc::validation::{self, Checks, Replies, Violation, Violations};
+use bytes::Bytes;
+use csi_proto::schema::Method;
+
+/// The rules of the specification, and no more.
+const SPEC: Checks = Checks {
+    spec: true,
+    credentials: false,
+    volume_context: false,
+    publish_context: false,
+};
+
+impl Context {
+    /// Checks the replies to a request. One that is wrong itself may be answered with anything.
+    pub(super) fn check_replies(
+        &self,
+        method: &'static Method,
+        request: &Bytes,
+        replies: &[Bytes],
+    ) {
+        if validation::request(method, request, &SPEC).is_err() {
+            return;
+        }
+        let mut rules = Replies::new(method, request, &SPEC);
+        let found: Vec<_> = replies
+            .iter()
+            .filter_map(|reply| rules.check(reply).err())
+            .collect();
+        let mut broken = locked(&self.broken_rules);
+        broken.checked(method);
+        for Violation {
+            at,
+            rule,
+            is_default,
+        } in found.iter().flat_map(Violations::iter)
+        {
+            let colon = if at.is_empty() { "" } else { ": " };
+            broken.note(method, at, || BrokenRule {
+                words: format!("{at}{colon}{rule}"),
+                is_default: *is_default,
+                case: self.case.clone(),
+                commands: locked(&self.steps).commands(&self.run),
+            });
+        }
+    }
+
+    /// Demands that no reply of an RPC broke a rule.
+    ///
+    /// # Errors
+    /// When one did.
+    pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
+        let broken = locked(&self.run.broken_rules).of(method);
+        let none = format!("no call of {} was answered with a reply", method.name);
+        let broken = broken.ok_or_else(|| Stop::skipped(none))?;
+        let expected = format!(
+            "every {} keeps the specification's rules",
+            method.response.short_name()
+        );
+        let mut wrong = Vec::new();
+        for rule in broken {
+            let said = format!("{} (in {})", rule.words, rule.case);
+            self.did(format!("# {said}:").replace('\n', " "));
+            rule.commands.into_iter().for_each(|line| self.did(line));
+            match rule.is_default {
+                true => self.should(false, &expected, said),
+                false => wrong.push(said),
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Stop::failed(expected, wrong.join("; "))),
+        }
+    }
+}

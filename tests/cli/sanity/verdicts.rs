@@ -1,0 +1,109 @@
+//! What `csi sanity` makes of the failures of a run: said once, grouped, compared with a list of known ones, annotated.
+
+use super::{is_clean, sanity};
+use crate::support::program::Csi;
+use crate::support::reference::{Defect, Options, ReferenceDriver};
+use std::fs;
+use std::time::{Duration, Instant};
+
+#[test]
+fn what_does_not_work_at_all_is_said_once_and_soon() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let begun = Instant::now();
+    let run = sanity(&csi, "--params bogus=1").exits(3);
+    assert!(begun.elapsed() < Duration::from_secs(3), "{run}");
+    let told = "but: it answered INVALID_ARGUMENT: the parameter \"bogus\"";
+    assert_eq!(run.stdout.matches(told).count(), 1, "{run}");
+    let failed =
+        "\nfailed: lifecycle/make-and-remove\nwhat depends on that was skipped\nhint: --params, ";
+    assert!(run.stdout.contains(failed), "{run}");
+    assert!(run.stdout.lines().count() < 20, "{run}");
+    let run = sanity(
+        &csi,
+        "--params bogus=1 -o json --filter create-volume/is-idempotent",
+    );
+    let json = run.exits(3).json();
+    let reason = json["results"][1]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("CreateVolume does not work here: it answered "),
+        "{json}"
+    );
+    is_clean(&csi);
+}
+
+#[test]
+fn failures_are_grouped_by_their_cause() {
+    let driver = ReferenceDriver::start(Options::default().with(Defect::PublishRepeatFails));
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --mount-parent {} --filter node/publish/is-idempotent",
+        parent.display()
+    );
+    let run = csi.run(&line).exits(3);
+    let summary = "\nfailed: node/publish/is-idempotent\nfailed: node/publish/is-idempotent@block\n  these 2 alike: NodePublishVolume answers OK, but it answered ";
+    assert!(run.stdout.contains(summary), "{run}");
+}
+
+#[test]
+fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
+    let failing = "controller/create-volume/without-name";
+    let driver = ReferenceDriver::start(Options::default().with(Defect::CreateVolumeWithoutName));
+    let csi = Csi::at(&driver.endpoint());
+    let list = csi.home().join("known").display().to_string();
+    let line = "--filter create-volume/without --filter probe";
+    sanity(&csi, &format!("{line} --write-known-failures {list}")).succeeds();
+    let written = fs::read_to_string(&list).unwrap();
+    let expected = "\ncontroller/create-volume/without-name  # CreateVolume answers INVALID_ARGUMENT, but it answered OK\n";
+    assert!(written.contains(expected), "{written}");
+    let known = format!("{line} --known-failures {list}");
+    let run = sanity(&csi, &known).succeeds();
+    assert!(
+        run.stdout
+            .contains("\n~~ controller/create-volume/without-name "),
+        "{run}"
+    );
+    assert!(run.stdout.contains(", 1 failed (1 known), "), "{run}");
+    let mended = ReferenceDriver::start(Options::default());
+    let run = sanity(&Csi::at(&mended.endpoint()), &known).succeeds();
+    assert!(
+        run.stdout.contains(&format!("\nmended: {failing}: ")),
+        "{run}"
+    );
+    let other = ReferenceDriver::start(Options::default().with(Defect::ProbeFails));
+    let run = sanity(&Csi::at(&other.endpoint()), &known).exits(3);
+    assert!(
+        run.stdout
+            .contains("\nfailed: identity/probe/answers-ready\n"),
+        "{run}"
+    );
+    let wrong = csi
+        .file("wrong", "# none\nno-such-case\n")
+        .display()
+        .to_string();
+    let run = sanity(&csi, &format!("--known-failures {wrong}")).exits(2);
+    run.says("wrong:2: no case has the name no-such-case");
+}
+
+#[test]
+fn github_gets_annotations() {
+    let driver = ReferenceDriver::start(Options::default().with(Defect::CreateVolumeWithoutName));
+    let csi = Csi::at(&driver.endpoint());
+    let run = sanity(&csi, "-o github --filter create-volume/without-name").exits(3);
+    let annotation = "\n::error title=controller/create-volume/without-name::CreateVolume without a name answers INVALID_ARGUMENT. Expected: CreateVolume answers INVALID_ARGUMENT, but it answered OK\n";
+    assert!(run.stdout.contains(annotation), "{run}");
+    let run = csi.run("-o github identity probe").exits(2);
+    run.says("-o github has no meaning here");
+}
+
+#[test]
+fn the_names_of_cases_are_completed() {
+    let csi = Csi::new().env("COMPLETE", "fish");
+    let line = ["--", "csi", "sanity", "--filter", "identity/probe/a"];
+    let run = csi.run_args(line).succeeds();
+    assert!(
+        run.stdout.starts_with("identity/probe/answers-ready\t"),
+        "{run}"
+    );
+}
