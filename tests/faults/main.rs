@@ -10,3 +10,4 @@ mod crashes;
 mod descriptors;
 mod endings;
 mod storms;
+mod torture;

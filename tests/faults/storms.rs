@@ -9,7 +9,7 @@ use std::time::Duration;
 const TIME: Duration = Duration::from_secs(5);
 
 /// A driver on a share, and another controller on the same one.
-fn two_controllers() -> [Driver; 2] {
+pub fn two_controllers() -> [Driver; 2] {
     let first = Driver::with_local_share();
     let share = format!("localhost:/share={}", first.share().display());
     let second = Driver::with_args(&["--mode", "controller", "--local-share", &share]);

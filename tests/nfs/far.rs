@@ -47,7 +47,7 @@ fn fill(folder: &Path) {
             format!("content {number}").repeat(1 + number as usize % 7),
         )
         .unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o600 | number % 0o100)).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600 | (number % 0o100))).unwrap();
         let file = |name: &str| folder.join(format!("{name}-{number}"));
         match number % 4 {
             0 => fs::hard_link(file("file"), file("second")).unwrap(),

@@ -30,5 +30,6 @@ mod staging;
 mod stale;
 mod storms;
 mod symlinks;
+mod torture;
 mod upstream;
 mod volumes;

@@ -5,6 +5,7 @@
 
 pub mod calls;
 pub mod certificates;
+pub mod dice;
 pub mod disk;
 pub mod driver;
 pub mod placed;
@@ -14,6 +15,7 @@ pub mod reference;
 pub mod scripted;
 pub mod storm;
 pub mod terminal;
+pub mod torture;
 
 /// How long a test waits for what must happen at once, before it fails. Longer than the default of `--timeout`, so that a
 /// program that hangs says so itself, and for machines that are many times slower; it only matters on failure.

@@ -4,9 +4,9 @@
 //! Every call is repeated until its answer is final, as an orchestrator does; so the model knows what became of each.
 
 use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
+use crate::support::dice::Dice;
 use crate::support::disk::{Disk, Expected};
 use crate::support::placed::of_volume;
-use csi_proto::random;
 use csi_proto::v1::CreateVolumeRequest;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,19 +75,6 @@ impl Model {
     }
 }
 
-/// Draws numbers, the same ones for the same seed.
-struct Dice {
-    seed: u64,
-    drawn: u64,
-}
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.drawn += 1;
-        random::from_seed(self.seed, self.drawn) % limit
-    }
-}
-
 /// The policy of a volume, which its name decides: some are archived.
 fn policy(name: u64) -> &'static str {
     if name >= NAMES - 2 {
@@ -126,10 +113,7 @@ impl Storm<'_> {
                     calls: controllers[number as usize % controllers.len()].clone(),
                     parameters: self.parameters.clone(),
                     model: Rc::clone(&model),
-                    dice: Dice {
-                        seed: random::from_seed(self.seed, number),
-                        drawn: 0,
-                    },
+                    dice: Dice::of(self.seed, number),
                     gold: gold.clone(),
                 };
                 tokio::task::spawn_local(caller.call_until(end))
