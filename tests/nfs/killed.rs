@@ -161,6 +161,9 @@ fn survives_every_kill(operation: Operation) {
         Version::V4_2,
     );
     let log = scene.driver.target("strace");
+    // Then the share has its records folder, in the undisturbed run as in all others.
+    let first = scene.create("first");
+    scene.try_delete(&first).succeeds();
     let kills = kills(scene, operation, &log);
     assert!(kills.len() > 1, "{kills:?}");
     let mut missed = Vec::new();

@@ -1,6 +1,7 @@
 //! Our driver in the place of kubernetes-csi's, over NFS: volumes, mounts and snapshots as that driver leaves them.
 
 use crate::scene::{Scene, Version, Volume};
+use crate::support::placed::of_volume;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -111,7 +112,7 @@ fn volumes_go_on(version: Version) {
             &params,
         ])
         .succeeds();
-    let restored = scene.share.folder().join("restored");
+    let restored = of_volume(scene.share.folder(), "restored");
     let seen = |root: &Path, path: &str| {
         let meta = root.join(path).symlink_metadata().unwrap();
         (
