@@ -61,7 +61,10 @@ fn what_a_killed_run_left_is_taken_down_by_the_next() {
     sanity(&csi, "--filter identity/probe").succeeds();
     assert_eq!(left_in(csi.home()).len(), 1);
     process.kill();
-    assert_ne!(driver.left_behind(), [""; 0]);
+    let left = driver.left_behind();
+    assert_ne!(left, [""; 0]);
+    sanity(&csi, "--filter identity/probe --keep-leftovers").succeeds();
+    assert_eq!(driver.left_behind(), left);
     let run = sanity(&csi, "--filter identity/probe").succeeds();
     assert!(
         run.stderr
