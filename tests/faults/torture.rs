@@ -20,5 +20,5 @@ fn two_controllers_killed_at_random() {
         seed: 8,
     }
     .of(drivers);
-    assert!(done.kills > 5 && done.copies > 20, "{done:?}");
+    assert!(done.kills > 3 && done.copies > 20, "{done:?}");
 }

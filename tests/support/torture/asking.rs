@@ -33,8 +33,8 @@ pub struct Asked {
     pub cut_off: usize,
 }
 
-/// Whether the connection has ended, not the call.
-fn was_cut_off(status: &Status) -> bool {
+/// Whether the answer came from this side, not from a controller.
+fn is_ours(status: &Status) -> bool {
     // Only statuses that were made on this side have a cause. Those of a deadline have one too.
     let by_deadline = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
     status.source().is_some() && !by_deadline
@@ -64,12 +64,16 @@ impl Asking {
                 }
                 Err(status) => status,
             };
-            asked
-                .tries
-                .push(format!("{at}: {:?} {}", status.code(), status.message()));
-            if was_cut_off(status) {
-                asked.cut_off += 1;
-                if self.may_leave {
+            // Nobody was there to take it.
+            let was_sent = !(is_ours(status) && status.code() == Code::Unavailable);
+            if was_sent {
+                asked
+                    .tries
+                    .push(format!("{at}: {:?} {}", status.code(), status.message()));
+            }
+            if is_ours(status) {
+                asked.cut_off += usize::from(was_sent);
+                if self.may_leave && was_sent {
                     return Ok(asked);
                 }
                 if self.may_move {

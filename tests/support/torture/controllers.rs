@@ -4,7 +4,7 @@
 use crate::support::dice::Dice;
 use crate::support::driver::Driver;
 use rustix::process::Signal;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Longer than anybody waits for a sign of life from whoever has claimed a copy.
@@ -42,17 +42,20 @@ impl Controllers {
         self.drivers.each_ref().map(Driver::endpoint)
     }
 
-    /// Kills them until somebody says that it is over. Then both run.
-    pub fn kill_until(&mut self, over: &Receiver<()>, mut dice: Dice, end: Instant) {
-        let waits = |dice: &mut Dice, most: u64| {
-            let pause = Duration::from_millis(dice.below(most));
-            over.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
-        };
-        while waits(&mut dice, 1200) {
+    /// Kills them, each time after some more has been done, until nobody does anything any more. Then both run.
+    pub fn kill_during(&mut self, work: &Receiver<()>, mut dice: Dice, end: Instant) {
+        loop {
+            // On any machine some of the work gets done between two deaths.
+            for _ in 0..dice.below(80) {
+                if work.recv().is_err() {
+                    return;
+                }
+            }
+            pause(work, Duration::from_millis(dice.below(60)));
             let one = dice.below(2) as usize;
-            if dice.once_in(40) && Instant::now() + 2 * STOPPED < end {
+            if dice.once_in(30) && Instant::now() + 2 * STOPPED < end {
                 self.drivers[one].process().signal(Signal::STOP);
-                let _ = over.recv_timeout(STOPPED);
+                pause(work, STOPPED);
                 self.drivers[one].process().signal(Signal::CONT);
                 self.stops += 1;
                 continue;
@@ -63,7 +66,7 @@ impl Controllers {
             for number in doomed {
                 self.kill(*number, dice.once_in(3));
             }
-            waits(&mut dice, 400);
+            pause(work, Duration::from_millis(dice.below(400)));
             for number in doomed {
                 self.drivers[*number].restart();
             }
@@ -110,4 +113,11 @@ impl Controllers {
         });
         logs.collect()
     }
+}
+
+/// Lets time pass while others work; no longer than they do.
+fn pause(work: &Receiver<()>, time: Duration) {
+    let end = Instant::now() + time;
+    let left = || end.saturating_duration_since(Instant::now());
+    while work.recv_timeout(left()).is_ok() {}
 }

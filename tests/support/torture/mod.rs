@@ -97,7 +97,8 @@ impl Torture<'_> {
                 "{name}: {what}\n--- the history of {name}\n{history}"
             )),
             Err(panic) => {
-                eprintln!("seed {}\n{}", self.seed, controllers.logs());
+                let last: String = workers.iter().map(|it| it.model.last()).collect();
+                eprintln!("seed {}\n{last}{}", self.seed, controllers.logs());
                 std::panic::resume_unwind(panic)
             }
         };
@@ -117,19 +118,17 @@ impl Torture<'_> {
     ) -> Result<(), Violation> {
         let end = Instant::now() + self.time;
         let failed = AtomicBool::new(false);
-        let (over, is_over) = mpsc::channel::<()>();
+        let (done, work) = mpsc::channel();
         std::thread::scope(|threads| {
             let dice = Dice::of(self.seed, WORKERS);
-            threads.spawn(move || controllers.kill_until(&is_over, dice, end));
-            let failed = &failed;
-            let result = at_once(workers, |worker| {
-                let result =
-                    worker.work(|| Instant::now() >= end || failed.load(Ordering::Relaxed));
+            threads.spawn(move || controllers.kill_during(&work, dice, end));
+            let (failed, done) = (&failed, done);
+            at_once(workers, |worker| {
+                let over = || Instant::now() >= end || failed.load(Ordering::Relaxed);
+                let result = worker.work(over, &done);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
-            });
-            drop(over);
-            result
+            })
         })
     }
 

@@ -141,22 +141,22 @@ impl Model {
     }
 
     pub fn violation_of(&self, name: &str, what: &str) -> Violation {
-        let about = |(of, line): &(String, String)| of == name || line.contains(name);
-        let of_it = self.history.iter().filter(|line| about(line));
-        let last = self.history.iter().rev().take(20).rev();
-        let lines = |all: Vec<&(String, String)>| {
-            let lines = all.iter().map(|(_, line)| format!("{line}\n"));
-            lines.collect::<String>()
-        };
+        let about = |(of, line): &&(String, String)| of == name || line.contains(name);
         Violation {
             name: name.to_owned(),
             what: what.to_owned(),
-            history: format!(
-                "{}--- the last of worker {}\n{}",
-                lines(of_it.collect()),
-                self.worker,
-                lines(last.collect())
-            ),
+            history: lines(self.history.iter().filter(about)) + &self.last(),
         }
     }
+
+    /// The last that was done.
+    pub fn last(&self) -> String {
+        let from = self.history.len().saturating_sub(20);
+        let last = lines(self.history[from..].iter());
+        format!("--- the last of worker {}\n{last}", self.worker)
+    }
+}
+
+fn lines<'a>(history: impl Iterator<Item = &'a (String, String)>) -> String {
+    history.map(|(_, line)| format!("{line}\n")).collect()
 }

@@ -12,6 +12,7 @@ use crate::support::placed::of_volume;
 use csi_proto::v1::CreateVolumeRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tonic::{Code, Status};
 
@@ -57,12 +58,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until `over` says so.
-    pub fn work(&mut self, over: impl Fn() -> bool) -> Outcome {
+    /// Works until `over` says so, and tells of all that it has done.
+    pub fn work(&mut self, over: impl Fn() -> bool, done: &Sender<()>) -> Outcome {
         calls::runtime().block_on(async {
             let controllers = self.connect();
             while !over() {
                 self.act(&controllers).await?;
+                // Nobody listens when the killing has ended.
+                let _ = done.send(());
             }
             Ok(())
         })
