@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::log::Log;
 use crate::metrics::METRICS;
 use crate::registration::Progress;
-use crate::socket::{Place, SocketError, SocketFile};
+use crate::socket::{SocketError, SocketFile, SocketPlace};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -67,7 +67,7 @@ impl HttpListener {
     pub async fn bind(address: &HttpAddress) -> Result<Self, HttpError> {
         Ok(match address {
             HttpAddress::Unix(path) => {
-                let place = Place {
+                let place = SocketPlace {
                     path: path.clone(),
                     mode: 0o660,
                     remedy: "choose another --http",

@@ -28,7 +28,7 @@ pub enum Busy {
     #[error(
         "{owner} of this volume has been running for {age:.1?} and goes on: repeat the call to wait for it"
     )]
-    Running {
+    RunningOperation {
         /// The RPC that runs.
         owner: &'static str,
         /// For how long.
@@ -51,13 +51,13 @@ pub struct Operation {
     pub arguments: Vec<u8>,
 }
 
-struct Running<T> {
+struct RunningOperation<T> {
     operation: Operation,
     since: Instant,
     result: watch::Receiver<Option<T>>,
 }
 
-type Table<K, T> = Arc<Mutex<HashMap<K, Running<T>>>>;
+type Table<K, T> = Arc<Mutex<HashMap<K, RunningOperation<T>>>>;
 
 /// The running operations on volumes that keys of type `K` name, with results of type `T`.
 pub struct Operations<K, T> {
@@ -73,12 +73,12 @@ impl<K, T> Default for Operations<K, T> {
 }
 
 /// Takes the volume's entry away when the work ends, also by a panic.
-struct Entry<K: Eq + Hash, T> {
+struct TableEntry<K: Eq + Hash, T> {
     key: K,
     table: Table<K, T>,
 }
 
-impl<K: Eq + Hash, T> Drop for Entry<K, T> {
+impl<K: Eq + Hash, T> Drop for TableEntry<K, T> {
     fn drop(&mut self) {
         self.table
             .lock()
@@ -88,7 +88,7 @@ impl<K: Eq + Hash, T> Drop for Entry<K, T> {
 }
 
 /// Keeps operations off a volume for as long as it lives.
-pub struct Hold<K: Eq + Hash, T>(#[allow(dead_code)] Entry<K, T>);
+pub struct Hold<K: Eq + Hash, T>(#[allow(dead_code)] TableEntry<K, T>);
 
 impl<K, T> Operations<K, T>
 where
@@ -168,13 +168,13 @@ where
                     let since = Instant::now();
                     running.insert(
                         key.clone(),
-                        Running {
+                        RunningOperation {
                             operation,
                             since,
                             result: receiver.clone(),
                         },
                     );
-                    let entry = Entry {
+                    let entry = TableEntry {
                         key,
                         table: Arc::clone(&self.running),
                     };
@@ -196,7 +196,7 @@ where
                 None => Err(Busy::Died { owner }),
             },
             Ok(Err(_)) => Err(Busy::Died { owner }),
-            Err(_) => Err(Busy::Running {
+            Err(_) => Err(Busy::RunningOperation {
                 owner,
                 age: since.elapsed(),
             }),
@@ -234,7 +234,7 @@ where
         let (_, receiver) = watch::channel(None);
         running.insert(
             key.clone(),
-            Running {
+            RunningOperation {
                 operation: Operation {
                     rpc: owner,
                     arguments: Vec::new(),
@@ -243,7 +243,7 @@ where
                 result: receiver,
             },
         );
-        Some(Hold(Entry {
+        Some(Hold(TableEntry {
             key,
             table: Arc::clone(&self.running),
         }))
@@ -361,7 +361,7 @@ mod tests {
             operations.run(1, operation("A", ""), patience, work)
         };
         let busy = run(Duration::from_millis(1)).await.unwrap_err();
-        assert!(matches!(busy, Busy::Running { .. }), "{busy}");
+        assert!(matches!(busy, Busy::RunningOperation { .. }), "{busy}");
         assert!(operations.is_running(&1));
         go.notify_one();
         assert_eq!(run(LONG).await, Ok(7));

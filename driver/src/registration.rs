@@ -9,7 +9,7 @@
 
 use crate::accepting::Connections;
 use crate::log::{Level, Log};
-use crate::socket::{Place, SocketError, SocketFile};
+use crate::socket::{SocketError, SocketFile, SocketPlace};
 use csi_proto::pluginregistration::registration_server::{
     Registration as Service, RegistrationServer,
 };
@@ -86,7 +86,7 @@ impl Registration {
         driver_name: &str,
         log: Log,
     ) -> Result<Self, SocketError> {
-        let place = Place {
+        let place = SocketPlace {
             path: kubelet.folder.join(format!("{driver_name}-reg.sock")),
             mode: 0o600,
             remedy: "leave out --kubelet-registration",
@@ -137,7 +137,7 @@ struct Offer {
 
 impl Offer {
     /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self, place: Place, mut socket: (UnixListener, SocketFile)) {
+    async fn keep_up(self, place: SocketPlace, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
             let serving = Server::builder()
@@ -160,7 +160,7 @@ impl Offer {
     }
 
     /// Tries until the place can be had. Each reason why it cannot is told once.
-    async fn listen_again(&self, place: &Place) -> (UnixListener, SocketFile) {
+    async fn listen_again(&self, place: &SocketPlace) -> (UnixListener, SocketFile) {
         let mut told = None;
         loop {
             match place.listen().await {
@@ -177,7 +177,7 @@ impl Offer {
         }
     }
 
-    fn tell_of_offer(&self, place: &Place) {
+    fn tell_of_offer(&self, place: &SocketPlace) {
         let fields = [
             ("socket", place.path.display().to_string().into()),
             ("endpoint", self.info.endpoint.clone().into()),

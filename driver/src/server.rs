@@ -6,7 +6,7 @@ use crate::call_log::CallLog;
 use crate::config::Endpoint;
 use crate::flags::Serving;
 use crate::log::{Level, Log};
-use crate::socket::{Place, SocketError, SocketFile};
+use crate::socket::{SocketError, SocketFile, SocketPlace};
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -64,7 +64,7 @@ impl Listener {
         let failed = |error| ServeError::Listen(serving.endpoint.clone(), error);
         match &serving.endpoint {
             Endpoint::Unix(path) => {
-                let place = Place {
+                let place = SocketPlace {
                     path: path.clone(),
                     mode: serving.socket_mode,
                     remedy: "choose another --endpoint",

@@ -66,7 +66,7 @@ pub enum SocketError {
 
 /// Where a socket is to be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SocketPlace {
     /// Its path.
     pub path: PathBuf,
     /// Its permission bits.
@@ -75,7 +75,7 @@ pub struct Place {
     pub remedy: &'static str,
 }
 
-impl Place {
+impl SocketPlace {
     /// Listens there. A socket that nobody serves any more is replaced.
     ///
     /// # Errors

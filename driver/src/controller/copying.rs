@@ -39,7 +39,7 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let threads = (self.config.admission).extra_threads(key.0.server(), Work::Copy);
         let progress = Arc::new(Progress::with_threads(threads));
-        let _running = Running::begin(self, (purpose, key.clone()), Arc::clone(&progress));
+        let _running = RunningCopy::begin(self, (purpose, key.clone()), Arc::clone(&progress));
         let work = Arc::new(work);
         let began = Instant::now();
         loop {
@@ -96,12 +96,12 @@ impl Shares {
 }
 
 /// A copy among the running ones, for as long as it runs.
-struct Running {
+struct RunningCopy {
     shares: Arc<Shares>,
     key: CopyKey,
 }
 
-impl Running {
+impl RunningCopy {
     fn begin(shares: &Arc<Shares>, key: CopyKey, progress: Arc<Progress>) -> Self {
         let mut running = lock(&shares.copies.running);
         if shares.copies.ending.load(Ordering::SeqCst) {
@@ -116,7 +116,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCopy {
     fn drop(&mut self) {
         lock(&self.shares.copies.running).remove(&self.key);
     }

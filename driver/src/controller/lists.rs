@@ -113,7 +113,7 @@ impl<T: Clone + Send + Sync + 'static> Lists<T> {
                     line.next = Some(Arc::clone(&walk));
                     line.walks += 1;
                     let turn = Arc::clone(&line.turn);
-                    let running = Running {
+                    let running = RunningWalk {
                         lines: Arc::clone(&self.lines),
                         question: question.clone(),
                         walk: Arc::clone(&walk),
@@ -133,13 +133,13 @@ impl<T: Clone + Send + Sync + 'static> Lists<T> {
 }
 
 /// A walk that has not ended.
-struct Running<T> {
+struct RunningWalk<T> {
     lines: Lines<T>,
     question: Question,
     walk: Arc<Walk<T>>,
 }
 
-impl<T> Running<T> {
+impl<T> RunningWalk<T> {
     async fn run<W>(self, turn: Arc<tokio::sync::Mutex<()>>, work: impl FnOnce(Limit) -> W)
     where
         W: Future<Output = T>,
@@ -180,7 +180,7 @@ impl<T> Line<T> {
     }
 }
 
-impl<T> Drop for Running<T> {
+impl<T> Drop for RunningWalk<T> {
     /// Also by a panic.
     fn drop(&mut self) {
         let mut lines = lock(&self.lines);

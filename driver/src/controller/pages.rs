@@ -19,12 +19,12 @@ const MAX_PAGE: usize = 256 << 10;
 
 /// A place in a list over all shares: after this key on this share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct PagePosition {
     share: NameKey,
     after: NameKey,
 }
 
-impl Place {
+impl PagePosition {
     fn parse(token: &str) -> Option<Self> {
         let (share, after) = token.split_once('.')?;
         Some(Self {
@@ -70,7 +70,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
     let mut after = None;
     if !token.is_empty() {
         let wrong = || ControllerError::Token(token.to_owned());
-        let place = Place::parse(token).ok_or_else(wrong)?;
+        let place = PagePosition::parse(token).ok_or_else(wrong)?;
         while exports
             .next_if(|export| share_key(export) != place.share)
             .is_some()
@@ -120,7 +120,7 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
         };
         if let Some(after) = walked.last {
             let share = share_key(&export);
-            last = Some(Place { share, after });
+            last = Some(PagePosition { share, after });
         }
         let is_last = exports.peek().is_none();
         if let Some(place) = &last
@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn tokens_are_read_back_and_others_refused() {
-        let place = Place {
+        let place = PagePosition {
             share: NameKey::of("a"),
             after: NameKey::of("b"),
         };
-        assert_eq!(Place::parse(&place.token()), Some(place.clone()));
+        assert_eq!(PagePosition::parse(&place.token()), Some(place.clone()));
         let token = place.token();
         for other in ["", "1", ".", &token[1..], &format!("{token}x")] {
-            assert_eq!(Place::parse(other), None, "{other:?}");
+            assert_eq!(PagePosition::parse(other), None, "{other:?}");
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 1000;
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct KeptOptions {
     server: String,
     share: String,
     options: Vec<String>,
@@ -30,7 +30,7 @@ impl Remembered {
     /// What `file` tells. One that cannot be read or understood tells nothing.
     pub(super) fn load(file: Option<PathBuf>) -> Self {
         let text = file.as_deref().and_then(|file| fs::read(file).ok());
-        let entries: Vec<Entry> = text
+        let entries: Vec<KeptOptions> = text
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default();
         let options = entries.into_iter().filter_map(|entry| {
@@ -64,9 +64,9 @@ impl Remembered {
 }
 
 fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()> {
-    let entries: Vec<Entry> = options
+    let entries: Vec<KeptOptions> = options
         .iter()
-        .map(|(export, options)| Entry {
+        .map(|(export, options)| KeptOptions {
             server: export.server().to_owned(),
             share: export.path().to_owned(),
             options: options.clone(),

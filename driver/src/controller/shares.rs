@@ -75,7 +75,7 @@ pub(crate) struct Shares {
 }
 
 /// How an attempt to use a share has ended.
-enum Attempt<T, W> {
+enum ShareUse<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
     Stale(W, ShareError),
@@ -510,19 +510,19 @@ impl Shares {
         loop {
             let once = self.with_share_once(kind, export, (given, &options), expect, work);
             work = match once.await? {
-                Attempt::Done(done) => return Ok(done),
+                ShareUse::Done(done) => return Ok(done),
                 // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-                Attempt::Stale(work, _) if !is_second => {
+                ShareUse::Stale(work, _) if !is_second => {
                     is_second = true;
                     work
                 }
-                Attempt::Stale(_, source) => {
+                ShareUse::Stale(_, source) => {
                     return Err(ControllerError::Share {
                         export: export.clone(),
                         source: Arc::new(source),
                     });
                 }
-                Attempt::Twins(work, share, others) => {
+                ShareUse::Twins(work, share, others) => {
                     self.compare(export, share, others).await?;
                     work
                 }
@@ -537,7 +537,7 @@ impl Shares {
         (given, mount_options): (&Options, &[String]),
         expect: Expect,
         work: W,
-    ) -> Result<Attempt<T, W>, ControllerError>
+    ) -> Result<ShareUse<T, W>, ControllerError>
     where
         W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     {
@@ -548,7 +548,7 @@ impl Shares {
             let share = match Share::open(Arc::clone(&root), expect) {
                 Err(stale) if stale.is_stale() => {
                     shares.config.roots.forget(&address, &options);
-                    return Ok(Attempt::Stale(work, stale));
+                    return Ok(ShareUse::Stale(work, stale));
                 }
                 share => share?,
             };
@@ -563,14 +563,14 @@ impl Shares {
             };
             let twins = shares.twins(&address, share.uuid());
             if !twins.is_empty() {
-                return Ok(Attempt::Twins(work, (root, share.uuid()), twins));
+                return Ok(ShareUse::Twins(work, (root, share.uuid()), twins));
             }
             let first_use = shares.learn(&address, &given, options, share.uuid());
             let result = work(&share);
             if first_use {
                 shares.spawn(Arc::clone(&shares).recover(address));
             }
-            result.map(Attempt::Done)
+            result.map(ShareUse::Done)
         };
         self.with_opened(kind, export, mount_options.to_vec(), by_id, work)
             .await

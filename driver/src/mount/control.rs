@@ -48,10 +48,10 @@ struct Inner {
     admission: Admission,
     log: Log,
     scratch: PathBuf,
-    kept: Mutex<HashMap<Key, Arc<Slot>>>,
+    kept: Mutex<HashMap<ControlMountKey, Arc<Slot>>>,
 }
 
-type Key = (Export, MountOptions);
+type ControlMountKey = (Export, MountOptions);
 
 /// One share. The outer lock is held while it is mounted, so that callers share one attempt.
 #[derive(Debug, Default)]

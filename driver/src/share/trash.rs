@@ -113,7 +113,7 @@ fn purge_for(
         if round.is_empty() {
             return Ok(Purged::ButFor(left));
         }
-        let round = round.into_iter().map(Work::Entry).collect();
+        let round = round.into_iter().map(PurgeStep::Entry).collect();
         let purger = Purger::new(share, threads, end, round);
         std::thread::scope(|scope| {
             let purger = &purger;
@@ -136,7 +136,7 @@ fn purge_for(
     Ok(Purged::ButFor(left.max(1)))
 }
 
-enum Work {
+enum PurgeStep {
     /// An entry of the trash.
     Entry(CString),
     /// Names in a folder.
@@ -154,7 +154,7 @@ enum End {
 }
 
 struct Queue {
-    work: VecDeque<Work>,
+    work: VecDeque<PurgeStep>,
     /// Threads that wait for work, and those that do some.
     idle: usize,
     busy: usize,
@@ -178,7 +178,7 @@ impl<'a> Purger<'a> {
         share: &'a Share,
         threads: &'a ExtraThreads,
         end: Instant,
-        work: VecDeque<Work>,
+        work: VecDeque<PurgeStep>,
     ) -> Self {
         Self {
             trash: &share.trash,
@@ -278,14 +278,14 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    fn perform(self, work: Work) {
+    fn perform(self, work: PurgeStep) {
         match work {
             #[cfg(test)]
-            Work::Panic => panic!("on purpose"),
-            Work::Names(folder, names) => self.remove_all(&folder, &names),
-            Work::Entry(name) => match self.remove_entry(&name) {
+            PurgeStep::Panic => panic!("on purpose"),
+            PurgeStep::Names(folder, names) => self.remove_all(&folder, &names),
+            PurgeStep::Entry(name) => match self.remove_entry(&name) {
                 Ok(End::Whole) => {}
-                Ok(End::Interrupted) => self.purger.lock().work.push_front(Work::Entry(name)),
+                Ok(End::Interrupted) => self.purger.lock().work.push_front(PurgeStep::Entry(name)),
                 Err(_) => self.purger.lock().stayed.push(name),
             },
         }
@@ -354,7 +354,7 @@ impl<'scope> Worker<'scope, '_> {
         if queue.work.len() < QUEUE {
             queue
                 .work
-                .push_front(Work::Names(Arc::clone(folder), names));
+                .push_front(PurgeStep::Names(Arc::clone(folder), names));
             self.find_help(&queue);
             return;
         }
@@ -391,7 +391,7 @@ impl<'scope> Worker<'scope, '_> {
         }
         let mut queue = self.purger.lock();
         if queue.work.len() < QUEUE {
-            queue.work.push_back(Work::Entry(entry));
+            queue.work.push_back(PurgeStep::Entry(entry));
             self.find_help(&queue);
         } else {
             queue.raised = true;

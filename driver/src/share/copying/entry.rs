@@ -6,7 +6,7 @@
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::error::CopyError;
-use super::links::{First, Key, Links, Turn};
+use super::links::{FileIdentity, First, Links, Turn};
 use super::means::Means;
 use super::named::Named;
 use super::node::Pair;
@@ -91,7 +91,7 @@ impl Desk<'_> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let first = if stat.st_nlink > 1 {
-            let key = Key::of(&source, c"", &stat);
+            let key = FileIdentity::of(&source, c"", &stat);
             let turn = self.links.turn(&pair.view.links, key, to);
             match turn.map_err(because("linking"))? {
                 Turn::Linked => return Ok(Step::Done(0)),
@@ -193,7 +193,7 @@ impl Desk<'_> {
             return Ok(Step::Is(kind));
         }
         let first = if stat.st_nlink > 1 {
-            let key = Key::of(from.folder, from.name, &stat);
+            let key = FileIdentity::of(from.folder, from.name, &stat);
             let turn = self.links.turn(&pair.view.links, key, to);
             match turn.map_err(because("linking"))? {
                 Turn::Linked => return Ok(Step::Done(0)),

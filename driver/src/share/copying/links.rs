@@ -15,9 +15,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 /// kernel does not say when it was born, as over NFS before Linux 6.16, the time of its last modification takes that place: a
 /// file that is written between two of its names comes as two files, and no name ever gets another file's content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key(String);
+pub(super) struct FileIdentity(String);
 
-impl Key {
+impl FileIdentity {
     /// The key of the file that `stat` describes and `name` in `folder` is; `name` is empty for `folder` itself.
     pub(super) fn of(folder: impl AsFd, name: &std::ffi::CStr, stat: &Stat) -> Self {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
@@ -88,7 +88,7 @@ impl LinksFolder {
 /// The files with several names that are being copied.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    copying: Mutex<HashSet<Key>>,
+    copying: Mutex<HashSet<FileIdentity>>,
     changed: Condvar,
 }
 
@@ -104,11 +104,11 @@ pub(super) enum Turn<'a> {
 pub(super) struct First<'a> {
     links: &'a Links,
     folder: &'a LinksFolder,
-    key: Key,
+    key: FileIdentity,
 }
 
 impl Links {
-    fn lock(&self) -> MutexGuard<'_, HashSet<Key>> {
+    fn lock(&self) -> MutexGuard<'_, HashSet<FileIdentity>> {
         self.copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl Links {
     pub(super) fn turn<'a>(
         &'a self,
         folder: &'a LinksFolder,
-        key: Key,
+        key: FileIdentity,
         to: Named<'_>,
     ) -> std::io::Result<Turn<'a>> {
         let mut copying = self.lock();
@@ -248,12 +248,27 @@ mod tests {
         let old = fs::fstat(&file).unwrap();
         let mut new = old;
         new.st_mtime_nsec = (old.st_mtime_nsec + 1) % 1_000_000_000;
-        assert_ne!(Key::from(&old, None), Key::from(&new, None));
-        assert_eq!(Key::from(&old, None), Key::from(&old, None));
+        assert_ne!(
+            FileIdentity::from(&old, None),
+            FileIdentity::from(&new, None)
+        );
+        assert_eq!(
+            FileIdentity::from(&old, None),
+            FileIdentity::from(&old, None)
+        );
         let born = Some((1, 2));
-        assert_ne!(Key::from(&old, born), Key::from(&old, Some((1, 3))));
+        assert_ne!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&old, Some((1, 3)))
+        );
         // Written between two of its names.
-        assert_eq!(Key::from(&old, born), Key::from(&new, born));
-        assert_ne!(Key::from(&old, born), Key::from(&old, None));
+        assert_eq!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&new, born)
+        );
+        assert_ne!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&old, None)
+        );
     }
 }

@@ -96,7 +96,7 @@ pub(super) fn copy(
     }
 }
 
-enum Work {
+enum TreeStep {
     /// A folder that was found.
     Folder(Arc<Node>),
     /// A listing that goes on.
@@ -107,7 +107,7 @@ enum Work {
 
 #[derive(Default)]
 struct Queue {
-    work: Vec<Work>,
+    work: Vec<TreeStep>,
     /// Threads that there are, of which some are starting and some wait for work.
     threads: usize,
     starting: usize,
@@ -190,7 +190,7 @@ impl<'a> Tree<'a> {
             means,
             omissions,
             queue: Mutex::new(Queue {
-                work: vec![Work::Folder(root)],
+                work: vec![TreeStep::Folder(root)],
                 views: 1,
                 ..Queue::default()
             }),
@@ -275,9 +275,9 @@ impl<'a> Tree<'a> {
             match queue.work.pop() {
                 Some(work) => {
                     match &work {
-                        Work::Folder(_) => queue.waiting = queue.waiting.saturating_sub(1),
-                        Work::Listing(..) => queue.paused -= 1,
-                        Work::Entries(..) => {}
+                        TreeStep::Folder(_) => queue.waiting = queue.waiting.saturating_sub(1),
+                        TreeStep::Listing(..) => queue.paused -= 1,
+                        TreeStep::Entries(..) => {}
                     }
                     queue.busy += 1;
                     drop(queue);
@@ -316,14 +316,14 @@ impl<'a> Tree<'a> {
         self.wanted.notify_one();
     }
 
-    fn perform(&'a self, work: Work, desk: &mut Desk<'a>) -> Result<(), CopyError> {
+    fn perform(&'a self, work: TreeStep, desk: &mut Desk<'a>) -> Result<(), CopyError> {
         match work {
-            Work::Folder(node) => match self.enter(&node, desk)? {
+            TreeStep::Folder(node) => match self.enter(&node, desk)? {
                 Some((pair, listing)) => self.list(node, pair, listing, desk),
                 None => self.finished(node),
             },
-            Work::Listing(node, pair, listing, _held) => self.list(node, pair, listing, desk),
-            Work::Entries(node, entries) => {
+            TreeStep::Listing(node, pair, listing, _held) => self.list(node, pair, listing, desk),
+            TreeStep::Entries(node, entries) => {
                 match self.pair(&node)? {
                     Some(pair) => self.entries(&node, &pair, entries, desk)?,
                     None => self.leave_out(&node, None),
@@ -374,12 +374,12 @@ impl<'a> Tree<'a> {
                 if let Some(held) = pause.then(|| Held::take(3)).flatten() {
                     queue.paused += 1;
                     let (at, open) = (Arc::clone(&node), Arc::clone(&pair));
-                    queue.work.push(Work::Listing(at, open, listing, held));
-                    queue.work.push(Work::Folder(child));
+                    queue.work.push(TreeStep::Listing(at, open, listing, held));
+                    queue.work.push(TreeStep::Folder(child));
                     self.call(queue);
                     return self.entries(&node, &pair, batch, desk);
                 }
-                queue.work.push(Work::Folder(child));
+                queue.work.push(TreeStep::Folder(child));
                 self.call(queue);
                 continue;
             }
@@ -431,7 +431,9 @@ impl<'a> Tree<'a> {
         // Some more than are idle now, for those that soon will be.
         if queue.idle > 0 || queue.work.len() < 2 * self.means.threads {
             node.unfinished.fetch_add(1, Ordering::AcqRel);
-            queue.work.push(Work::Entries(Arc::clone(node), entries));
+            queue
+                .work
+                .push(TreeStep::Entries(Arc::clone(node), entries));
             self.call(queue);
             return Ok(());
         }
@@ -473,7 +475,7 @@ impl<'a> Tree<'a> {
                 let child = self.child(node, name);
                 let mut queue = self.lock();
                 queue.waiting += 1;
-                queue.work.push(Work::Folder(child));
+                queue.work.push(TreeStep::Folder(child));
                 self.call(queue);
             }
         }

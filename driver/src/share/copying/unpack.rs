@@ -83,7 +83,7 @@ struct Unpacking<'a> {
     /// The folder that was last worked in, since entries come folder by folder.
     parent: Option<(Vec<u8>, OwnedFd)>,
     /// The folders from the root to where the archive is now, each with what it gets when all that is in it is done.
-    open: Vec<(Place, Basics, Vec<Attribute>)>,
+    open: Vec<(EntryPath, Basics, Vec<Attribute>)>,
     /// Where devices were left out: a hard link to one is another name of it.
     devices: BTreeSet<Vec<u8>>,
     devices_held: usize,
@@ -115,9 +115,9 @@ fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Trouble {
 
 /// A path in the archive: components without anything that names another place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place(Vec<u8>);
+struct EntryPath(Vec<u8>);
 
-impl Place {
+impl EntryPath {
     /// Checks a path, which may begin with `./` and end with slashes. The root is an empty place.
     fn parse(path: &[u8]) -> Result<Self, &'static str> {
         if path.starts_with(b"/") {
@@ -220,8 +220,8 @@ impl Unpacking<'_> {
         if self.progress.is_stopped() {
             return Err(Trouble::Stopped);
         }
-        let place =
-            Place::parse(&entry.path).map_err(|problem| Trouble::Refused(problem.to_owned()))?;
+        let place = EntryPath::parse(&entry.path)
+            .map_err(|problem| Trouble::Refused(problem.to_owned()))?;
         self.finish_folders(Some(&place))?;
         let basics = Basics::new(entry.uid, entry.gid, entry.mode, {
             let (seconds, nanoseconds) = entry.accessed.unwrap_or(entry.modified);
@@ -269,7 +269,7 @@ impl Unpacking<'_> {
     }
 
     /// Leaves out a device, or another name of one.
-    fn leave_out(&mut self, place: &Place) {
+    fn leave_out(&mut self, place: &EntryPath) {
         self.omissions.add(LeftOut::Special, || place.shown());
         let cost = place.0.len() + PATH_COST;
         if self.devices_held + cost <= MAX_DEVICES && self.devices.insert(place.0.clone()) {
@@ -278,7 +278,7 @@ impl Unpacking<'_> {
     }
 
     /// The attributes that an archive can give: those of users. The others are the system's, and not an archive's to say.
-    fn attributes(&self, entry: &Entry, place: &Place) -> Vec<Attribute> {
+    fn attributes(&self, entry: &Entry, place: &EntryPath) -> Vec<Attribute> {
         let mut kept = Vec::new();
         for (name, value) in &entry.attributes {
             match CString::new(name.as_slice()) {
@@ -328,7 +328,7 @@ impl Unpacking<'_> {
         Ok(())
     }
 
-    fn make_folder(&mut self, place: &Place) -> Result<(), Trouble> {
+    fn make_folder(&mut self, place: &EntryPath) -> Result<(), Trouble> {
         let (above, name) = place.split();
         let (above, name) = (above.to_vec(), terminated(name)?);
         self.enter(&above)?;
@@ -377,7 +377,7 @@ impl Unpacking<'_> {
     fn file(
         &mut self,
         entry: &Entry,
-        place: &Place,
+        place: &EntryPath,
         name: &CString,
         basics: &Basics,
         attributes: &[Attribute],
@@ -423,8 +423,13 @@ impl Unpacking<'_> {
             .map_err(because("giving its attributes to"))
     }
 
-    fn hard_link(&mut self, entry: &Entry, place: &Place, name: &CString) -> Result<(), Trouble> {
-        let first = Place::parse(&entry.link).map_err(astray)?;
+    fn hard_link(
+        &mut self,
+        entry: &Entry,
+        place: &EntryPath,
+        name: &CString,
+    ) -> Result<(), Trouble> {
+        let first = EntryPath::parse(&entry.link).map_err(astray)?;
         if first == *place {
             return Err(astray("it is a link to itself"));
         }
@@ -450,7 +455,7 @@ impl Unpacking<'_> {
     }
 
     /// A hard link to what is not there, which is well only of a device.
-    fn link_to_nothing(&mut self, first: &Place, place: &Place) -> Result<(), Trouble> {
+    fn link_to_nothing(&mut self, first: &EntryPath, place: &EntryPath) -> Result<(), Trouble> {
         if !self.devices.contains(&first.0) {
             return Err(astray("nothing of that name came before it"));
         }
@@ -462,7 +467,7 @@ impl Unpacking<'_> {
     fn special(
         &mut self,
         entry: &Entry,
-        place: &Place,
+        place: &EntryPath,
         name: &CString,
         basics: &Basics,
     ) -> Result<(), Trouble> {
@@ -490,7 +495,7 @@ impl Unpacking<'_> {
     }
 
     /// Gives the folders that the archive has left what they are to have; all of them, when there is no next place.
-    fn finish_folders(&mut self, next: Option<&Place>) -> Result<(), Trouble> {
+    fn finish_folders(&mut self, next: Option<&EntryPath>) -> Result<(), Trouble> {
         while let Some((place, ..)) = self.open.last() {
             if next.is_some_and(|next| next.is_below(place)) {
                 return Ok(());

@@ -62,13 +62,13 @@ fn step_name(component: &str) -> String {
 }
 
 /// What stands at one place of the tree.
-struct Place {
+struct ClaimedFolder {
     owner: Option<Owner>,
     children: Vec<String>,
 }
 
-fn place(folder: &OwnedFd) -> io::Result<Place> {
-    let mut place = Place {
+fn place(folder: &OwnedFd) -> io::Result<ClaimedFolder> {
+    let mut place = ClaimedFolder {
         owner: None,
         children: Vec::new(),
     };
@@ -87,7 +87,7 @@ const INSIDE: &str = "is inside the folder of";
 const CONTAINS: &str = "contains the folder of";
 
 /// How an attempt at the tree ended.
-enum Attempt {
+enum ClaimEnd {
     /// By this call, with its draft.
     Claimed,
     /// By an equal call; the draft is left.
@@ -135,13 +135,13 @@ fn claim_with(
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         match try_claim(share, path, owner, draft) {
-            Ok(Attempt::Claimed) => {
+            Ok(ClaimEnd::Claimed) => {
                 step("the folder is claimed")?;
                 return Ok(true);
             }
-            Ok(Attempt::AlreadyClaimed) => return Ok(false),
-            Ok(Attempt::Again) => {}
-            Ok(Attempt::Taken(relation, other)) => {
+            Ok(ClaimEnd::AlreadyClaimed) => return Ok(false),
+            Ok(ClaimEnd::Again) => {}
+            Ok(ClaimEnd::Taken(relation, other)) => {
                 let Some(volume) = volume_name(share, other)? else {
                     forget_below(share, path, other);
                     continue;
@@ -161,7 +161,7 @@ fn claim_with(
     })
 }
 
-fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Result<Attempt> {
+fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Result<ClaimEnd> {
     let mut at = top(share)?;
     let (leaf, above) = match path.components() {
         [above @ .., leaf] => (step_name(leaf), above),
@@ -172,30 +172,30 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
         beneath::make_folder(&at, &name, 0o700)?;
         let next = beneath::folder(&at, &name)?;
         if let Some(other) = place(&next)?.owner {
-            return Ok(Attempt::Taken(INSIDE, other));
+            return Ok(ClaimEnd::Taken(INSIDE, other));
         }
         at = next;
     }
     let renamed = beneath::rename(&share.drafts, draft, &at, &leaf);
     if renamed.is_ok() {
         beneath::sync(&at)?;
-        return Ok(Attempt::Claimed);
+        return Ok(ClaimEnd::Claimed);
     }
     let folder = beneath::folder(&at, &leaf)?;
     let place = place(&folder)?;
     match place.owner {
-        Some(other) if other == owner => return Ok(Attempt::AlreadyClaimed),
-        Some(other) => return Ok(Attempt::Taken(IS, other)),
+        Some(other) if other == owner => return Ok(ClaimEnd::AlreadyClaimed),
+        Some(other) => return Ok(ClaimEnd::Taken(IS, other)),
         None => {}
     }
     for child in &place.children {
         if let Some(other) = any_owner(&folder, child, 0)? {
-            return Ok(Attempt::Taken(CONTAINS, other));
+            return Ok(ClaimEnd::Taken(CONTAINS, other));
         }
     }
     // Only empty folders are in the way: left by a crash, or on somebody's way down in this moment.
     prune_empty(&at, &leaf, 0);
-    Ok(Attempt::Again)
+    Ok(ClaimEnd::Again)
 }
 
 /// The depth of the tree is that of the longest path: 1024 bytes.
@@ -223,7 +223,7 @@ fn any_owner(at: &OwnedFd, name: &str, depth: usize) -> io::Result<Option<Owner>
 fn prune_empty(at: &OwnedFd, name: &str, depth: usize) {
     if depth < DEEPEST
         && let Ok(folder) = beneath::folder(at, name)
-        && let Ok(Place {
+        && let Ok(ClaimedFolder {
             owner: None,
             children,
         }) = place(&folder)
@@ -276,7 +276,7 @@ pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, Sh
     let found = beneath::folder(&share.claims, steps.join("/")).and_then(|folder| place(&folder));
     let found = match found {
         // A claim has an owner: a client may know a folder by this name that is gone, and that the server has open still.
-        Ok(Place { owner: None, .. }) => place_now(share, &steps),
+        Ok(ClaimedFolder { owner: None, .. }) => place_now(share, &steps),
         other => other,
     };
     match found {
@@ -287,7 +287,7 @@ pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, Sh
 }
 
 /// What stands at the place that `steps` lead to now, asked of the server from the top down.
-fn place_now(share: &Share, steps: &[String]) -> io::Result<Place> {
+fn place_now(share: &Share, steps: &[String]) -> io::Result<ClaimedFolder> {
     let mut at = top(share)?;
     for step in steps {
         at = beneath::folder(&at, step)?;
@@ -417,7 +417,7 @@ mod tests {
         std::fs::create_dir(&draft).unwrap();
         std::fs::write(draft.join(owner.file_name()), "").unwrap();
         let attempt = try_claim(&share, &record.path, owner, "late").unwrap();
-        assert!(matches!(attempt, Attempt::AlreadyClaimed));
+        assert!(matches!(attempt, ClaimEnd::AlreadyClaimed));
         assert!(draft.exists() && holds(&share, &record).unwrap());
     }
 }

@@ -140,12 +140,12 @@ fn a_folder_that_is_written_to_is_put_off() {
 #[test]
 fn a_thread_that_panics_is_not_waited_for() {
     let (dir, share) = with_entry(1);
-    let mut work: VecDeque<Work> = entries(&share)
+    let mut work: VecDeque<PurgeStep> = entries(&share)
         .unwrap()
         .into_iter()
-        .map(Work::Entry)
+        .map(PurgeStep::Entry)
         .collect();
-    work.push_front(Work::Panic);
+    work.push_front(PurgeStep::Panic);
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let threads = ExtraThreads::default();
