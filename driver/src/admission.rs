@@ -7,10 +7,11 @@
 //! back when another job wants its part. All these threads together are far fewer than the runtime's pool has. Work that
 //! asks no server, such as Probe and the node's look-ups, takes its threads from that pool and never waits here.
 
+use csi_proto::lock::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// What threads are for. Jobs of one kind never wait for those of another on a server that answers.
@@ -168,7 +169,7 @@ fn name_of(server: &str) -> Arc<str> {
 
 impl Admission {
     fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.desk)
     }
 
     /// Waits until one more job may begin on `server`; first come, first served among those of its kind.

@@ -3,6 +3,7 @@
 use crate::log::{Level, Log};
 use crate::metrics::{InProgress, METRICS};
 use bytes::{Buf, Bytes};
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
 use http_body::{Frame, SizeHint};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::sync::watch;
@@ -207,7 +208,7 @@ impl Call {
 
     /// The request without its secrets; where it cannot be read, why.
     fn request(&self) -> Value {
-        let copy = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = lock(&self.request);
         let Some(method) = method(&self.path) else {
             return "unknown method".into();
         };
@@ -331,7 +332,7 @@ impl http_body::Body for Tee {
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
         {
-            let mut copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut copy = lock(&self.copy);
             copy.total += data.remaining();
             if copy.total <= REQUEST_LIMIT {
                 copy.bytes.extend_from_slice(data);

@@ -2,11 +2,12 @@
 //! different one is refused at once. The work runs in a task of its own, since a server drops a call's handler when its
 //! client goes away. Must not know what the work is.
 
+use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -80,10 +81,7 @@ struct TableEntry<K: Eq + Hash, T> {
 
 impl<K: Eq + Hash, T> Drop for TableEntry<K, T> {
     fn drop(&mut self) {
-        self.table
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.key);
+        lock(&self.table).remove(&self.key);
     }
 }
 
@@ -154,7 +152,7 @@ where
     {
         let owner = operation.rpc;
         let (since, mut result, joined) = {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = lock(&self.running);
             match running.get(&key) {
                 Some(other) if other.operation != operation => {
                     return Err(Busy::Other {
@@ -205,7 +203,7 @@ where
 
     /// Whether an operation runs on the volume `key`.
     pub fn is_running(&self, key: &K) -> bool {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = lock(&self.running);
         running.contains_key(key)
     }
 
@@ -213,7 +211,7 @@ where
     pub async fn settle(&self) {
         loop {
             let next = {
-                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                let running = lock(&self.running);
                 let mut results = running.values().map(|entry| &entry.result);
                 // A hold's result has no sender from the beginning.
                 let operation = results.find(|result| result.has_changed().is_ok());
@@ -227,7 +225,7 @@ where
 
     /// Keeps every operation off the volume `key` while the guard lives; nothing when one runs.
     pub fn hold(&self, key: K, owner: &'static str) -> Option<Hold<K, T>> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&self.running);
         if running.contains_key(&key) {
             return None;
         }

@@ -4,7 +4,7 @@
 use super::copies::Purpose;
 use super::error::ControllerError;
 use super::options::Options;
-use super::shares::{Shares, lock};
+use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
 use crate::metrics::{InProgress, METRICS};
@@ -13,6 +13,7 @@ use crate::share::error::ShareError;
 use crate::share::recovery::{self, Unfinished};
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
+use csi_proto::lock::lock;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

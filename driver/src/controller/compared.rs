@@ -2,8 +2,9 @@
 
 use crate::export::Export;
 use crate::share::token::ShareUuid;
+use csi_proto::lock::lock;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How long an address is not asked again when it did not answer.
@@ -27,7 +28,7 @@ pub(super) struct Pairs(Mutex<BTreeMap<Pair, Compared>>);
 
 impl Pairs {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Pair, Compared>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Whether two addresses are still to be compared.

@@ -4,9 +4,10 @@ use super::error::ControllerError;
 use super::outcome::OperationKey;
 use crate::operations::Operation;
 use crate::share::copying::Progress;
+use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a failure is kept for the retry.
@@ -37,10 +38,6 @@ pub(super) struct Copies {
     /// Whether the process ends.
     pub(super) ending: AtomicBool,
     failures: Mutex<HashMap<CopyKey, UnheardFailure>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Copies {

@@ -3,11 +3,12 @@
 
 use super::error::ControllerError;
 use super::options::Options;
-use super::shares::{Shares, lock};
+use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
+use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -5,9 +5,10 @@
 //! one, together with all that come meanwhile. A walk gives what it has when half of the time is over that its callers still
 //! had when it began: then the answer reaches them, however slow the server is, and the next page goes on from there.
 
+use csi_proto::lock::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
@@ -70,10 +71,6 @@ impl<T> Default for Lists<T> {
             lines: Arc::default(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// When a walk that begins `now` has to end, for callers with these deadlines.

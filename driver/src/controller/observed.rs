@@ -1,9 +1,10 @@
 //! Counts the shares that the controller knows and reaches, and the work that waits on them, for metrics. Changes nothing.
 
 use super::Controller;
-use super::shares::{Shares, lock};
+use super::shares::Shares;
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
+use csi_proto::lock::lock;
 
 impl Shares {
     /// Whether `export` could be opened.

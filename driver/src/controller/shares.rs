@@ -21,10 +21,11 @@ use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::roots::{MoreMounts, Root, RootError};
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
+use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
@@ -81,10 +82,6 @@ enum ShareUse<T, W> {
     Stale(W, ShareError),
     /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
     Twins(W, (Root, ShareUuid), Vec<Export>),
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shares {

@@ -4,12 +4,13 @@
 use super::compared::Compared;
 use super::error::{ControllerError, Twin};
 use super::options::Options;
-use super::shares::{Shares, lock};
+use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
 use crate::share::roots::Root;
 use crate::share::token::ShareUuid;
 use crate::share::twin;
+use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;

@@ -13,6 +13,7 @@ use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::mount::told;
 use crate::policy::Policy;
 use crate::share::roots::{Root, RootError, ShareRoots};
+use csi_proto::lock::lock;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a control mount that nobody uses is kept.
@@ -62,7 +63,7 @@ struct Slot {
 
 impl Slot {
     fn get(&self) -> Option<Root> {
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = lock(&self.root);
         root.as_mut().map(|(root, used)| {
             *used = Instant::now();
             Arc::clone(root)
@@ -70,18 +71,18 @@ impl Slot {
     }
 
     fn set(&self, new: &Root) {
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = lock(&self.root);
         *root = Some((Arc::clone(new), Instant::now()));
     }
 
     fn take(&self) -> Option<Root> {
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = lock(&self.root);
         root.take().map(|(mount, _)| mount)
     }
 
     /// The mount, when nobody has used it since `limit` ago.
     fn take_idle(&self, limit: Duration) -> Option<Root> {
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = lock(&self.root);
         let (mount, used) = root.as_ref()?;
         let idle = Arc::strong_count(mount) == 1 && used.elapsed() >= limit;
         idle.then(|| root.take()).flatten().map(|(mount, _)| mount)
@@ -119,11 +120,7 @@ impl ControlMounts {
 
     /// Lets go of the mounts that have not been used for `limit`.
     fn release(&self, limit: Duration) {
-        let mut kept = self
-            .inner
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.inner.kept);
         kept.retain(|(export, _), slot| {
             let Some(root) = slot.take_idle(limit) else {
                 // A slot that somebody waits for, or that is in use, stays.
@@ -167,11 +164,7 @@ impl ControlMounts {
             .options(options)
             .map_err(|error| option_error(export, &error))?;
         let slot = {
-            let mut kept = self
-                .inner
-                .kept
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut kept = lock(&self.inner.kept);
             let key = (export.clone(), options.clone());
             Arc::clone(kept.entry(key).or_default())
         };
@@ -268,11 +261,7 @@ impl ShareRoots for ControlMounts {
         };
         let kept = &self.inner.kept;
         let key = (export.clone(), options);
-        let slot = kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .map(Arc::clone);
+        let slot = lock(kept).get(&key).map(Arc::clone);
         if let Some(root) = slot.and_then(|slot| slot.take()) {
             self.close(export, root);
         }

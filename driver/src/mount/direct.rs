@@ -6,7 +6,8 @@ use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::perform::perform;
 use crate::mount::task::{Done, Task};
 use crate::privileges;
-use std::sync::{Arc, Mutex, PoisonError};
+use csi_proto::lock::lock;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -62,8 +63,4 @@ fn perform_here(task: &Task, now: &Step, log: Log) -> Result<Done, HelperError> 
     perform(task, &mut say)
         .map(|(done, _)| done)
         .map_err(HelperError::Failed)
-}
-
-fn lock(step: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
-    step.lock().unwrap_or_else(PoisonError::into_inner)
 }

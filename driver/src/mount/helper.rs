@@ -10,6 +10,7 @@ use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::perform::perform;
 use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
+use csi_proto::lock::lock;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +18,7 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -135,10 +136,7 @@ impl Helpers {
 
     /// The helpers that hang in the kernel, with what they were doing.
     pub fn stuck(&self) -> BTreeMap<u32, String> {
-        self.stuck
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.stuck).clone()
     }
 
     /// Does `task` in a helper, for at most `bound`.
@@ -216,7 +214,7 @@ impl Helpers {
         );
         let stuck = Arc::clone(&self.stuck);
         let lock = move |stuck: &Mutex<BTreeMap<u32, String>>, step: Option<String>| {
-            let mut stuck = stuck.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stuck = lock(stuck);
             match step {
                 Some(step) => stuck.insert(pid, step),
                 None => stuck.remove(&pid),

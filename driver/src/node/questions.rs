@@ -4,9 +4,10 @@
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::mountinfo::Mount;
 use crate::mount::task::{Task, Usage};
+use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -104,7 +105,7 @@ impl Questions {
     }
 
     fn of(&self, server: &str) -> Arc<Semaphore> {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         servers.retain(|_, semaphore| semaphore.strong_count() > 0);
         if let Some(semaphore) = servers.get(server).and_then(Weak::upgrade) {
             return semaphore;

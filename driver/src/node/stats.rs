@@ -8,8 +8,9 @@ use crate::node::questions::{Inquiry, NoAnswer};
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
+use csi_proto::lock::lock;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is known of a volume.
@@ -80,7 +81,7 @@ impl Volumes {
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));
         }
-        let mut known = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.usage);
         match answer {
             Ok(usage) => {
                 known.insert(key, usage);

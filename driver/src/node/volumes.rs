@@ -10,10 +10,11 @@ use crate::node::error::NodeError;
 use crate::node::questions::Questions;
 use crate::node::record::PublishRecords;
 use crate::operations::{Operation, Operations};
+use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The volumes of this node. Cheap to copy.
@@ -116,7 +117,7 @@ impl Volumes {
 
     /// Forgets the last known usage of what is gone.
     pub(super) fn forget_usage(&self, volume_id: &str, path: &Path) {
-        let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = lock(&self.usage);
         usage.remove(&(volume_id.to_owned(), path.to_owned()));
     }
 

@@ -12,6 +12,7 @@ use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::token::Nonce;
+use csi_proto::lock::lock;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -196,7 +197,7 @@ impl<'a> Purger<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn is_over(&self) -> bool {

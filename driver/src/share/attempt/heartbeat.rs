@@ -14,6 +14,7 @@ use crate::share::error::{Doing, ShareError};
 use crate::share::records::keep::Keep;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
+use csi_proto::lock::lock;
 use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::BTreeMap;
 use std::io;
@@ -101,7 +102,7 @@ pub(in crate::share) struct Stopping<'a>(pub &'a Heart);
 
 impl Drop for Stopping<'_> {
     fn drop(&mut self) {
-        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.0.over) = true;
         self.0.changed.notify_all();
     }
 }
@@ -114,7 +115,7 @@ impl Heart {
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
-        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut over = lock(&self.over);
         loop {
             let waited = self
                 .changed
@@ -128,7 +129,7 @@ impl Heart {
                 progress.stop();
                 return false;
             }
-            over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            over = lock(&self.over);
         }
     }
 }
@@ -190,7 +191,7 @@ pub(in crate::share) fn is_dead<R: Keep>(
         other => other.doing(|| "looking for a sign of life of a copy".to_owned())?,
     };
     let sign = (found.record.generation(), touched);
-    let mut watch = WATCH.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watch = lock(&WATCH);
     Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)
 }
 

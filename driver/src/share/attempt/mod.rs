@@ -25,9 +25,10 @@ use crate::share::records::removal;
 use crate::share::records::store::{self, Claimed, Found};
 use crate::share::token::Nonce;
 use crate::share::trash;
+use csi_proto::lock::lock;
 use rustix::fs::{self, AtFlags};
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread::Builder;
 
 /// What this process copies now.
@@ -43,20 +44,20 @@ impl Attempt {
             attempt,
             process: process::own().to_owned(),
         };
-        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = lock(&ATTEMPTS);
         attempts.push(attempt);
         Ok((Self(attempt), copying))
     }
 
     fn lives(copying: &Copying) -> bool {
-        let attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let attempts = lock(&ATTEMPTS);
         attempts.contains(&copying.attempt)
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        let mut attempts = ATTEMPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = lock(&ATTEMPTS);
         attempts.retain(|attempt| *attempt != self.0);
     }
 }

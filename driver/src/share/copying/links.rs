@@ -5,6 +5,7 @@
 use super::named::Named;
 use crate::admission::ExtraThreads;
 use crate::beneath;
+use csi_proto::lock::lock;
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;
@@ -60,7 +61,7 @@ impl LinksFolder {
     }
 
     fn folder(&self) -> std::io::Result<&OwnedFd> {
-        let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = lock(&self.making);
         if let Some(folder) = self.made.get() {
             return Ok(folder);
         }
@@ -109,7 +110,7 @@ pub(super) struct First<'a> {
 
 impl Links {
     fn lock(&self) -> MutexGuard<'_, HashSet<FileIdentity>> {
-        self.copying.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.copying)
     }
 
     /// Makes `to` a link to the copy of the file `key` that `folder` has, or says that it is to be copied. Waits while another
@@ -216,7 +217,7 @@ fn clear_some(folder: &OwnedFd, names: &Mutex<fs::Dir>) -> io::Result<()> {
     loop {
         let mut batch = Vec::with_capacity(64);
         {
-            let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut names = lock(names);
             while batch.len() < 64
                 && let Some(entry) = names.read()
             {

@@ -4,10 +4,11 @@ use super::attributes::{Attribute, Basics};
 use super::descriptors::Held;
 use super::named::Named;
 use super::view::View;
+use csi_proto::lock::lock;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A folder on its way.
 pub(super) struct Node {
@@ -53,7 +54,7 @@ impl State {
 
 impl Node {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Itself and the folders above it, without the root.

@@ -1,5 +1,6 @@
 //! What a finished copy tells: how much it was, and what was left out.
 
+use csi_proto::lock::lock;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -76,7 +77,7 @@ pub(super) struct Omissions(Mutex<BTreeMap<LeftOut, Omission>>);
 
 impl Omissions {
     pub(super) fn add(&self, kind: LeftOut, example: impl FnOnce() -> String) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         all.entry(kind)
             .and_modify(|omission| omission.count += 1)
             .or_insert_with(|| Omission {

@@ -19,6 +19,7 @@ use super::report::Omissions;
 use super::view::{View, Views};
 use crate::admission::ExtraThread;
 use crate::share::crash_points;
+use csi_proto::lock::lock;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -202,7 +203,7 @@ impl<'a> Tree<'a> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn wait<'q>(&self, event: &Condvar, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {

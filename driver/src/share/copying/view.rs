@@ -11,10 +11,11 @@ use super::links::LinksFolder;
 use crate::admission::ExtraThreads;
 use crate::beneath;
 use crate::share::roots::Mounted;
+use csi_proto::lock::lock;
 use rustix::fs::{fstatfs, syncfs};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The folders of a copy, as one mount of their share shows them.
@@ -92,10 +93,6 @@ fn round_trip(folder: &OwnedFd) -> Duration {
         began.elapsed()
     };
     (0..3).map(ask).min().unwrap_or_default()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The views of one copy. The first is there from the beginning; folders are finished through it.
