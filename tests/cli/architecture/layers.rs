@@ -129,7 +129,7 @@ const DRIVER_ONLY: &[Only] = &[
 const DRIVER_NEVER: &[Never] = &[Never {
     files: &["driver/src/share", "driver/src/mount"],
     names: &["tonic", "csi_proto"],
-    except: &["csi_proto::random"],
+    except: &["csi_proto::lock", "csi_proto::random"],
     why: "shares and mounts are plain Rust and never see gRPC or its messages",
 }];
 
