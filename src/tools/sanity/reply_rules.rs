@@ -1,6 +1,6 @@
 //! Collects the rules for messages that replies break, for the cases that judge them at the end of a run: each rule once,
-//! with the first reply that broke it. The case that got the reply goes on. When it fails in the end, it has said itself
-//! what is wrong with the replies, and they are not judged again.
+//! with the first reply that broke it. The case that got the reply goes on. Where that case fails, its own report
+//! covers these replies, and they are not judged again.
 //!
 //! The rules themselves are in `rpc::validation`.
 

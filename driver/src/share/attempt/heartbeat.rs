@@ -1,8 +1,8 @@
 //! The sign of life of whoever copies, and who is taken for dead. Owns the file `beat.<attempt>` beside a record; that a copy is
 //! claimed, and what is copied, is the business of the room above.
 //!
-//! The file is made with the claim and touched again and again, which takes no room and changes no record. Each beat opens it
-//! without making it, so that one that was moved away stops the copy, and so does a newer generation of the record. Watchers
+//! The file is made with the claim and touched again and again, which takes no room and changes no record. A beat
+//! never makes the file. Where the file was moved away, or the record has a newer generation, the copy stops. Watchers
 //! open it too: what an NFS client knows of a file that it does not open may be old.
 //! A claim is dead when this process has seen it unchanged for its period, by its own monotonic clock, or knows that the
 //! process which holds it is dead. No other clock decides.

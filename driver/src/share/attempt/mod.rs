@@ -3,9 +3,9 @@
 //!
 //! The claim is a generation of the record that names the attempt. It is link(2), so of two one wins. A claim whose holder is
 //! dead (`heartbeat`) is another's to take.
-//! The copy is made as `data.<attempt>` beside the record and flushed. Then an update names the attempt in the record, and by
-//! that alone the copy is the record's: of all attempts one is, whoever took whom for dead. Who takes a claim over moves what
-//! the others have begun to the trash, so that they notice soon.
+//! The copy is made as `data.<attempt>` beside the record and flushed. Then an update names the attempt in the record. Only
+//! that makes it the record's copy, so exactly one attempt wins, also where a living controller was taken for dead. Who takes
+//! a claim over moves what the others have begun to the trash, so that they notice soon.
 
 pub mod heartbeat;
 pub mod process;
