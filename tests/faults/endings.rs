@@ -20,8 +20,9 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
     let calls = Calls::to(&driver.endpoint());
     let request = calls::volume("source", &calls::Map::new());
     let source = runtime.block_on(calls.create(request)).unwrap();
+    let folder = of_volume(&driver.share(), "source");
     for number in 0..FILES {
-        fs::write(of_volume(&driver.share(), format!("source/{number}")), "").unwrap();
+        fs::write(folder.join(number.to_string()), "").unwrap();
     }
     let copy = CreateVolumeRequest {
         volume_content_source: calls::of_volume(&source.volume_id),
