@@ -6,7 +6,8 @@
 use crate::scene::{Scene, Version, Volume};
 use crate::support::PATIENCE;
 use crate::support::program::Output;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::support::strace::counts;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -108,28 +109,6 @@ fn tracer(log: &Path, inject: Option<&str>) -> Vec<String> {
         words.extend(["-e", inject]);
     }
     words.into_iter().map(str::to_owned).collect()
-}
-
-/// How often each thread has made each system call, from strace's log.
-fn counts(log: &Path) -> BTreeMap<(String, String), u32> {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let mut counts = BTreeMap::new();
-    for line in text.lines() {
-        let Some((thread, rest)) = line.split_once(' ') else {
-            continue;
-        };
-        // What ends later has another line, which begins with `<...`.
-        if let Some((name, _)) = rest.trim_start().split_once('(')
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        {
-            *counts
-                .entry((thread.to_owned(), name.to_owned()))
-                .or_default() += 1;
-        }
-    }
-    counts
 }
 
 /// The kills for an operation: one for each call that it makes undisturbed.

@@ -14,6 +14,7 @@ pub mod program;
 pub mod reference;
 pub mod scripted;
 pub mod storm;
+pub mod strace;
 pub mod terminal;
 pub mod torture;
 

@@ -4,13 +4,14 @@
 //! strace kills, by name and number of the call. An undisturbed run tells how many there are.
 
 use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, stage_request};
+use crate::strace::counts;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest,
     ListSnapshotsRequest, ListVolumesRequest, NodePublishVolumeRequest, Volume,
 };
 use rustix::process::Signal;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tonic::{Code, Status};
@@ -253,28 +254,6 @@ async fn until_done<T>(call: impl AsyncFn() -> Result<T, Status>) -> T {
             }
         }
     }
-}
-
-/// How often each thread has made each system call, from strace's log.
-fn counts(log: &Path) -> BTreeMap<(String, String), u32> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let mut counts = BTreeMap::new();
-    for line in text.lines() {
-        let Some((thread, rest)) = line.split_once(' ') else {
-            continue;
-        };
-        // What ends later has another line, which begins with `<...`.
-        if let Some((name, _)) = rest.trim_start().split_once('(')
-            && name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        {
-            *counts
-                .entry((thread.to_owned(), name.to_owned()))
-                .or_default() += 1;
-        }
-    }
-    counts
 }
 
 /// The kills for an operation: one for each call that it makes undisturbed.

@@ -20,5 +20,7 @@ mod relaying;
 mod rig;
 mod serving;
 mod staging;
+#[path = "../../../tests/support/strace.rs"]
+mod strace;
 #[cfg(feature = "upstream")]
 mod upstream;
