@@ -1,4 +1,5 @@
-//! Turns typed errors into gRPC statuses, and nothing else does. What a status does to an orchestrator decides:
+//! Turns typed errors into gRPC statuses. Three refusals that have no error type are made where they arise, in `identity` and
+//! `node`. What a status does to an orchestrator decides:
 //!
 //! - external-provisioner and the kubelet take ABORTED, DEADLINE_EXCEEDED and UNAVAILABLE for "may still take effect" and
 //!   repeat the call; everything else is final, and for CreateVolume means that nothing was left behind. So what may have
