@@ -76,21 +76,17 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Serves `FOLDER/DRIVER-reg.sock` from now on. The driver's own socket must listen already, because the kubelet calls it at
+    /// Serves `FOLDER/DRIVER@reg.sock` from now on. The driver's own socket must listen already, because the kubelet calls it at
     /// once.
     ///
     /// # Errors
-    /// When the socket's place is taken by another process or cannot be used.
+    /// When the socket's place is taken by another process or cannot be used, or when a sidecar registers this driver.
     pub async fn begin(
         kubelet: &Kubelet,
         driver_name: &str,
         log: Log,
     ) -> Result<Self, SocketError> {
-        let place = SocketPlace {
-            path: kubelet.folder.join(format!("{driver_name}-reg.sock")),
-            mode: 0o600,
-            remedy: "leave out --kubelet-registration",
-        };
+        let place = Place::of(kubelet, driver_name);
         let socket = place.listen().await?;
         let (sender, progress) = watch::channel(Progress::Offered);
         let offer = Offer {
@@ -127,6 +123,30 @@ impl Drop for Registration {
     }
 }
 
+/// The socket's place, and that of a node-driver-registrar, of which only one may be taken.
+struct Place {
+    own: SocketPlace,
+    sidecars: SocketPlace,
+}
+
+impl Place {
+    fn of(kubelet: &Kubelet, driver_name: &str) -> Self {
+        let [own, sidecars] = ["@reg", "-reg"].map(|end| SocketPlace {
+            path: kubelet.folder.join(format!("{driver_name}{end}.sock")),
+            mode: 0o600,
+            remedy: "leave out --kubelet-registration",
+        });
+        // The kubelet sends the socket's path as HTTP/2's authority, with %2F for each slash. An authority may have such
+        // only in what stands for a user, before an @; the HTTP library refuses any other.
+        Self { own, sidecars }
+    }
+
+    async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
+        self.sidecars.clear().await?;
+        self.own.listen().await
+    }
+}
+
 /// What the kubelet is told, and where its answers go.
 #[derive(Clone)]
 struct Offer {
@@ -137,7 +157,7 @@ struct Offer {
 
 impl Offer {
     /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self, place: SocketPlace, mut socket: (UnixListener, SocketFile)) {
+    async fn keep_up(self, place: Place, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
             let serving = Server::builder()
@@ -160,7 +180,7 @@ impl Offer {
     }
 
     /// Tries until the place can be had. Each reason why it cannot is told once.
-    async fn listen_again(&self, place: &SocketPlace) -> (UnixListener, SocketFile) {
+    async fn listen_again(&self, place: &Place) -> (UnixListener, SocketFile) {
         let mut told = None;
         loop {
             match place.listen().await {
@@ -177,9 +197,9 @@ impl Offer {
         }
     }
 
-    fn tell_of_offer(&self, place: &SocketPlace) {
+    fn tell_of_offer(&self, place: &Place) {
         let fields = [
-            ("socket", place.path.display().to_string().into()),
+            ("socket", place.own.path.display().to_string().into()),
             ("endpoint", self.info.endpoint.clone().into()),
         ];
         let what = "waiting for the kubelet to register this driver";

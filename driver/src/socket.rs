@@ -100,6 +100,15 @@ impl SocketPlace {
         Ok((listener, file))
     }
 
+    /// Removes a socket from there that nobody serves any more, without taking the place.
+    ///
+    /// # Errors
+    /// When the place is taken.
+    pub async fn clear(&self) -> Result<(), SocketError> {
+        let _alone = self.lock_folder().await?;
+        self.make_room()
+    }
+
     /// Holds the lock of the socket's folder while it lives. The folder itself is locked, which leaves no file behind.
     async fn lock_folder(&self) -> Result<OwnedFd, SocketError> {
         let parent = self.path.parent();

@@ -63,7 +63,7 @@ async fn a_node_is_ready_when_its_kubelet_knows_it() {
     let rig = Rig::new();
     let folder = rig.path("plugins_registry");
     std::fs::create_dir(&folder).unwrap();
-    let socket = folder.join("nfs.csi.internal-reg.sock");
+    let socket = folder.join("nfs.csi.internal@reg.sock");
     let folder = folder.display().to_string();
     let flags = ["--mode", "node", "--kubelet-registration", &folder];
     let (mut driver, http) = watched(&rig, &flags);

@@ -5,11 +5,12 @@ use csi_proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
 use csi_proto::v1::NodeGetInfoRequest;
-use http::uri::PathAndQuery;
+use http::uri::{PathAndQuery, Uri};
 use rustix::process::Signal;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 
@@ -18,7 +19,7 @@ const OFFERED: &str = "waiting for the kubelet to register";
 /// The kubelet's folder, and the driver's socket in it.
 fn folder(rig: &Rig) -> (PathBuf, PathBuf) {
     let folder = rig.path("plugins_registry");
-    let socket = folder.join("nfs.csi.internal-reg.sock");
+    let socket = folder.join("nfs.csi.internal@reg.sock");
     (folder, socket)
 }
 
@@ -39,14 +40,29 @@ fn driver(rig: &Rig, flags: &[String]) -> Driver {
     driver
 }
 
+/// What the kubelet sends as HTTP/2's authority: the path of the socket, escaped where an authority has no such character.
+fn authority(socket: &Path) -> String {
+    let escape = |byte: &u8| match char::from(*byte) {
+        kept if kept.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]@".contains(kept) => {
+            kept.to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    socket.as_os_str().as_bytes().iter().map(escape).collect()
+}
+
 /// One call, as the kubelet makes it: a new connection each time.
 async fn call<Q, R>(rig: &Rig, rpc: &'static str, request: Q) -> Result<R, Status>
 where
     Q: prost::Message + 'static,
     R: prost::Message + Default + 'static,
 {
-    let uri = format!("unix://{}", folder(rig).1.display());
-    let endpoint = Endpoint::try_from(uri).unwrap().timeout(PATIENCE);
+    let socket = folder(rig).1;
+    let uri = format!("unix://{}", socket.display());
+    let origin = Uri::builder().scheme("http").path_and_query("/");
+    let origin = origin.authority(authority(&socket)).build().unwrap();
+    let endpoint = Endpoint::try_from(uri).unwrap().origin(origin);
+    let endpoint = endpoint.timeout(PATIENCE);
     let mut grpc = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
     grpc.ready().await.unwrap();
     let path = PathAndQuery::from_static(rpc);
@@ -123,13 +139,16 @@ async fn a_socket_that_is_lost_is_made_anew() {
     std::fs::create_dir(&folder).unwrap();
     driver.wait_for(OFFERED);
     info(&rig).await;
-    // A sidecar that was left in the pod takes the place. It keeps it for as long as it lives.
-    std::fs::remove_file(&socket).unwrap();
-    let other = UnixListener::bind(&socket).unwrap();
-    driver.wait_for("another process serves on this socket");
-    drop(other);
-    driver.wait_for(OFFERED);
-    info(&rig).await;
+    // Another driver of this name takes the place, or a sidecar that was left in the pod has one of its own. It keeps it for as
+    // long as it lives.
+    for taken in [&socket, &folder.join("nfs.csi.internal-reg.sock")] {
+        std::fs::remove_file(&socket).unwrap();
+        let other = UnixListener::bind(taken).unwrap();
+        driver.wait_for("another process serves on this socket");
+        drop(other);
+        driver.wait_for(OFFERED);
+        info(&rig).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
