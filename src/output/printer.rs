@@ -117,6 +117,11 @@ impl<W: Write> Printer<W> {
         out: W,
     ) -> Result<Self, OutputError> {
         let layout = Layout::of(method, view)?;
+        if options.format == Format::Github {
+            return Err(OutputError::Useless(
+                "-o github has no meaning here: only csi sanity has annotations",
+            ));
+        }
         let is_table = matches!(options.format, Format::Table | Format::Wide);
         if !options.columns.is_empty() && !is_table {
             return Err(OutputError::Useless(

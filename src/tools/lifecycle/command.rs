@@ -3,7 +3,7 @@
 use super::calls::{Driver, Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use crate::call::endpoint::Endpoint;
-use crate::error::{Error, OrError, Style};
+use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
@@ -32,16 +32,8 @@ pub fn command() -> Command {
 /// The first step that failed, or why none was begun.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = &parse::flags::<LifecycleFlags>(matches)?;
-    let output = globals.output(false);
-    for (given, flag) in [
-        (!output.columns.is_empty(), "--columns"),
-        (output.sort_by.is_some(), "--sort-by"),
-    ] {
-        if given {
-            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
-            return Err(Error::usage(problem).hint("-o json prints one object a step"));
-        }
-    }
+    let prints = "a lifecycle prints steps, no table; -o json prints one object a step";
+    let json = globals.json_or_lines(prints)?;
     let endpoint = connect::endpoint(globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
@@ -57,7 +49,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         secrets,
         ..RequestContext::default()
     };
-    let steps = StepPrinter::new(output::stdout(), style == Style::Json);
+    let steps = StepPrinter::new(output::stdout(), json);
     let settings = LifecycleSettings {
         style,
         checks: globals.checks(),
