@@ -179,6 +179,27 @@ impl Session {
         .await
     }
 
+    /// Calls a method, and hands over each message of its reply; one that is no stream has one.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn each_message(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        mut take: impl FnMut(Bytes),
+    ) -> Result<(), CallError> {
+        if !method.server_streaming {
+            take(self.call(method, request).await?.into_inner());
+            return Ok(());
+        }
+        let mut stream = self.stream(method, request).await?.into_inner();
+        while let Some(message) = self.next(method, &mut stream).await? {
+            take(message);
+        }
+        Ok(())
+    }
+
     /// The next message of a stream, `None` at its end.
     ///
     /// # Errors

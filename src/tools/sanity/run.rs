@@ -138,26 +138,9 @@ impl Run {
 }
 
 /// Makes one call, unary or streaming.
-pub(super) async fn call(
-    session: &Session,
-    method: &'static Method,
-    request: Bytes,
-) -> Result<Vec<Bytes>, Status> {
-    if !method.server_streaming {
-        let answer = session.call(method, request).await;
-        return match answer {
-            Ok(answer) => Ok(vec![answer.into_inner()]),
-            Err(error) => Err(error.status),
-        };
-    }
-    let stream = session.stream(method, request).await;
-    let mut stream = stream.map_err(|error| error.status)?.into_inner();
+pub(super) async fn call(session: &Session, method: &'static Method, request: Bytes) -> Exchanged {
     let mut messages = Vec::new();
-    loop {
-        match session.next(method, &mut stream).await {
-            Ok(Some(message)) => messages.push(message),
-            Ok(None) => return Ok(messages),
-            Err(error) => return Err(error.status),
-        }
-    }
+    let called = session.each_message(method, request, |one| messages.push(one));
+    called.await.map_err(|error| error.status)?;
+    Ok(messages)
 }
