@@ -1,8 +1,7 @@
 //! The output of `csc`, byte by byte, for scripts that were written for it: the parts of its format. The output for one
 //! RPC is declared beside that RPC's block.
 
-use super::cell;
-use super::cell::Row;
+use super::cell::{self, Row};
 use super::layout::Layout;
 use super::reply::{OutputError, Reply};
 use super::view::{CellFormat, View};

@@ -66,11 +66,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .as_deref()
         .map(parsed)
         .transpose()?;
-    if prepared.publishes(bench) && !defaults.in_shell {
+    if prepared.publishes(bench) {
         // One namespace is enough for both.
         let embedded = |endpoint: &&Endpoint| endpoint.is_embedded();
         if let Some(endpoint) = endpoints.iter().find(embedded) {
-            connect::private_mounts(endpoint)?;
+            connect::private_mounts(endpoint, defaults)?;
         }
     }
     let runtime = connect::runtime()?;
@@ -84,10 +84,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let ran = LoadRun::new(bench, sides, prepared.secrets_file(bench));
         let result = ran.all(globals, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
-            tokio::select! {
-                () = endpoint.settled() => {}
-                () = signals.next() => {}
-            }
+            connect::settle(endpoint, &mut signals).await;
         }
         result
     });

@@ -39,9 +39,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         None => endpoint.clone(),
         Some(text) => Endpoint::parse(text).or_usage()?,
     };
-    if !defaults.in_shell {
-        connect::private_mounts(&endpoint)?;
-    }
+    connect::private_mounts(&endpoint, defaults)?;
     let style = defaults.style(globals);
     let secrets_file = defaults.secrets_file(&flags.secrets_file);
     let secrets = request::secrets(secrets_file, &[])?;
@@ -76,10 +74,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let ran = Lifecycle::new(flags, context, settings, node, controller, steps)?
             .run(&mut signals)
             .await;
-        tokio::select! {
-            () = endpoint.settled() => {}
-            () = signals.next() => {}
-        }
+        connect::settle(&endpoint, &mut signals).await;
         ran
     });
     // Threads that hang, for example in the resolver, hold nobody up.

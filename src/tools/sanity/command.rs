@@ -164,9 +164,7 @@ fn execute(
                 .map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
         }
     }
-    if !defaults.in_shell {
-        connect::private_mounts(&endpoint)?;
-    }
+    connect::private_mounts(&endpoint, defaults)?;
     let live = terminal::width().is_some();
     let mut progress = Progress::new(stdout(), shown, live, known.clone());
     let runtime = connect::runtime()?;
