@@ -3,7 +3,7 @@
 //! Owns their names and help texts. Must not connect or run anything.
 
 use super::rpc_command::Forgives;
-use crate::arguments::map::Map;
+use crate::arguments::map::TextMap;
 use crate::arguments::metadata;
 use crate::call::endpoint::{ConnectOptions, TlsOptions};
 use crate::call::log::Log;
@@ -32,7 +32,7 @@ pub struct Globals {
     pub wait: Option<Duration>,
     /// gRPC metadata to send along with every call
     #[arg(short, long, global = true, value_name = "K=V,…", value_parser = metadata::parse, help_heading = CONNECTION)]
-    metadata: Vec<Map>,
+    metadata: Vec<TextMap>,
     /// Certificates of the authorities to trust for https:// (PEM); the system's without it
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub cacert: Option<PathBuf>,
@@ -162,7 +162,7 @@ impl Globals {
 
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
-        let all: Map = self.metadata.iter().cloned().collect();
+        let all: TextMap = self.metadata.iter().cloned().flatten().collect();
         all.into_iter().collect()
     }
 
