@@ -29,6 +29,15 @@ pub struct Session {
     metadata: MetadataMap,
 }
 
+/// A session, and the endpoint that knows why its connection was lost.
+#[derive(Clone)]
+pub struct Connection {
+    /// The endpoint, as it was named.
+    pub endpoint: Endpoint,
+    /// The session.
+    pub session: Session,
+}
+
 /// A reply and its headers.
 pub type Answer = Response<Bytes>;
 

@@ -1,8 +1,9 @@
 //! The command `csi lifecycle`: its settings from flags, its connections, its signals and its end.
 
-use super::calls::{Driver, Lifecycle, LifecycleSettings};
+use super::calls::{Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use crate::call::endpoint::Endpoint;
+use crate::call::session::Connection;
 use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -57,11 +58,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
         let connecting = async {
-            let node = Driver {
+            let node = Connection {
                 session: connect::session(&endpoint, globals).await?,
                 endpoint: endpoint.clone(),
             };
-            let controller = Driver {
+            let controller = Connection {
                 session: connect::session(&controller, globals).await?,
                 endpoint: controller,
             };

@@ -1,7 +1,6 @@
 //! The connections of a session, kept open from line to line, and whether the driver answers.
 
-use crate::call::endpoint::Endpoint;
-use crate::call::session::Session;
+use crate::call::session::Connection;
 use crate::error::Error;
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
@@ -30,15 +29,6 @@ const NAME_WIDTH: usize = 24;
 /// Open connections, by what was asked for.
 #[derive(Clone, Default)]
 pub struct Connections(Arc<Mutex<HashMap<String, Connection>>>);
-
-/// A connection, with the endpoint that knows why it was lost.
-#[derive(Clone)]
-pub struct Connection {
-    /// The endpoint.
-    pub endpoint: Endpoint,
-    /// A session without a line's own deadline and metadata.
-    pub session: Session,
-}
 
 impl Connections {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Connection>> {
