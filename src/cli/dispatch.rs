@@ -8,7 +8,7 @@ use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use crate::invocation::request;
 use crate::invocation::rpc_command::Follower;
-use crate::output::{self, Reply};
+use crate::output::{self, ShownReply};
 use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ impl Follower for Reporter {
         let _ = io::stderr().write_all(error.render(self.0).as_bytes());
     }
 
-    fn replied(&mut self, _: &Reply<'_>) {}
+    fn replied(&mut self, _: &ShownReply<'_>) {}
 }
 
 fn call(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {

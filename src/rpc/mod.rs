@@ -18,7 +18,7 @@ pub mod validation;
 mod vocabulary;
 pub mod volumes;
 
-pub use declare::{Calls, Group, Request, Rpc};
+pub use declare::{Calls, EncodedRequest, Group, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
