@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde_json::ser::CompactFormatter;
 use serde_json::{Value as Json, json as object};
 use std::error::Error as StdError;
-use std::fmt;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 use tonic::Code;
 

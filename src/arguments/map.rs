@@ -7,8 +7,8 @@
 
 use super::record::{self, Dialect, RecordSyntaxError};
 use super::text::{TextError, TextOrigin};
+use indexmap::IndexMap;
 use std::borrow::Cow;
-use std::fmt;
 use thiserror::Error;
 
 /// Text that is not a map.
@@ -31,21 +31,16 @@ pub enum MapError {
 }
 
 /// Keys with their values, each key once, in the order in which they were first given.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map {
-    pairs: Vec<(String, String)>,
-}
+pub type TextMap = IndexMap<String, String>;
 
 /// The map that `text` says.
 ///
 /// # Errors
 /// When quotes do not fit or a file cannot be read.
-pub fn parse(text: &str) -> Result<Map, MapError> {
-    let mut map = Map::default();
-    for (key, value) in entries(text)? {
-        map.insert(key, value.unwrap_or_default());
-    }
-    Ok(map)
+pub fn parse(text: &str) -> Result<TextMap, MapError> {
+    let entries = entries(text)?.into_iter();
+    let pairs = entries.map(|(key, value)| (key, value.unwrap_or_default()));
+    Ok(pairs.collect())
 }
 
 /// Keys and values in the order of `text`; the value of an entry without `=` is absent.
@@ -79,55 +74,16 @@ fn resolve(key: &str, value: &str) -> Result<String, MapError> {
     }
 }
 
-impl Map {
-    /// Sets a value, in the place of an earlier one of that key.
-    pub fn insert(&mut self, key: String, value: String) {
-        match self.pairs.iter_mut().find(|(existing, _)| *existing == key) {
-            Some(pair) => pair.1 = value,
-            None => self.pairs.push((key, value)),
+/// Pairs as [`parse`] reads them back.
+pub fn text<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
+    let mut text = String::new();
+    for (key, value) in pairs {
+        if !text.is_empty() {
+            text.push(',');
         }
+        write_pair(key.as_ref(), value.as_ref(), &mut text);
     }
-
-    /// The pairs, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-}
-
-/// Joins the maps of a repeated flag.
-impl FromIterator<Map> for Map {
-    fn from_iter<T: IntoIterator<Item = Map>>(maps: T) -> Self {
-        let mut all = Map::default();
-        for (key, value) in maps.into_iter().flatten() {
-            all.insert(key, value);
-        }
-        all
-    }
-}
-
-impl IntoIterator for Map {
-    type Item = (String, String);
-    type IntoIter = std::vec::IntoIter<(String, String)>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.pairs.into_iter()
-    }
-}
-
-/// Writes the map so that [`parse`] reads it back.
-impl fmt::Display for Map {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        for (key, value) in self.iter() {
-            if !text.is_empty() {
-                text.push(',');
-            }
-            write_pair(key, value, &mut text);
-        }
-        f.write_str(&text)
-    }
+    text
 }
 
 /// Appends one pair as [`parse`] reads it back, provided that its key holds no `=`, which no map can say.
@@ -233,24 +189,16 @@ mod tests {
 
     #[test]
     fn a_repeated_flag_is_one_map() {
-        let all: Map = ["a=1,b=2", "c=3,a=4"]
-            .iter()
-            .map(|text| parse(text).expect(text))
-            .collect();
-        assert_eq!(
-            all.iter().collect::<Vec<_>>(),
-            [("a", "4"), ("b", "2"), ("c", "3")]
-        );
+        let maps = ["a=1,b=2", "c=3,a=4"].map(|text| parse(text).expect(text));
+        let all: TextMap = maps.into_iter().flatten().collect();
+        assert_eq!(text(&all), "a=4,b=2,c=3");
     }
 
     proptest! {
         #[test]
         fn maps_come_back(pairs in prop::collection::vec(("[a-z ,\"\n]{0,4}", "[a-z=@ ,\"\n]{0,6}"), 0..5)) {
-            let mut map = Map::default();
-            for (key, value) in pairs {
-                map.insert(key, value);
-            }
-            prop_assert_eq!(parse(&map.to_string()).ok(), Some(map));
+            let map: TextMap = pairs.into_iter().collect();
+            prop_assert_eq!(parse(&text(&map)).ok(), Some(map));
         }
 
         #[test]

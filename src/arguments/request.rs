@@ -5,7 +5,7 @@
 
 use super::text::{TextError, TextOrigin};
 use csi_proto::{json, schema::Message};
-use serde_json::Value;
+use serde_json::Value as Json;
 use serde_json::error::Category;
 use std::fmt;
 use thiserror::Error;
@@ -71,7 +71,7 @@ impl RequestSource {
     ///
     /// # Errors
     /// When it cannot be read, is not JSON, or carries secrets in the argument itself.
-    pub fn read(&self, message: &'static Message) -> Result<Value, RequestTextError> {
+    pub fn read(&self, message: &'static Message) -> Result<Json, RequestTextError> {
         let text = match self {
             Self::Inline(text) => text,
             Self::Text(origin) => &origin.read().map_err(RequestTextError::Text)?,
@@ -124,7 +124,7 @@ mod tests {
     use csi_proto::tables;
     use serde_json::json;
 
-    fn read(text: &str) -> Result<Value, RequestTextError> {
+    fn read(text: &str) -> Result<Json, RequestTextError> {
         parse(text)?.read(&tables::CREATE_VOLUME_REQUEST)
     }
 

@@ -9,7 +9,7 @@ pub use prompt::{PromptError, parse_key, prompt};
 
 use super::record::{self, Dialect, RecordSyntaxError};
 use super::text::{TextError, TextOrigin};
-use serde_json::Value;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
@@ -104,7 +104,7 @@ impl Secrets {
 
     fn from_json(text: &str, origin: TextOrigin) -> Result<Self, SecretsError> {
         // Read as any JSON first: the library's errors about types repeat the value.
-        let members: BTreeMap<String, Value> = match serde_json::from_str(text) {
+        let members: BTreeMap<String, Json> = match serde_json::from_str(text) {
             Ok(members) => members,
             Err(error) => {
                 return Err(SecretsError::Json {
@@ -117,7 +117,7 @@ impl Secrets {
         let mut secrets = BTreeMap::new();
         for (key, value) in members {
             match value {
-                Value::String(value) => secrets.insert(key, value),
+                Json::String(value) => secrets.insert(key, value),
                 _ => return Err(SecretsError::NotString(origin, key)),
             };
         }

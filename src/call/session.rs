@@ -29,6 +29,15 @@ pub struct Session {
     metadata: MetadataMap,
 }
 
+/// A session, and the endpoint that knows why its connection was lost.
+#[derive(Clone)]
+pub struct Connection {
+    /// The endpoint, as it was named.
+    pub endpoint: Endpoint,
+    /// The session.
+    pub session: Session,
+}
+
 /// A reply and its headers.
 pub type Answer = Response<Bytes>;
 
@@ -177,6 +186,27 @@ impl Session {
             client.server_streaming(request, path, RawCodec).await
         })
         .await
+    }
+
+    /// Calls a method, and hands over each message of its reply; one that is no stream has one.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn each_message(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        mut take: impl FnMut(Bytes),
+    ) -> Result<(), CallError> {
+        if !method.server_streaming {
+            take(self.call(method, request).await?.into_inner());
+            return Ok(());
+        }
+        let mut stream = self.stream(method, request).await?.into_inner();
+        while let Some(message) = self.next(method, &mut stream).await? {
+            take(message);
+        }
+        Ok(())
     }
 
     /// The next message of a stream, `None` at its end.

@@ -8,7 +8,7 @@ use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use crate::invocation::request;
 use crate::invocation::rpc_command::Follower;
-use crate::output::{self, Format, Reply};
+use crate::output::{self, ShownReply};
 use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
 use std::io::{self, Write};
@@ -28,11 +28,6 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
     };
     let style = defaults.style(&globals);
     let result = match rpc::called(matches) {
-        _ if globals.format() == Format::Github && matches.subcommand_name() != Some("sanity") => {
-            Err(Error::usage(
-                "-o github has no meaning here: only csi sanity has annotations",
-            ))
-        }
         Some(called) => call(&called, &globals, &defaults),
         None => run_tool(matches, &globals, &defaults),
     };
@@ -64,7 +59,7 @@ impl Follower for Reporter {
         let _ = io::stderr().write_all(error.render(self.0).as_bytes());
     }
 
-    fn replied(&mut self, _: &Reply<'_>) {}
+    fn replied(&mut self, _: &ShownReply<'_>) {}
 }
 
 fn call(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {

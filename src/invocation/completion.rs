@@ -5,8 +5,7 @@
 
 use super::globals::Globals;
 use crate::arguments::capability::MODES;
-use crate::rpc::GROUPS;
-use crate::rpc::facts::IdKind;
+use crate::rpc::{self, facts::IdKind};
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
@@ -184,10 +183,7 @@ fn with_values(command: Command, parent: &str) -> Command {
 /// The field that the positional ids of an RPC's command fill: the first id that its request must have. bench has the RPCs
 /// also by their full names.
 fn positional_id(parent: &str, name: &str) -> Option<&'static str> {
-    let mut all = GROUPS
-        .iter()
-        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
-    let (_, rpc) = all.find(|(group, rpc)| {
+    let (_, rpc) = rpc::with_groups().find(|(group, rpc)| {
         (group.name == parent && rpc.verb() == name) || rpc.method.kebab_name == name
     })?;
     let mut required = rpc.facts.required.iter().copied();

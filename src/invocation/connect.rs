@@ -2,7 +2,7 @@
 
 use super::defaults::Defaults;
 use super::globals::Globals;
-use super::interrupt::{self, asked_to_stop};
+use super::interrupt::{self, Signals, asked_to_stop};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
 use crate::call::session::Session;
@@ -79,12 +79,13 @@ pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, 
     }
 }
 
-/// Lets an ordinary user mount in a namespace of this process's own. To be called before any thread starts.
+/// Lets an ordinary user mount in a namespace of this process's own, unless a shell has done so. To be called before any
+/// thread starts.
 ///
 /// # Errors
 /// When the namespace cannot be entered half-way.
-pub fn private_mounts(endpoint: &Endpoint) -> Result<(), Error> {
-    if !endpoint.is_embedded() {
+pub fn private_mounts(endpoint: &Endpoint, defaults: &Defaults) -> Result<(), Error> {
+    if defaults.in_shell || !endpoint.is_embedded() {
         return Ok(());
     }
     #[cfg(feature = "embedded")]
@@ -116,6 +117,14 @@ pub fn block_on(
             () = asked_to_stop() => Err(Error::interrupted()),
         }
     })
+}
+
+/// Waits for what an embedded driver still does, unless a signal comes.
+pub async fn settle(endpoint: &Endpoint, signals: &mut Signals) {
+    tokio::select! {
+        () = endpoint.settled() => {}
+        () = signals.next() => {}
+    }
 }
 
 /// A runtime of one thread: starting more costs more than a call.

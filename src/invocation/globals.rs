@@ -3,7 +3,7 @@
 //! Owns their names and help texts. Must not connect or run anything.
 
 use super::rpc_command::Forgives;
-use crate::arguments::map::Map;
+use crate::arguments::map::TextMap;
 use crate::arguments::metadata;
 use crate::call::endpoint::{ConnectOptions, TlsOptions};
 use crate::call::log::Log;
@@ -32,7 +32,7 @@ pub struct Globals {
     pub wait: Option<Duration>,
     /// gRPC metadata to send along with every call
     #[arg(short, long, global = true, value_name = "K=V,…", value_parser = metadata::parse, help_heading = CONNECTION)]
-    metadata: Vec<Map>,
+    metadata: Vec<TextMap>,
     /// Certificates of the authorities to trust for https:// (PEM); the system's without it
     #[arg(long, global = true, value_name = "FILE", help_heading = CONNECTION)]
     pub cacert: Option<PathBuf>,
@@ -162,7 +162,7 @@ impl Globals {
 
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
-        let all: Map = self.metadata.iter().cloned().collect();
+        let all: TextMap = self.metadata.iter().cloned().flatten().collect();
         all.into_iter().collect()
     }
 
@@ -243,24 +243,44 @@ impl Globals {
         }
     }
 
-    /// Whether a command that prints no replies is to print JSON; `has` says what it prints.
+    /// The format of output that is no reply: one of `known`. `prints` says what is printed instead.
     ///
     /// # Errors
-    /// When a flag asks for what only replies have.
-    pub fn json_or_lines(&self, has: &str) -> Result<bool, Error> {
-        let output = self.output(false);
-        if !output.columns.is_empty() || output.sort_by.is_some() {
-            return Err(Error::usage(format!(
-                "--columns and --sort-by have no meaning here: {has}"
-            )));
+    /// When a flag asks for another.
+    pub fn format_among(&self, known: &[Format], prints: &str) -> Result<Format, Error> {
+        let format = self.format();
+        if known.contains(&format) {
+            return Ok(format);
         }
-        match output.format {
-            Format::Table => Ok(false),
-            Format::Json | Format::Jsonl => Ok(true),
-            _ => Err(Error::usage(format!(
-                "this format has no meaning here: {has}"
-            ))),
+        let names: Vec<&str> = known.iter().map(|one| one.name()).collect();
+        let problem = format!("-o {} has no meaning here: {prints}", format.name());
+        Err(Error::usage(problem).hint(format!("the formats here are {}", names.join(", "))))
+    }
+
+    /// The format of a tool, which prints no replies, as [`Globals::format_among`].
+    ///
+    /// # Errors
+    /// When a flag asks for another, or for what only tables of replies have.
+    pub fn tool_format(&self, known: &[Format], prints: &str) -> Result<Format, Error> {
+        for (given, flag) in [
+            (!self.columns.is_empty(), "--columns"),
+            (self.sort_by.is_some(), "--sort-by"),
+        ] {
+            if given {
+                let problem = format!("{flag} has no meaning here: {prints}");
+                return Err(Error::usage(problem));
+            }
         }
+        self.format_among(known, prints)
+    }
+
+    /// Whether a tool that prints lines for people, or JSON, is to print JSON.
+    ///
+    /// # Errors
+    /// As [`Globals::tool_format`].
+    pub fn json_or_lines(&self, prints: &str) -> Result<bool, Error> {
+        let known = [Format::Table, Format::Json, Format::Jsonl];
+        Ok(self.tool_format(&known, prints)? != Format::Table)
     }
 
     /// The number of `-v` flags.

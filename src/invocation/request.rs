@@ -7,6 +7,7 @@ use super::rpc_command::Command;
 use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
+use crate::output::Format;
 use crate::rpc::context::{RequestContext, RequestError, RequestFlags};
 use crate::rpc::{Called, Rpc};
 
@@ -36,6 +37,10 @@ pub fn command_in(
     context: &RequestContext,
 ) -> Result<Command, Error> {
     let flags: RequestFlags = parse::flags(called.matches)?;
+    if flags.dry_run {
+        let known = [Format::Table, Format::Json, Format::Jsonl];
+        globals.format_among(&known, "--dry-run prints the request as JSON")?;
+    }
     let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
         RequestError::Base(_) => Error::local(error.to_string()),
         _ => Error::usage(error.to_string()),

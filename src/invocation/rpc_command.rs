@@ -8,9 +8,9 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
-use crate::output::{self, OutputError, Printer, Reply, json};
+use crate::output::{self, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
-use crate::rpc::{self, Calls, Group, Request, Rpc, facts::Making};
+use crate::rpc::{self, Calls, EncodedRequest, Group, Rpc, facts::Making};
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
@@ -57,7 +57,7 @@ pub trait Follower {
     fn failed(&mut self, error: &Error);
 
     /// A reply, or a part of one: a page of a list, a message of a stream.
-    fn replied(&mut self, reply: &Reply<'_>);
+    fn replied(&mut self, reply: &ShownReply<'_>);
 }
 
 impl Command {
@@ -152,7 +152,7 @@ impl Command {
         &self,
         session: &Session,
         endpoint: &Endpoint,
-        request: &Request,
+        request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
     ) -> Result<AfterReply, Error> {
@@ -212,7 +212,7 @@ impl Command {
         &self,
         session: &Session,
         sent: Bytes,
-        request: &Request,
+        request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
         follower: &mut dyn Follower,
     ) -> Result<Option<Bytes>, CommandFailure> {
@@ -236,7 +236,7 @@ impl Command {
 
     fn print(
         &self,
-        request: &Request,
+        request: &EncodedRequest,
         sent: &[u8],
         bytes: &[u8],
         replies: &mut Replies<'_>,
@@ -245,7 +245,7 @@ impl Command {
     ) -> Result<(), CommandFailure> {
         self.log.reply(self.rpc.method, bytes);
         let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
-        let reply = Reply {
+        let reply = ShownReply {
             subject: &request.subject,
             request: sent,
             bytes,

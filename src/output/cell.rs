@@ -278,7 +278,10 @@ mod tests {
             "empty=,\"hosts=a,b\",mail=@@home,\"said=\"\"so\"\"\",share=/exports/pvc 1=x";
         assert_eq!(text, expected);
         let again = map::parse(&text).expect(&text);
-        assert_eq!(again.iter().collect::<Vec<_>>(), pairs);
+        let again = again
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        assert_eq!(again.collect::<Vec<_>>(), pairs);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The output of `csc`, byte by byte, for scripts that were written for it: the parts of its format. The output for one
 //! RPC is declared beside that RPC's block.
 
-use super::cell;
-use super::cell::Row;
+use super::cell::{self, Row};
 use super::layout::Layout;
-use super::reply::{OutputError, Reply};
+use super::reply::{OutputError, ShownReply};
 use super::view::{CellFormat, View};
 use csi_proto::path::{Path, contents};
 use csi_proto::schema::{Cardinality, Kind};
@@ -15,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Appends what `csc` prints for one reply.
-pub type CscWriter = fn(&Layout, &Reply<'_>, &mut String) -> Result<(), OutputError>;
+pub type CscWriter = fn(&Layout, &ShownReply<'_>, &mut String) -> Result<(), OutputError>;
 
 /// The writer of an RPC; `None` where csc does not have it, or its reply is empty.
 pub type Csc = Option<CscWriter>;
@@ -25,7 +24,7 @@ pub fn default_of(view: &View) -> CscWriter {
     if view.done.is_empty() { tabs } else { subject }
 }
 
-fn row<'a>(reply: &Reply<'a>, row: &'a [u8]) -> Row<'a> {
+fn row<'a>(reply: &ShownReply<'a>, row: &'a [u8]) -> Row<'a> {
     Row {
         request: reply.request,
         reply: reply.bytes,
@@ -34,7 +33,7 @@ fn row<'a>(reply: &Reply<'a>, row: &'a [u8]) -> Row<'a> {
 }
 
 /// RPCs that csc does not have: the columns of a wide table, separated by tabs, one row a line.
-pub fn tabs(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+pub fn tabs(layout: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result<(), OutputError> {
     let columns = layout.columns(true)?;
     for bytes in layout.rows(reply.bytes)? {
         for (index, column) in columns.iter().enumerate() {
@@ -49,7 +48,7 @@ pub fn tabs(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), 
 }
 
 /// The argument as it was given, for replies without content.
-pub fn subject(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+pub fn subject(_: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result<(), OutputError> {
     out.push_str(reply.subject);
     out.push('\n');
     Ok(())
@@ -58,7 +57,7 @@ pub fn subject(_: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), Ou
 /// `&{type:NAME}` a line, for the controller's, the node's and the group controller's capabilities.
 pub fn capabilities(
     layout: &Layout,
-    reply: &Reply<'_>,
+    reply: &ShownReply<'_>,
     out: &mut String,
 ) -> Result<(), OutputError> {
     let name = layout.name()?;
@@ -73,7 +72,7 @@ pub fn capabilities(
 /// A field of the reply.
 pub fn field(
     layout: &Layout,
-    reply: &Reply<'_>,
+    reply: &ShownReply<'_>,
     path: &str,
     out: &mut String,
 ) -> Result<(), OutputError> {
@@ -84,7 +83,11 @@ pub fn field(
 }
 
 /// The `volume` of each row, one a line, and the token of the next page.
-pub fn volumes(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+pub fn volumes(
+    layout: &Layout,
+    reply: &ShownReply<'_>,
+    out: &mut String,
+) -> Result<(), OutputError> {
     each(layout, reply, "volume", out, |volume: v1::Volume, out| {
         let (id, size) = (quoted(&volume.volume_id), volume.capacity_bytes);
         let _ = write!(out, "{id}\t{size}");
@@ -97,7 +100,11 @@ pub fn volumes(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(
 }
 
 /// The `snapshot` of each row, one a line, and the token of the next page.
-pub fn snapshots(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result<(), OutputError> {
+pub fn snapshots(
+    layout: &Layout,
+    reply: &ShownReply<'_>,
+    out: &mut String,
+) -> Result<(), OutputError> {
     each(
         layout,
         reply,
@@ -127,7 +134,7 @@ pub fn snapshots(layout: &Layout, reply: &Reply<'_>, out: &mut String) -> Result
 /// Writes the message in a field of each row, and the token of the next page, where no such page follows.
 fn each<T: Message + Default>(
     layout: &Layout,
-    reply: &Reply<'_>,
+    reply: &ShownReply<'_>,
     field: &str,
     out: &mut String,
     write: impl Fn(T, &mut String),

@@ -23,7 +23,7 @@ pub mod terminal;
 pub mod view;
 
 pub use printer::Printer;
-pub use reply::{Format, Options, OutputError, Reply};
+pub use reply::{Format, Options, OutputError, ShownReply};
 
 use crate::error::Error;
 use std::io::{self, Write};

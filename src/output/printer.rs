@@ -2,7 +2,7 @@
 
 use super::cell::{Reader, Row};
 use super::layout::Layout;
-use super::reply::{Format, Options, OutputError, Reply};
+use super::reply::{Format, Options, OutputError, ShownReply};
 use super::view::View;
 use super::{cell, csc, json, table, view};
 use csi_proto::path::Path;
@@ -117,6 +117,11 @@ impl<W: Write> Printer<W> {
         out: W,
     ) -> Result<Self, OutputError> {
         let layout = Layout::of(method, view)?;
+        if options.format == Format::Github {
+            return Err(OutputError::Useless(
+                "-o github has no meaning here: only csi sanity has annotations",
+            ));
+        }
         let is_table = matches!(options.format, Format::Table | Format::Wide);
         if !options.columns.is_empty() && !is_table {
             return Err(OutputError::Useless(
@@ -166,7 +171,7 @@ impl<W: Write> Printer<W> {
     ///
     /// # Errors
     /// When the bytes are not the reply's message, or stdout cannot be written.
-    pub fn reply(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
+    pub fn reply(&mut self, reply: &ShownReply<'_>) -> Result<(), OutputError> {
         let document = json::Document {
             message: self.layout.method.response,
             bytes: reply.bytes,
@@ -193,7 +198,7 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    fn hold(&mut self, reply: &Reply<'_>) -> Result<(), OutputError> {
+    fn hold(&mut self, reply: &ShownReply<'_>) -> Result<(), OutputError> {
         // What a row's columns read from the reply is small once the rows are taken out of it.
         let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
         let request: Rc<[u8]> = reply.request.into();
@@ -235,7 +240,7 @@ impl<W: Write> Printer<W> {
     }
 
     /// Writes the first rows of a reply.
-    fn rows(&mut self, reply: &Reply<'_>, most: usize) -> Result<(), OutputError> {
+    fn rows(&mut self, reply: &ShownReply<'_>, most: usize) -> Result<(), OutputError> {
         for row in self.layout.rows(reply.bytes)?.into_iter().take(most) {
             self.row(Row {
                 request: reply.request,

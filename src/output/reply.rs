@@ -72,7 +72,7 @@ pub struct Options {
 
 /// One reply and its request.
 #[derive(Clone, Copy, Debug)]
-pub struct Reply<'a> {
+pub struct ShownReply<'a> {
     /// The volume, snapshot or name on the command line; empty where there is none.
     pub subject: &'a str,
     /// The request's bytes.

@@ -22,6 +22,22 @@ pub fn size() -> Option<(usize, usize)> {
     })
 }
 
+/// `text`, or what of it fits so many columns with a mark behind it.
+pub fn cut(text: &str, columns: usize) -> String {
+    if columns_of(text) <= columns {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for letter in text.chars() {
+        out.push(letter);
+        if columns_of(&out) >= columns {
+            out.pop();
+            break;
+        }
+    }
+    out + "…"
+}
+
 /// The number of a terminal's columns that `text` takes.
 pub fn columns_of(text: &str) -> usize {
     if text.is_ascii() {

@@ -1,6 +1,6 @@
 //! A complete call as a proxy records it: plain data.
 
-use crate::recording::grpc::framing::Message;
+use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
 use csi_proto::schema::Method;
 use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
@@ -39,9 +39,9 @@ pub struct RecordedCall {
     /// The metadata of the request and of the reply: keys, and values that may be shown.
     pub metadata: [Vec<(String, String)>; 2],
     /// The messages of the caller.
-    pub requests: Vec<Message>,
+    pub requests: Vec<FramedMessage>,
     /// The messages of the driver.
-    pub replies: Vec<Message>,
+    pub replies: Vec<FramedMessage>,
     /// The end of the call.
     pub end: CallEnd,
     /// The duration of the call.
@@ -80,13 +80,13 @@ impl RecordedCall {
 }
 
 /// The secret values in requests, which must be masked wherever they occur.
-pub fn secrets_in(method: Option<&'static Method>, requests: &[Message]) -> Vec<String> {
+pub fn secrets_in(method: Option<&'static Method>, requests: &[FramedMessage]) -> Vec<String> {
     let mut all = Vec::new();
     let Some(method) = method else {
         return all;
     };
     for message in requests {
-        if let Message::Plain(bytes) = message {
+        if let FramedMessage::Plain(bytes) = message {
             all.extend(secret_values(method.request, bytes));
         }
     }

@@ -6,7 +6,7 @@ use crate::error::CODE_NAMES;
 use crate::output::OutputError;
 use crate::output::figure::seconds;
 use crate::output::json;
-use crate::recording::grpc::framing::Message;
+use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -206,7 +206,7 @@ pub struct Hidden {
 /// # Errors
 /// As [`message_value`].
 pub fn request_value<'a>(
-    message: &'a Message,
+    message: &'a FramedMessage,
     of: Option<&'static schema::Message>,
     unknown: Unknown,
 ) -> Result<Value<'a>, Hidden> {
@@ -237,7 +237,7 @@ fn mask_unknown(value: &mut Value<'_>, inside: bool) {
 /// # Errors
 /// The reason and the size.
 pub fn message_value<'a>(
-    message: &'a Message,
+    message: &'a FramedMessage,
     of: Option<&'static schema::Message>,
     unknown: Unknown,
 ) -> Result<Value<'a>, Hidden> {
@@ -250,16 +250,16 @@ pub fn message_value<'a>(
         bytes,
     };
     match (message, of) {
-        (Message::Plain(bytes), Some(of)) => {
+        (FramedMessage::Plain(bytes), Some(of)) => {
             decode(of, bytes, Secrets::Mask).map_err(|error| not_valid(&error, bytes.len()))
         }
-        (Message::Plain(bytes), None) => match unknown {
+        (FramedMessage::Plain(bytes), None) => match unknown {
             Unknown::Size => Err(hidden("unknown method", bytes.len())),
             Unknown::Fields if bytes.len() > GUESSED_MAX => Err(hidden("too large", bytes.len())),
             Unknown::Fields => guess(bytes).map_err(|error| not_valid(&error, bytes.len())),
         },
-        (Message::Compressed(bytes), _) => Err(hidden("compressed", *bytes)),
-        (Message::Omitted(bytes), _) => Err(hidden("too large", *bytes)),
+        (FramedMessage::Compressed(bytes), _) => Err(hidden("compressed", *bytes)),
+        (FramedMessage::Omitted(bytes), _) => Err(hidden("too large", *bytes)),
     }
 }
 
@@ -338,7 +338,7 @@ mod tests {
         };
         let status = CallStatus::new(tonic::Code::Unavailable, "bad status");
         let call = RecordedCall {
-            requests: vec![Message::Plain(request.encode_to_vec().into())],
+            requests: vec![FramedMessage::Plain(request.encode_to_vec().into())],
             ..create_volume(CallEnd::Status(status))
         };
         let line = Line {
@@ -376,8 +376,8 @@ mod tests {
         let mut status = CallStatus::new(tonic::Code::Internal, "failed");
         status.details = details.encode_to_vec();
         let call = RecordedCall {
-            requests: vec![Message::Plain(request.into())],
-            replies: vec![Message::Plain(reply.into())],
+            requests: vec![FramedMessage::Plain(request.into())],
+            replies: vec![FramedMessage::Plain(reply.into())],
             ..create_volume(CallEnd::Status(status))
         };
         let line = Line {

@@ -82,14 +82,14 @@ pub struct Rpc {
 #[derive(Debug)]
 pub struct Calls {
     /// One request for each subject, in order.
-    pub requests: Vec<Request>,
+    pub requests: Vec<EncodedRequest>,
     /// Whether to follow `next_token` to the end.
     pub follow_pages: bool,
 }
 
 /// One request, encoded.
 #[derive(Debug)]
-pub struct Request {
+pub struct EncodedRequest {
     /// The volume, snapshot or name that the command line named; empty where there is none.
     pub subject: String,
     /// The message.
@@ -177,7 +177,7 @@ fn calls<T: Declare>(
             flag.fill(matches, subject, context, &mut draft)?;
         }
         let request = T::decode(&*draft.bytes).map_err(RequestError::Base)?;
-        Ok(Request {
+        Ok(EncodedRequest {
             subject: subject.unwrap_or_default().to_owned(),
             bytes: request.encode_to_vec(),
         })

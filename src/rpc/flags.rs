@@ -5,7 +5,7 @@
 
 use super::context::{RequestContext, RequestError};
 use super::draft::Draft;
-use crate::arguments::map::{self, Map};
+use crate::arguments::map::{self, TextMap};
 use crate::arguments::{capability, size, topology, volume_paths};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use csi_proto::schema::{Cardinality, Field, Kind, Message, summary};
@@ -415,7 +415,7 @@ fn put_typed(draft: &mut Draft, field: &Field, matches: &ArgMatches, id: &str) {
     let name = field.name;
     match (field.cardinality, field.kind) {
         (Cardinality::Map, _) => {
-            for (key, value) in given::<Map>(matches, id).flat_map(Map::iter) {
+            for (key, value) in given::<TextMap>(matches, id).flatten() {
                 draft.put_entry(name, key, value);
             }
         }

@@ -18,7 +18,7 @@ pub mod validation;
 mod vocabulary;
 pub mod volumes;
 
-pub use declare::{Calls, Group, Request, Rpc};
+pub use declare::{Calls, EncodedRequest, Group, Rpc};
 
 use clap::ArgMatches;
 use csi_proto::schema::Method;
@@ -33,17 +33,20 @@ pub static GROUPS: &[Group] = &[
     snapshot_metadata::GROUP,
 ];
 
-/// The RPC of a method of the descriptors, with its group.
-pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
-    GROUPS.iter().find_map(|group| {
-        let rpc = group.rpcs.iter().find(|rpc| rpc.method.path == method.path);
-        rpc.map(|rpc| (group, rpc))
-    })
+/// Every RPC with its group.
+pub fn with_groups() -> impl Iterator<Item = (&'static Group, &'static Rpc)> {
+    let groups = GROUPS.iter();
+    groups.flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)))
 }
 
 /// Every RPC.
 pub fn all() -> impl Iterator<Item = &'static Rpc> {
     GROUPS.iter().flat_map(|group| group.rpcs)
+}
+
+/// The RPC of a method of the descriptors, with its group.
+pub fn of_method(method: &Method) -> Option<(&'static Group, &'static Rpc)> {
+    with_groups().find(|(_, rpc)| rpc.method.path == method.path)
 }
 
 /// The RPC of a method; `None` for one that is not in the specification.
@@ -54,13 +57,7 @@ pub fn find(method: &Method) -> Option<&'static Rpc> {
 /// Whether the driver's node answers a method, where node and controller are two processes. The controller answers what is
 /// not in the specification.
 pub fn is_at_node(method: &Method) -> bool {
-    let is_of = |group: &Group| {
-        group
-            .rpcs
-            .iter()
-            .any(|rpc| rpc.method.service == method.service)
-    };
-    GROUPS.iter().any(|group| group.at_node && is_of(group))
+    with_groups().any(|(group, rpc)| group.at_node && rpc.method.service == method.service)
 }
 
 /// The RPC that lists the ids of a kind, and the path at which its reply has them.

@@ -4,8 +4,7 @@
 
 use super::made::Item;
 use super::requests::{id, name};
-use crate::arguments::capability;
-use crate::arguments::map::Map;
+use crate::arguments::{capability, map};
 use crate::call::endpoint::Endpoint;
 use crate::output::json;
 use crate::output::shell_word::word;
@@ -178,11 +177,8 @@ fn create_volume(request: &Bytes) -> Option<String> {
         let _ = write!(out, "{flag} {bytes} ");
     }
     if !request.parameters.is_empty() {
-        let mut parameters = Map::default();
-        for (key, value) in std::mem::take(&mut request.parameters) {
-            parameters.insert(key, value);
-        }
-        let _ = write!(out, "--params {} ", word(&parameters.to_string()));
+        let parameters = map::text(&std::mem::take(&mut request.parameters));
+        let _ = write!(out, "--params {} ", word(&parameters));
     }
     out += &subject(&std::mem::take(&mut request.name));
     request.secrets.clear();

@@ -169,6 +169,11 @@ fn what_could_hurt_is_refused() {
             "--columns has no meaning here",
         ),
         ("get-plugin-info -o name", "-o name has no meaning here"),
+        ("get-plugin-info -o wide", "-o wide has no meaning here"),
+        (
+            "create-delete -o csc",
+            "the formats here are table, json, jsonl",
+        ),
         (
             "get-plugin-info --with-spec-validation",
             "has no meaning here",

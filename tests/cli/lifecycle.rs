@@ -69,7 +69,7 @@ fn logs_and_checks_are_those_of_every_call() {
         assert_ne!(output.code, 0, "{output}");
         output.says(problem);
     }
-    for flag in ["--columns NAME", "--sort-by NAME"] {
+    for flag in ["--columns NAME", "--sort-by NAME", "-o wide", "-o name"] {
         csi.run(&format!("lifecycle {flag}"))
             .exits(2)
             .says("has no meaning here");

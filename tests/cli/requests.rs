@@ -55,6 +55,9 @@ fn a_dry_run_needs_no_driver_and_shows_no_secret() {
     // It says so on stderr.
     assert!(output.stderr.contains("secret"), "{output}");
     assert_eq!(output.json()["name"], "pvc-1");
+    let name = "controller create-volume pvc-1 --dry-run -o name";
+    let refused = csi.run(name).exits(2);
+    refused.says("-o name has no meaning here: --dry-run prints the request as JSON");
 }
 
 #[test]

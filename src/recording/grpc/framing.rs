@@ -15,7 +15,7 @@ const PREFIX: usize = 5;
 
 /// A message as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum FramedMessage {
     /// The bytes of the message.
     Plain(Bytes),
     /// So many bytes, compressed in a way that only the two sides know.
@@ -28,7 +28,7 @@ pub enum Message {
 #[derive(Debug, Default)]
 pub struct Messages {
     /// The complete ones.
-    pub complete: Vec<Message>,
+    pub complete: Vec<FramedMessage>,
     prefix: Vec<u8>,
     body: Option<Body>,
     kept: usize,
@@ -81,7 +81,8 @@ impl Messages {
         // The usual case costs no copy: the whole message is in this piece.
         if keeps && chunk.len() >= length {
             self.kept += length;
-            self.complete.push(Message::Plain(chunk.split_to(length)));
+            self.complete
+                .push(FramedMessage::Plain(chunk.split_to(length)));
             return;
         }
         self.body = Some(Body {
@@ -97,10 +98,10 @@ impl Messages {
             self.complete.push(match body.bytes {
                 Some(bytes) => {
                     self.kept += bytes.len();
-                    Message::Plain(bytes.into())
+                    FramedMessage::Plain(bytes.into())
                 }
-                None if body.compressed => Message::Compressed(body.length),
-                None => Message::Omitted(body.length),
+                None if body.compressed => FramedMessage::Compressed(body.length),
+                None => FramedMessage::Omitted(body.length),
             });
         }
     }
@@ -116,7 +117,7 @@ mod tests {
         [&[flag][..], &length, message].concat()
     }
 
-    fn read(stream: &[u8], piece: usize) -> Vec<Message> {
+    fn read(stream: &[u8], piece: usize) -> Vec<FramedMessage> {
         let mut messages = Messages::default();
         let mut counted = 0;
         for piece in stream.chunks(piece.max(1)) {
@@ -136,9 +137,9 @@ mod tests {
             for (compressed, message) in &sent {
                 stream.extend(frame(u8::from(*compressed), message));
             }
-            let expected: Vec<Message> = sent.into_iter().map(|(compressed, message)| match compressed {
-                true => Message::Compressed(message.len()),
-                false => Message::Plain(message.into()),
+            let expected: Vec<FramedMessage> = sent.into_iter().map(|(compressed, message)| match compressed {
+                true => FramedMessage::Compressed(message.len()),
+                false => FramedMessage::Plain(message.into()),
             }).collect();
             prop_assert_eq!(read(&stream, piece), expected);
         }
@@ -155,7 +156,7 @@ mod tests {
         // The last piece was longer than the rest of the message: what follows reads as the start of another.
         assert_eq!(
             messages.complete.first(),
-            Some(&Message::Omitted(KEPT_MAX + 1))
+            Some(&FramedMessage::Omitted(KEPT_MAX + 1))
         );
         assert!(messages.body.is_some_and(|body| body.bytes.is_none()));
     }

@@ -6,7 +6,7 @@ use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::hint_for;
 use crate::call::session::{CallError, Lost, Session};
-use crate::error::Error;
+use crate::error::{Error, OrError};
 use bytes::Bytes;
 use csi_proto::Request;
 use csi_proto::schema::Method;
@@ -74,15 +74,14 @@ impl Client {
     /// Makes one call, over the connection that `lane` chooses. A stream is read to its end.
     pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> CallOutcome {
         let session = &self.sessions[lane % self.sessions.len()];
-        let result = match method.server_streaming {
-            false => session
-                .call(method, message)
-                .await
-                .map(tonic::Response::into_inner),
-            true => whole_stream(session, method, message).await,
-        };
-        match result {
-            Ok(reply) => CallOutcome {
+        let mut reply = Bytes::new();
+        let called = session.each_message(method, message, |one| {
+            if !method.server_streaming {
+                reply = one;
+            }
+        });
+        match called.await {
+            Ok(()) => CallOutcome {
                 code: Code::Ok,
                 message: String::new(),
                 reply,
@@ -136,31 +135,18 @@ impl Asks for Ends<'_> {
         };
         let method = Q::METHOD;
         let request = request.encode_to_vec().into();
-        let CallOutcome {
-            code,
-            message,
-            reply,
-        } = client.call(0, method, request).await;
-        match code {
-            Code::Ok => match Q::Reply::decode(reply) {
-                Ok(reply) => Ok(Some(reply)),
-                Err(error) => Err(Error::because("the reply is not valid", &error)),
-            },
+        let outcome = client.call(0, method, request).await;
+        match outcome.code {
+            Code::Ok => {
+                let reply = Q::Reply::decode(outcome.reply).or_because("the reply is not valid")?;
+                Ok(Some(reply))
+            }
             Code::Unimplemented => Ok(None),
             code => {
-                let error = Error::rpc(code, message).doing(format!("bench: {}", method.name));
+                let error = Error::rpc(code, outcome.message);
+                let error = error.doing(format!("bench: {}", method.name));
                 Err(error.with_hint(hint_for(method, code, client.timeout())))
             }
         }
     }
-}
-
-async fn whole_stream(
-    session: &Session,
-    method: &'static Method,
-    message: Bytes,
-) -> Result<Bytes, CallError> {
-    let mut stream = session.stream(method, message).await?.into_inner();
-    while session.next(method, &mut stream).await?.is_some() {}
-    Ok(Bytes::new())
 }

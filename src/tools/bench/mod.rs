@@ -29,7 +29,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
 use crate::invocation::{connect, request};
-use crate::output::{self, Format};
+use crate::output;
 use crate::rpc::Called;
 use crate::rpc::context::{RequestContext, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
@@ -66,11 +66,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .as_deref()
         .map(parsed)
         .transpose()?;
-    if prepared.publishes(bench) && !defaults.in_shell {
+    if prepared.publishes(bench) {
         // One namespace is enough for both.
         let embedded = |endpoint: &&Endpoint| endpoint.is_embedded();
         if let Some(endpoint) = endpoints.iter().find(embedded) {
-            connect::private_mounts(endpoint)?;
+            connect::private_mounts(endpoint, defaults)?;
         }
     }
     let runtime = connect::runtime()?;
@@ -84,10 +84,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let ran = LoadRun::new(bench, sides, prepared.secrets_file(bench));
         let result = ran.all(globals, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
-            tokio::select! {
-                () = endpoint.settled() => {}
-                () = signals.next() => {}
-            }
+            connect::settle(endpoint, &mut signals).await;
         }
         result
     });
@@ -97,22 +94,19 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 }
 
 fn refuse_useless(globals: &Globals) -> Result<(), Error> {
-    let output = globals.output(false);
+    let prints = "a load prints figures, no replies; -o json prints them as one object";
+    globals.json_or_lines(prints)?;
     let checks = globals.checks();
     for (given, flag) in [
-        (!output.columns.is_empty(), "--columns"),
-        (output.sort_by.is_some(), "--sort-by"),
-        (output.no_headers, "--no-headers"),
-        (output.format == Format::Name, "-o name"),
-        (output.format == Format::Csc, "-o csc"),
+        (globals.output(false).no_headers, "--no-headers"),
         (
             checks.spec || checks.credentials || checks.volume_context || checks.publish_context,
             "--with-…",
         ),
     ] {
         if given {
-            let problem = format!("{flag} has no meaning here: a load prints figures, no replies");
-            return Err(Error::usage(problem).hint("-o json prints the figures as one object"));
+            let problem = format!("{flag} has no meaning here: {prints}");
+            return Err(Error::usage(problem));
         }
     }
     Ok(())

@@ -10,7 +10,8 @@ use crate::error::{Error, OrError};
 use crate::invocation::rpc_command;
 use crate::rpc;
 use crate::rpc::context::RequestContext;
-use crate::rpc::facts::{ControllerCapability, Given, IdKind, Making, NodeCapability};
+use crate::rpc::draft::Draft;
+use crate::rpc::facts::{ControllerCapability, Given, IdKind, Making, NAME, NodeCapability};
 use bytes::Bytes;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
@@ -92,11 +93,9 @@ impl CycleStep {
     /// A step of a cycle, from a request whose texts have places; carries over the contexts that the RPC takes.
     fn typed<Q: Request>(request: &Q) -> Result<Self, TemplateError> {
         let method = Q::METHOD;
-        let mut template = Template::new(method.request, &request.encode_to_vec())?;
+        let mut template = template(method, request.encode_to_vec())?;
         carry_contexts(method, &mut template);
-        let mut step = Self::new(method, vec![template]);
-        step.prefix_names()?;
-        Ok(step)
+        Ok(Self::new(method, vec![template]))
     }
 
     /// Lets a volume of this run bring its context along.
@@ -112,19 +111,6 @@ impl CycleStep {
     pub fn request(&self, number: u64) -> &Template {
         let count = self.requests.len() as u64;
         &self.requests[usize::try_from(number % count).unwrap_or_default()]
-    }
-
-    /// Lets the names of what it creates begin with the run's id, so that it is this run's for certain.
-    fn prefix_names(&mut self) -> Result<(), TemplateError> {
-        let Some(field) = self.method.request.field("name") else {
-            return Ok(());
-        };
-        for template in &mut self.requests {
-            if !template.holds_run(field.number) {
-                template.prefix(field.number, NAME_PREFIX)?;
-            }
-        }
-        Ok(())
     }
 
     fn needs(&self, what: Given) -> bool {
@@ -189,6 +175,22 @@ impl CycleStep {
     }
 }
 
+/// A request, taken apart. The name of what it creates begins with the run's id, so that it is this run's for certain.
+fn template(method: &'static Method, bytes: Vec<u8>) -> Result<Template, TemplateError> {
+    let template = Template::new(method.request, &bytes)?;
+    match method.request.field(NAME) {
+        Some(field) if !template.holds_run(field.number) => {
+            let name = contents(method.request, &bytes, NAME).pop();
+            let name = String::from_utf8_lossy(name.unwrap_or_default());
+            let name = format!("{NAME_PREFIX}{name}");
+            let mut draft = Draft::new(method.request, bytes);
+            draft.replace(NAME, [name]);
+            Template::new(method.request, &draft.bytes)
+        }
+        _ => Ok(template),
+    }
+}
+
 /// The values in an RPC's reply that other steps may need.
 fn learns(method: &Method) -> Vec<(Given, &'static str)> {
     let own = rpc::making(method).and_then(Making::own_id);
@@ -232,16 +234,13 @@ pub fn of_rpc(
     let method = command.rpc.method;
     let usage = |error: TemplateError| Error::usage(error.to_string());
     let requests = command.calls.requests.iter();
-    let requests = requests.map(|request| Template::new(method.request, &request.bytes));
+    let requests = requests.map(|request| template(method, request.bytes.clone()));
     let mut step = CycleStep::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
     step.guard(flags)?;
     step.carry_contexts();
     // There is no later step.
     step.learns.clear();
     step.undone = !flags.keep;
-    if rpc::making(method).is_some() {
-        step.prefix_names().map_err(usage)?;
-    }
     let mut setup = Vec::new();
     for (what, name) in [
         (Given::Ids(IdKind::Snapshot), "{snapshot_id}"),
@@ -525,4 +524,39 @@ impl CycleParts<'_> {
 /// Drivers have another working folder.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::bench::template::{Filling, Knowledge};
+
+    #[test]
+    fn names_get_their_prefix_with_and_without_places() {
+        let method = v1::CreateVolumeRequest::METHOD;
+        let number = method.request.field(NAME).unwrap().number;
+        let known = &Knowledge::default();
+        for (name, expected) in [
+            ("", "csi-bench-r1-"),
+            ("x", "csi-bench-r1-x"),
+            ("{i}", "csi-bench-r1-4"),
+            ("a-{run}", "a-r1"),
+        ] {
+            let request = v1::CreateVolumeRequest {
+                name: name.into(),
+                ..Default::default()
+            };
+            let template = template(method, request.encode_to_vec()).unwrap();
+            assert!(template.holds_run(number) && template.is_own(number));
+            let filling = Filling {
+                number: 4,
+                worker: 3,
+                run: "r1",
+                seed: 7,
+                known,
+            };
+            let got = v1::CreateVolumeRequest::decode(template.fill(&filling)).unwrap();
+            assert_eq!(got.name, expected);
+        }
+    }
 }

@@ -127,42 +127,6 @@ impl Template {
         self.settle();
     }
 
-    /// Puts `prefix` before a text of the request itself, which then has one.
-    ///
-    /// # Errors
-    /// As [`Template::new`], for the prefix.
-    pub fn prefix(&mut self, number: u32, prefix: &str) -> Result<(), TemplateError> {
-        let mut parts = parse(prefix)?;
-        let mut rest = Vec::new();
-        for piece in std::mem::take(&mut self.pieces) {
-            match piece {
-                // The last occurrence of a field counts.
-                Piece::Text(of, text) if of == number => {
-                    parts.truncate(parse(prefix)?.len());
-                    parts.extend(text);
-                }
-                Piece::Bytes(bytes) => {
-                    let mut kept = Vec::new();
-                    for field in wire::fields(&bytes) {
-                        match field? {
-                            (of, Raw::Bytes(text)) if of == number => {
-                                parts.truncate(parse(prefix)?.len());
-                                parts.push(Part::Text(String::from_utf8_lossy(text).into_owned()));
-                            }
-                            (of, raw) => wire::put(&mut kept, of, raw),
-                        }
-                    }
-                    rest.push(Piece::Bytes(kept));
-                }
-                piece => rest.push(piece),
-            }
-        }
-        rest.insert(0, Piece::Text(number, parts));
-        self.pieces = rest;
-        self.settle();
-        Ok(())
-    }
-
     /// Whether a text of the request itself differs from call to call, or from run to run.
     pub fn is_own(&self, number: u32) -> bool {
         self.holds(number, |part| {
@@ -483,29 +447,6 @@ mod tests {
         template.carry(number, Given::VolumeContext);
         let got: v1::NodePublishVolumeRequest = filled(&template, 0, &known);
         assert_eq!(got.volume_context, reply.volume_context);
-    }
-
-    #[test]
-    fn names_get_their_prefix_with_and_without_places() {
-        let message = &tables::CREATE_VOLUME_REQUEST;
-        let number = message.field("name").unwrap().number;
-        let known = Knowledge::default();
-        for (name, expected) in [
-            ("", "csi-bench-r1-"),
-            ("x", "csi-bench-r1-x"),
-            ("{i}", "csi-bench-r1-4"),
-        ] {
-            let request = v1::CreateVolumeRequest {
-                name: name.into(),
-                ..Default::default()
-            };
-            let mut template = Template::new(message, &request.encode_to_vec()).unwrap();
-            assert!(!template.holds_run(number));
-            template.prefix(number, "csi-bench-{run}-").unwrap();
-            assert!(template.holds_run(number) && template.is_own(number));
-            let got: v1::CreateVolumeRequest = filled(&template, 4, &known);
-            assert_eq!(got.name, expected);
-        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use super::flags::{BenchFlags, CycleFlags};
 use super::scenario::{CYCLES, Cycle};
+use crate::invocation::parse::with_flags;
 use crate::rpc::{self, GROUPS, Group, Rpc};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -58,19 +59,11 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .defer(|command| {
-            let about = command.get_about().cloned().unwrap_or_default();
-            let command = BenchFlags::augment_args(command)
-                .about(about)
-                .long_about(None::<&str>);
-            let command = CYCLES.iter().fold(command, |command, (_, name, about)| {
-                let cycle = Command::new(*name).about(*about).defer(|command| {
-                    let about = command.get_about().cloned().unwrap_or_default();
-                    CycleFlags::augment_args(command)
-                        .about(about)
-                        .long_about(None::<&str>)
-                });
-                command.subcommand(cycle)
+            let cycles = CYCLES.iter().map(|(_, name, about)| {
+                let cycle = Command::new(*name).about(*about);
+                cycle.defer(with_flags::<CycleFlags>)
             });
+            let command = with_flags::<BenchFlags>(command).subcommands(cycles);
             GROUPS.iter().fold(command, |command, group| {
                 let joined = |rpc: &Rpc| {
                     let long = rpc.command_named(rpc.method.kebab_name).hide(true);
@@ -93,9 +86,7 @@ static JOINED_NAMES: LazyLock<HashMap<&str, Vec<String>>> = LazyLock::new(|| {
             .filter(|name| *name != rpc.method.kebab_name)
             .collect()
     };
-    let all = GROUPS
-        .iter()
-        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
+    let all = rpc::with_groups();
     all.map(|(group, rpc)| (rpc.method.path, joined(group, rpc)))
         .collect()
 });
@@ -120,11 +111,9 @@ pub fn task(matches: &ArgMatches) -> Result<Bench, clap::Error> {
     let (group, rpc, matches) = match rpc::called(matches) {
         Some(called) => (called.group, called.rpc, called.matches),
         None => {
-            let all = GROUPS
-                .iter()
-                .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)));
-            let mut all = all.filter(|(_, rpc)| rpc.method.kebab_name == name);
-            let (group, rpc) = all.next().ok_or_else(missing)?;
+            let mut all = rpc::with_groups();
+            let named = all.find(|(_, rpc)| rpc.method.kebab_name == name);
+            let (group, rpc) = named.ok_or_else(missing)?;
             (group, rpc, inner)
         }
     };

@@ -4,10 +4,9 @@
 use super::data::Exercised;
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
-use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
-use crate::call::session::{CallError, Session};
+use crate::call::session::{CallError, Connection};
 use crate::error::{Error, OrError, Style, code_name};
 use crate::output;
 use crate::output::steps::{StepOutcome, StepPrinter};
@@ -41,22 +40,13 @@ pub struct LifecycleSettings {
     pub log: Log,
 }
 
-/// A driver's connection and how it was named.
-#[derive(Clone)]
-pub struct Driver {
-    /// The connection.
-    pub session: Session,
-    /// The endpoint, as on the command line.
-    pub endpoint: Endpoint,
-}
-
 /// Everything known about one run.
 pub struct Lifecycle<'a, W: Write> {
     pub(super) flags: &'a LifecycleFlags,
     pub(super) context: RequestContext,
     pub(super) settings: LifecycleSettings,
-    pub(super) node: Driver,
-    pub(super) controller: Driver,
+    pub(super) node: Connection,
+    pub(super) controller: Connection,
     pub(super) steps: StepPrinter<W>,
     /// Names what this run makes; unique, because a volume of this name is ours to delete.
     pub(super) name: String,
@@ -66,35 +56,30 @@ pub struct Lifecycle<'a, W: Write> {
     pub(super) writer: Option<(WriterThread<io::Result<Option<Exercised>>>, PathBuf)>,
 }
 
-impl Driver {
-    /// Makes one call, and logs it.
-    pub(super) async fn call(
-        &self,
-        log: Log,
-        method: &'static Method,
-        request: Bytes,
-    ) -> Result<Bytes, CallError> {
-        let name = step_name(method);
-        log.request(&self.session, method, &request);
-        let started = Instant::now();
-        let answer = self
-            .session
-            .call(method, request)
-            .await
-            .inspect_err(|error| {
-                let code = code_name(error.status.code());
-                log.call(&name, code, started.elapsed());
-            })?;
-        log.reply_metadata(answer.metadata());
-        let note = answer.metadata().get(NOTE).map(|note| note.to_str());
-        if let Some(Ok(note)) = note {
-            say(&format!("note: {}", escaped(note)));
-        }
-        let reply = answer.into_inner();
-        log.reply(method, &reply);
-        log.call(&name, "OK", started.elapsed());
-        Ok(reply)
+/// Makes one call, and logs it.
+pub(super) async fn call(
+    driver: &Connection,
+    log: Log,
+    method: &'static Method,
+    request: Bytes,
+) -> Result<Bytes, CallError> {
+    let name = step_name(method);
+    log.request(&driver.session, method, &request);
+    let started = Instant::now();
+    let answer = driver.session.call(method, request).await;
+    let answer = answer.inspect_err(|error| {
+        let code = code_name(error.status.code());
+        log.call(&name, code, started.elapsed());
+    })?;
+    log.reply_metadata(answer.metadata());
+    let note = answer.metadata().get(NOTE).map(|note| note.to_str());
+    if let Some(Ok(note)) = note {
+        say(&format!("note: {}", escaped(note)));
     }
+    let reply = answer.into_inner();
+    log.reply(method, &reply);
+    log.call(&name, "OK", started.elapsed());
+    Ok(reply)
 }
 
 impl<'a, W: Write> Lifecycle<'a, W> {
@@ -106,8 +91,8 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         flags: &'a LifecycleFlags,
         context: RequestContext,
         settings: LifecycleSettings,
-        node: Driver,
-        controller: Driver,
+        node: Connection,
+        controller: Connection,
         steps: StepPrinter<W>,
     ) -> Result<Self, Error> {
         // A container's processes have the same few ids in every container.
@@ -157,7 +142,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         };
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&self.made).asked(method, &sent);
-        let result = driver.call(self.settings.log, method, sent.clone()).await;
+        let result = call(driver, self.settings.log, method, sent.clone()).await;
         if let Some(number) = number {
             let (code, reply) = match &result {
                 Ok(reply) => (Code::Ok, reply.clone()),

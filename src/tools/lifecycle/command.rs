@@ -1,9 +1,10 @@
 //! The command `csi lifecycle`: its settings from flags, its connections, its signals and its end.
 
-use super::calls::{Driver, Lifecycle, LifecycleSettings};
+use super::calls::{Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use crate::call::endpoint::Endpoint;
-use crate::error::{Error, OrError, Style};
+use crate::call::session::Connection;
+use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
@@ -32,24 +33,14 @@ pub fn command() -> Command {
 /// The first step that failed, or why none was begun.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = &parse::flags::<LifecycleFlags>(matches)?;
-    let output = globals.output(false);
-    for (given, flag) in [
-        (!output.columns.is_empty(), "--columns"),
-        (output.sort_by.is_some(), "--sort-by"),
-    ] {
-        if given {
-            let problem = format!("{flag} has no meaning here: a lifecycle prints steps, no table");
-            return Err(Error::usage(problem).hint("-o json prints one object a step"));
-        }
-    }
+    let prints = "a lifecycle prints steps, no table; -o json prints one object a step";
+    let json = globals.json_or_lines(prints)?;
     let endpoint = connect::endpoint(globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
         Some(text) => Endpoint::parse(text).or_usage()?,
     };
-    if !defaults.in_shell {
-        connect::private_mounts(&endpoint)?;
-    }
+    connect::private_mounts(&endpoint, defaults)?;
     let style = defaults.style(globals);
     let secrets_file = defaults.secrets_file(&flags.secrets_file);
     let secrets = request::secrets(secrets_file, &[])?;
@@ -57,7 +48,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         secrets,
         ..RequestContext::default()
     };
-    let steps = StepPrinter::new(output::stdout(), style == Style::Json);
+    let steps = StepPrinter::new(output::stdout(), json);
     let settings = LifecycleSettings {
         style,
         checks: globals.checks(),
@@ -67,11 +58,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
         let connecting = async {
-            let node = Driver {
+            let node = Connection {
                 session: connect::session(&endpoint, globals).await?,
                 endpoint: endpoint.clone(),
             };
-            let controller = Driver {
+            let controller = Connection {
                 session: connect::session(&controller, globals).await?,
                 endpoint: controller,
             };
@@ -84,10 +75,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let ran = Lifecycle::new(flags, context, settings, node, controller, steps)?
             .run(&mut signals)
             .await;
-        tokio::select! {
-            () = endpoint.settled() => {}
-            () = signals.next() => {}
-        }
+        connect::settle(&endpoint, &mut signals).await;
         ran
     });
     // Threads that hang, for example in the resolver, hold nobody up.

@@ -1,9 +1,9 @@
 //! The way down of a lifecycle: stops the writer, takes back each step, and reports what stays.
 
-use super::calls::{Driver, Lifecycle, LifecycleSettings, say, step_name};
+use super::calls::{Lifecycle, LifecycleSettings, call, say, step_name};
 use super::flags::LifecycleFlags;
 use crate::call::error::call_error;
-use crate::call::session::CallError;
+use crate::call::session::{CallError, Connection};
 use crate::error::{Error, code_name};
 use crate::output::steps::{StepOutcome, StepPrinter};
 use crate::rpc;
@@ -80,8 +80,8 @@ impl<W: Write> Lifecycle<'_, W> {
 }
 
 fn commands<'a>(
-    node: &'a Driver,
-    controller: &'a Driver,
+    node: &'a Connection,
+    controller: &'a Connection,
     flags: &'a LifecycleFlags,
 ) -> Commands<'a> {
     Commands {
@@ -99,8 +99,8 @@ fn say_left(commands: Commands<'_>, item: &Item) {
 /// Prints each call that takes something back as a step.
 struct WayDown<'a, W: Write> {
     settings: LifecycleSettings,
-    node: &'a Driver,
-    controller: &'a Driver,
+    node: &'a Connection,
+    controller: &'a Connection,
     commands: Commands<'a>,
     steps: RefCell<&'a mut StepPrinter<W>>,
     /// The first error.
@@ -108,7 +108,7 @@ struct WayDown<'a, W: Write> {
 }
 
 impl<W: Write> WayDown<'_, W> {
-    fn driver(&self, method: &Method) -> &Driver {
+    fn driver(&self, method: &Method) -> &Connection {
         match rpc::is_at_node(method) {
             true => self.node,
             false => self.controller,
@@ -132,8 +132,8 @@ impl<W: Write> Tool for WayDown<'_, W> {
     ) -> Result<Bytes, CallError> {
         let driver = self.driver(method).clone();
         let session = driver.session.with_timeout(limit);
-        let driver = Driver { session, ..driver };
-        driver.call(self.settings.log, method, request).await
+        let driver = Connection { session, ..driver };
+        call(&driver, self.settings.log, method, request).await
     }
 
     fn tries_again(&self, method: &'static Method, code: Code) {

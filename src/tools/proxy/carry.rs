@@ -158,16 +158,18 @@ impl Caller {
             Err(end) => return end,
             Ok(Ok(sender)) => sender,
             Ok(Err(error)) => {
-                let text = format!(
-                    "csi proxy: no connection to the driver: {}",
-                    in_words(&error)
-                );
-                let status = CallStatus::new(Code::Unavailable, text);
-                self.answer(&status);
-                return CallEnd::Proxy(status);
+                let reason = in_words(&error);
+                return self.unavailable(format!("no connection to the driver: {reason}"));
             }
         };
         self.forward(sender, upstream, witness, swallow).await
+    }
+
+    /// Ends a call that did not reach the driver.
+    fn unavailable(&mut self, why: String) -> CallEnd {
+        let status = CallStatus::new(Code::Unavailable, format!("csi proxy: {why}"));
+        self.answer(&status);
+        CallEnd::Proxy(status)
     }
 
     async fn forward(
@@ -194,12 +196,7 @@ impl Caller {
         let (response, mut up) = match sent {
             Ok(sent) => sent,
             Err(reason) => {
-                let status = CallStatus::new(
-                    Code::Unavailable,
-                    format!("csi proxy: the call cannot be passed on: {reason}"),
-                );
-                self.answer(&status);
-                return CallEnd::Proxy(status);
+                return self.unavailable(format!("the call cannot be passed on: {reason}"));
             }
         };
         witness.sent();

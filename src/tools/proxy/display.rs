@@ -7,7 +7,7 @@ use crate::output::OutputError;
 use crate::output::colour::{Brush, Colour};
 use crate::output::json;
 use crate::recording::call::{CallEnd, RecordedCall};
-use crate::recording::grpc::framing::Message;
+use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
 use crate::recording::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
 use csi_proto::schema::{Cardinality, Kind, Method};
@@ -28,7 +28,7 @@ pub enum Event {
         /// Which call, and when.
         mark: CallMark,
         /// The message.
-        message: Message,
+        message: FramedMessage,
         /// The metadata of the call.
         metadata: Vec<(String, String)>,
     },
@@ -37,7 +37,7 @@ pub enum Event {
         /// Which call, and when.
         mark: CallMark,
         /// The message.
-        message: Message,
+        message: FramedMessage,
         /// Secret values, which are masked wherever they occur.
         secrets: Vec<String>,
     },
@@ -48,9 +48,9 @@ pub enum Event {
 impl Event {
     /// The memory that its messages take.
     pub fn bytes(&self) -> usize {
-        let kept = |message: &Message| match message {
-            Message::Plain(bytes) => bytes.len(),
-            Message::Compressed(_) | Message::Omitted(_) => 0,
+        let kept = |message: &FramedMessage| match message {
+            FramedMessage::Plain(bytes) => bytes.len(),
+            FramedMessage::Compressed(_) | FramedMessage::Omitted(_) => 0,
         };
         match self {
             Self::Request { message, .. } | Self::Reply { message, .. } => kept(message),

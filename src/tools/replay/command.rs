@@ -47,9 +47,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let secrets_file = defaults.secrets_file(&flags.secrets_file);
     let secrets = request::secrets(secrets_file, &[])?;
-    if !defaults.in_shell {
-        connect::private_mounts(&endpoint)?;
-    }
+    connect::private_mounts(&endpoint, defaults)?;
     let printer = ReplayPrinter::new(output::stdout(), json);
     connect::block_on(defaults, async {
         let session = connect::session(&endpoint, globals).await?;

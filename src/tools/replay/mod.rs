@@ -291,33 +291,14 @@ async fn ask(
 ) -> ReplayAnswer {
     let started = Instant::now();
     let mut replies = Vec::new();
-    let failed = match method.server_streaming {
-        false => session
-            .call(method, request)
-            .await
-            .map(|reply| replies.push(reply.into_inner()))
-            .err(),
-        true => all(session, method, request, &mut replies).await.err(),
-    };
+    let called = session.each_message(method, request, |reply| replies.push(reply));
+    let failed = called.await.err();
     ReplayAnswer {
         index,
         took: started.elapsed(),
         replies,
         failed,
     }
-}
-
-async fn all(
-    session: &Session,
-    method: &'static Method,
-    request: Bytes,
-    replies: &mut Vec<Bytes>,
-) -> Result<(), CallError> {
-    let mut stream = session.stream(method, request).await?.into_inner();
-    while let Some(reply) = session.next(method, &mut stream).await? {
-        replies.push(reply);
-    }
-    Ok(())
 }
 
 /// Tells what the person should know before or after the calls.

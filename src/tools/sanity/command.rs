@@ -11,8 +11,8 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output::shell_word::word;
-use crate::output::{Format, Options, stdout, terminal};
-use crate::tools::sanity::print::{Progress, RunFormat, list};
+use crate::output::{Format, stdout, terminal};
+use crate::tools::sanity::print::{Progress, list};
 use clap::{ArgMatches, Args, Command};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -64,10 +64,9 @@ pub fn command() -> Command {
 /// When the run could not be made, or the driver failed.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<SanityFlags>(matches)?;
-    let output = globals.output(false);
     let settings = settings(&flags, matches, globals)?;
-    match decide(settings, flags.list, &output)? {
-        Task::List(cases) => crate::output::print(list(&cases, output.format).as_bytes()),
+    match decide(settings, flags.list, globals)? {
+        Task::List(cases, format) => crate::output::print(list(&cases, format).as_bytes()),
         Task::Run(settings, shown) => {
             judged(&execute(*settings, shown, &flags, globals, defaults)?)
         }
@@ -98,22 +97,17 @@ fn settings(
 #[derive(Debug)]
 enum Task {
     /// Print these cases.
-    List(Vec<&'static Case>),
+    List(Vec<&'static Case>, Format),
     /// Run the cases that the settings select.
-    Run(Box<Settings>, RunFormat),
+    Run(Box<Settings>, Format),
 }
 
 /// Decides what is to be done, and refuses what has no meaning or contradicts itself.
-fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Error> {
-    for (given, flag) in [
-        (!output.columns.is_empty(), "--columns"),
-        (output.sort_by.is_some(), "--sort-by"),
-    ] {
-        if given {
-            let problem = format!("{flag} has no meaning here: the results are no table");
-            return Err(Error::usage(problem).hint("-o json prints all of them with every detail"));
-        }
-    }
+fn decide(settings: Settings, lists: bool, globals: &Globals) -> Result<Task, Error> {
+    let own = if lists { Format::Name } else { Format::Github };
+    let known = [Format::Table, Format::Json, Format::Jsonl, own];
+    let prints = "the results are no table; -o json prints all of them with every detail";
+    let format = globals.tool_format(&known, prints)?;
     let is_empty = |pattern: &String| pattern.trim_matches('!').is_empty();
     if settings.filter.iter().any(is_empty) {
         return Err(Error::usage(
@@ -128,22 +122,16 @@ fn decide(settings: Settings, lists: bool, output: &Options) -> Result<Task, Err
     }
     let cases = selected(&settings)?;
     if lists {
-        return Ok(Task::List(cases));
+        return Ok(Task::List(cases, format));
     }
     check(&settings)?;
-    let shown = match output.format {
-        Format::Json => RunFormat::Json,
-        Format::Jsonl => RunFormat::Jsonl,
-        Format::Github => RunFormat::Github,
-        _ => RunFormat::Text,
-    };
-    Ok(Task::Run(Box::new(settings), shown))
+    Ok(Task::Run(Box::new(settings), format))
 }
 
 /// Connects, runs the cases, and writes what came of them.
 fn execute(
     mut settings: Settings,
-    shown: RunFormat,
+    shown: Format,
     flags: &SanityFlags,
     globals: &Globals,
     defaults: &Defaults,
@@ -176,9 +164,7 @@ fn execute(
                 .map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
         }
     }
-    if !defaults.in_shell {
-        connect::private_mounts(&endpoint)?;
-    }
+    connect::private_mounts(&endpoint, defaults)?;
     let live = terminal::width().is_some();
     let mut progress = Progress::new(stdout(), shown, live, known.clone());
     let runtime = connect::runtime()?;
@@ -349,10 +335,10 @@ mod tests {
         let (_, matches) = matches.subcommand().expect("a command");
         let flags = parse::flags::<SanityFlags>(matches).expect("flags");
         let task = settings(&flags, matches, &globals)
-            .and_then(|settings| decide(settings, flags.list, &globals.output(false)));
+            .and_then(|settings| decide(settings, flags.list, &globals));
         match task {
             Ok(Task::Run(settings, shown)) => format!("runs {} {shown:?}", settings.endpoint),
-            Ok(Task::List(cases)) => format!("lists {}", cases.len()),
+            Ok(Task::List(cases, _)) => format!("lists {}", cases.len()),
             Err(error) => {
                 let text = error.render(Style::Text);
                 text.lines().next().unwrap_or_default().to_owned()
@@ -364,10 +350,10 @@ mod tests {
     fn a_command_line_and_a_file_come_to_one_task() {
         let mut wrong = Vec::new();
         for (line, file, expected) in [
-            ("", "", "runs  Text"),
+            ("", "", "runs  Table"),
             ("-e /a -o json", "", "runs /a Json"),
             ("--config FILE -o jsonl", "endpoint = '/b'", "runs /b Jsonl"),
-            ("--config FILE -e /a", "endpoint = '/b'", "runs /a Text"),
+            ("--config FILE -e /a", "endpoint = '/b'", "runs /a Table"),
             (
                 "--list --filter identity/plugin-info/is-constant",
                 "",
@@ -381,6 +367,11 @@ mod tests {
             ),
             ("--columns a", "", "error: --columns has no meaning here"),
             ("--sort-by a", "", "error: --sort-by has no meaning here"),
+            ("-o wide", "", "error: -o wide has no meaning here"),
+            ("-o name", "", "error: -o name has no meaning here"),
+            ("--list -o csc", "", "error: -o csc has no meaning here"),
+            ("--list -o github", "", "error: -o github has no meaning"),
+            ("--list -o name --filter probe/answers-ready", "", "lists 1"),
             ("--filter !", "", "error: --filter: an empty pattern would"),
             (
                 "--filter nothing",
@@ -388,11 +379,11 @@ mod tests {
                 "error: --filter: no case matches nothing",
             ),
             ("--volume-id v", "", "error: --volume-id names a volume"),
-            ("--volume-id v --read-only", "", "runs  Text"),
+            ("--volume-id v --read-only", "", "runs  Table"),
             (
                 "--config FILE --volume-id v",
                 "read-only = true",
-                "runs  Text",
+                "runs  Table",
             ),
             (
                 "--config FILE --read-only=false",
@@ -404,7 +395,7 @@ mod tests {
                 "",
                 "error: --cap is given twice with the access type mount",
             ),
-            ("--cap 1,mount --cap 5,block", "", "runs  Text"),
+            ("--cap 1,mount --cap 5,block", "", "runs  Table"),
             ("--volume-size 0", "", "error: --volume-size must be"),
             ("--jobs 0", "", "error: --jobs must be at least 1"),
             (
@@ -412,7 +403,7 @@ mod tests {
                 "jobs = 0",
                 "error: --jobs must be at least 1",
             ),
-            ("--config FILE --jobs 2", "jobs = 0", "runs  Text"),
+            ("--config FILE --jobs 2", "jobs = 0", "runs  Table"),
             (
                 "--case-limit 0s",
                 "",
@@ -426,7 +417,7 @@ mod tests {
             (
                 "--restart-between-steps=3 --restart-command r",
                 "",
-                "runs  Text",
+                "runs  Table",
             ),
             (
                 "--restart-between-steps --restart-command r --read-only",

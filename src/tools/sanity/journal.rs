@@ -96,8 +96,7 @@ impl Journal {
     /// Removes file and folder, when nothing is left.
     pub(super) fn close(&self) {
         if self.file.is_some() {
-            let _ = fs::remove_file(self.folder.join(FILE));
-            let _ = fs::remove_dir(&self.folder);
+            remove(&self.folder);
         }
     }
 
@@ -162,9 +161,14 @@ fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<UnfinishedRun> {
 impl UnfinishedRun {
     /// Removes the journal and its folder, once everything in it is gone.
     pub(super) fn forget(&self) {
-        let _ = fs::remove_file(self.folder.join(FILE));
-        let _ = fs::remove_dir(&self.folder);
+        remove(&self.folder);
     }
+}
+
+/// Removes a journal, and its folder where nothing else is left in it.
+fn remove(folder: &Path) {
+    let _ = fs::remove_file(folder.join(FILE));
+    let _ = fs::remove_dir(folder);
 }
 
 /// An item without secrets.

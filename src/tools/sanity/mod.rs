@@ -52,13 +52,13 @@ pub use settings::{Access, Settings};
 
 use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
-use crate::call::session::Session;
+use crate::call::session::{Connection, Session};
 use crate::error::{Error, Style};
 use csi_proto::random;
 use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
-use run::{Ends, Peer, Run};
+use run::{Ends, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -187,7 +187,7 @@ pub async fn run_watched(
     })
 }
 
-async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
+async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
     let endpoint = Endpoint::parse(text).map_err(|error| Error::usage(error.to_string()))?;
     let opened = Session::open(&endpoint, &settings.connect).await;
     let session = opened
@@ -195,7 +195,7 @@ async fn open(settings: &Settings, text: &str) -> Result<Peer, Error> {
         .with_timeout(Some(settings.timeout))
         .with_metadata(&settings.metadata)
         .map_err(|error| Error::usage(error.to_string()))?;
-    Ok(Peer { session, endpoint })
+    Ok(Connection { session, endpoint })
 }
 
 /// The time for taking down what dead runs have left.

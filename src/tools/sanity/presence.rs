@@ -2,11 +2,11 @@
 
 use super::context::Context;
 use super::restarts::Restarts;
-use super::run::{Peer, Run, call, locked};
+use super::run::{Run, call, locked};
 use super::settings::Access;
 use super::steps::request_text;
 use super::verdict::{Failure, Stop};
-use crate::call::session::Lost;
+use crate::call::session::{Connection, Lost};
 use bytes::Bytes;
 use csi_proto::Request as _;
 use csi_proto::schema::Method;
@@ -29,7 +29,7 @@ impl Context {
         &self,
         method: &'static Method,
         request: &Bytes,
-        peer: &Peer,
+        peer: &Connection,
         lost: &Lost,
     ) -> Stop {
         // What the endpoint knows says more, where no other call has connected again.

@@ -18,23 +18,12 @@ use std::io::{self, Write};
 /// How wide a name may be before its time moves to the right.
 const NAME_WIDTH: usize = 62;
 
-/// The format in which a run is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunFormat {
-    /// Lines for people.
-    Text,
-    /// One JSON document in the end.
-    Json,
-    /// A JSON object a line, as it happens.
-    Jsonl,
-    /// Lines for people, with annotations that GitHub shows beside a change.
-    Github,
-}
-
 /// Shows a run while it goes on.
 pub struct Progress<W: Write> {
     out: W,
-    shown: RunFormat,
+    /// One JSON document in the end, a JSON object a line as it happens, or lines for people, with annotations where GitHub
+    /// shows them beside a change.
+    shown: Format,
     /// Whether a line about what runs stands below the rest and is replaced.
     live: bool,
     total: usize,
@@ -49,11 +38,11 @@ pub struct Progress<W: Write> {
 
 impl<W: Write> Progress<W> {
     /// Shows on `out`; `live` where it is a terminal.
-    pub fn new(out: W, shown: RunFormat, live: bool, known: BTreeSet<String>) -> Self {
+    pub fn new(out: W, shown: Format, live: bool, known: BTreeSet<String>) -> Self {
         Self {
             out,
             shown,
-            live: live && matches!(shown, RunFormat::Text | RunFormat::Github),
+            live: live && !matches!(shown, Format::Json | Format::Jsonl),
             total: 0,
             done: 0,
             known,
@@ -68,9 +57,9 @@ impl<W: Write> Progress<W> {
     /// When `out` could not be written, now or before.
     pub fn finish(mut self, report: &Report) -> io::Result<()> {
         let text = match self.shown {
-            RunFormat::Text | RunFormat::Github => format!("\n{}\n", summary(report)),
-            RunFormat::Jsonl => format!("{}\n", summary_json(report)),
-            RunFormat::Json => format!("{:#}\n", report_json(report)),
+            Format::Json => format!("{:#}\n", report_json(report)),
+            Format::Jsonl => format!("{}\n", summary_json(report)),
+            _ => format!("\n{}\n", summary(report)),
         };
         self.write(&text);
         match self.broken {
@@ -95,14 +84,21 @@ impl<W: Write> Observer for Progress<W> {
         self.total = plan.cases;
         let (name, version) = plan.driver;
         match self.shown {
-            RunFormat::Text | RunFormat::Github => {
+            Format::Json => {}
+            Format::Jsonl => {
+                let line = json!({"driver": name, "version": version, "endpoint": plan.endpoint,
+                    "cases": plan.cases, "seed": plan.seed.to_string()});
+                self.write(&format!("{line}\n"));
+            }
+            _ => {
+                let name = if name.is_empty() {
+                    "(a driver without a name)"
+                } else {
+                    name
+                };
                 let text = format!(
                     "{} {} at {}: {}, {} at a time, seed {}\n",
-                    escaped(if name.is_empty() {
-                        "(a driver without a name)"
-                    } else {
-                        name
-                    }),
+                    escaped(name),
                     escaped(version),
                     escaped(plan.endpoint),
                     counted(plan.cases, "case"),
@@ -111,12 +107,6 @@ impl<W: Write> Observer for Progress<W> {
                 );
                 self.write(&text);
             }
-            RunFormat::Jsonl => {
-                let line = json!({"driver": name, "version": version, "endpoint": plan.endpoint,
-                    "cases": plan.cases, "seed": plan.seed.to_string()});
-                self.write(&format!("{line}\n"));
-            }
-            RunFormat::Json => {}
         }
     }
 
@@ -132,13 +122,15 @@ impl<W: Write> Observer for Progress<W> {
     fn case_ended(&mut self, result: &CaseResult) {
         self.done += 1;
         match self.shown {
-            RunFormat::Text | RunFormat::Github => {
+            Format::Json => {}
+            Format::Jsonl => self.write(&format!("{}\n", result_json(result))),
+            _ => {
                 let is_known = self.known.contains(&result.name);
                 let mut text = match result.is_failed() && is_known {
                     true => format!("~~ {:NAME_WIDTH$}  known to fail\n", result.name),
                     false => format!("{}\n{}", line(result), details(result)),
                 };
-                if self.shown == RunFormat::Github && !is_known {
+                if self.shown == Format::Github && !is_known {
                     text.push_str(&annotations(result));
                 }
                 self.terse |= result.is_failed() && result.name == MAKE_AND_REMOVE;
@@ -146,8 +138,6 @@ impl<W: Write> Observer for Progress<W> {
                     self.write(&text);
                 }
             }
-            RunFormat::Jsonl => self.write(&format!("{}\n", result_json(result))),
-            RunFormat::Json => {}
         }
     }
 

@@ -7,9 +7,8 @@ use super::journal::Journal;
 use super::losses::Losses;
 use super::settings::{Access, Settings};
 use crate::call::advertised::{Asks, DriverEnd};
-use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
-use crate::call::session::Session;
+use crate::call::session::{Connection, Session};
 use crate::error::Error;
 use crate::rpc;
 use bytes::Bytes;
@@ -20,17 +19,10 @@ use std::sync::{Mutex, OnceLock};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-/// One end of the driver: its node, or its controller.
-#[derive(Clone)]
-pub struct Peer {
-    pub(super) session: Session,
-    pub(super) endpoint: Endpoint,
-}
-
 /// Both ends, to ask what the driver can do. What it does not serve, or answers with nonsense, counts as not advertised.
 pub struct Ends<'a> {
-    pub(super) node: &'a Peer,
-    pub(super) controller: &'a Peer,
+    pub(super) node: &'a Connection,
+    pub(super) controller: &'a Connection,
 }
 
 impl Asks for Ends<'_> {
@@ -65,8 +57,8 @@ pub type Exchanged = Result<Vec<Bytes>, Status>;
 /// The state that all cases of a run share.
 pub struct Run {
     pub(super) settings: Settings,
-    pub(super) node: Peer,
-    pub(super) controller: Peer,
+    pub(super) node: Connection,
+    pub(super) controller: Connection,
     pub(super) driver: DriverInfo,
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
@@ -123,7 +115,7 @@ impl Run {
     }
 
     /// The end of the driver that serves a method.
-    pub(super) fn peer(&self, method: &Method) -> &Peer {
+    pub(super) fn peer(&self, method: &Method) -> &Connection {
         match rpc::is_at_node(method) {
             true => &self.node,
             false => &self.controller,
@@ -138,26 +130,9 @@ impl Run {
 }
 
 /// Makes one call, unary or streaming.
-pub(super) async fn call(
-    session: &Session,
-    method: &'static Method,
-    request: Bytes,
-) -> Result<Vec<Bytes>, Status> {
-    if !method.server_streaming {
-        let answer = session.call(method, request).await;
-        return match answer {
-            Ok(answer) => Ok(vec![answer.into_inner()]),
-            Err(error) => Err(error.status),
-        };
-    }
-    let stream = session.stream(method, request).await;
-    let mut stream = stream.map_err(|error| error.status)?.into_inner();
+pub(super) async fn call(session: &Session, method: &'static Method, request: Bytes) -> Exchanged {
     let mut messages = Vec::new();
-    loop {
-        match session.next(method, &mut stream).await {
-            Ok(Some(message)) => messages.push(message),
-            Ok(None) => return Ok(messages),
-            Err(error) => return Err(error.status),
-        }
-    }
+    let called = session.each_message(method, request, |one| messages.push(one));
+    called.await.map_err(|error| error.status)?;
+    Ok(messages)
 }

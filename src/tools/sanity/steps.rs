@@ -4,7 +4,8 @@
 //! variables, so that the lines run again against a driver that chooses others. Secrets are left out; the file that they
 //! come from is named.
 
-use super::run::{Peer, Run};
+use super::run::Run;
+use crate::call::session::Connection;
 use crate::error::code_name;
 use crate::output::json;
 use crate::output::shell_word::word;
@@ -197,7 +198,7 @@ impl ScriptWriter<'_> {
         self.lines.push(line);
     }
 
-    fn csi(&self, peer: &Peer) -> String {
+    fn csi(&self, peer: &Connection) -> String {
         let mut line = format!("csi -e {}", word(&peer.endpoint.to_string()));
         for flag in &self.run.settings.connection_flags {
             let _ = write!(line, " {}", word(flag));

@@ -1,11 +1,10 @@
 //! The connections of a session, kept open from line to line, and whether the driver answers.
 
-use crate::call::endpoint::Endpoint;
-use crate::call::session::Session;
+use crate::call::session::Connection;
 use crate::error::Error;
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
-use crate::output::terminal::columns_of;
+use crate::output::terminal::cut;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1;
@@ -30,15 +29,6 @@ const NAME_WIDTH: usize = 24;
 /// Open connections, by what was asked for.
 #[derive(Clone, Default)]
 pub struct Connections(Arc<Mutex<HashMap<String, Connection>>>);
-
-/// A connection, with the endpoint that knows why it was lost.
-#[derive(Clone)]
-pub struct Connection {
-    /// The endpoint.
-    pub endpoint: Endpoint,
-    /// A session without a line's own deadline and metadata.
-    pub session: Session,
-}
 
 impl Connections {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Connection>> {
@@ -168,23 +158,13 @@ async fn name(connections: &Connections, globals: &Globals) -> Option<String> {
 
 /// A driver's name that leaves room for a line, and cannot act on the terminal.
 fn shortened(name: &str) -> String {
-    let name = escaped(name);
-    if columns_of(&name) <= NAME_WIDTH {
-        return name.into_owned();
-    }
-    let mut short = String::new();
-    for letter in name.chars() {
-        if columns_of(&short) + 3 > NAME_WIDTH {
-            break;
-        }
-        short.push(letter);
-    }
-    short + "…"
+    cut(&escaped(name), NAME_WIDTH)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::terminal::columns_of;
 
     #[test]
     fn a_name_leaves_room_for_a_line() {

@@ -1,8 +1,7 @@
 //! `desc`: shows the specification's text about an RPC, a message or an enum, from the tables of the protocol.
 
 use crate::error::Error;
-use crate::output::terminal;
-use crate::output::terminal::columns_of;
+use crate::output::terminal::{self, columns_of};
 use crate::rpc::{self, GROUPS};
 use csi_proto::schema::{Enum, Field, Kind, Message, Method};
 use csi_proto::tables::{ENUMS, MESSAGES, METHODS};
@@ -140,7 +139,7 @@ impl Description {
         self.comment(field.doc, 6);
         if let Kind::Enum(of) = field.kind {
             let values: Vec<&str> = of.values.iter().map(|value| value.name).collect();
-            self.comment_owned(&format!("Values: {}.", values.join(", ")), 6);
+            self.comment(&format!("Values: {}.", values.join(", ")), 6);
         }
     }
 
@@ -154,12 +153,8 @@ impl Description {
         }
     }
 
-    fn comment(&mut self, doc: &'static str, indent: usize) {
-        self.comment_owned(doc, indent);
-    }
-
     /// Text in lines of the page's width.
-    fn comment_owned(&mut self, doc: &str, indent: usize) {
+    fn comment(&mut self, doc: &str, indent: usize) {
         let room = self.columns.saturating_sub(indent);
         let mut line = String::new();
         for word in doc.split_whitespace() {

@@ -16,7 +16,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
 use crate::invocation::{connect, live_ids, request};
-use crate::output::{self, Reply, terminal};
+use crate::output::{self, ShownReply, terminal};
 use crate::rpc::facts::{IdKind, Making};
 use crate::rpc::{self, Called};
 use clap::FromArgMatches;
@@ -396,7 +396,7 @@ impl Follower for ReplyKeeper<'_> {
         let _ = io::stderr().write_all(error.render(self.style).as_bytes());
     }
 
-    fn replied(&mut self, reply: &Reply<'_>) {
+    fn replied(&mut self, reply: &ShownReply<'_>) {
         self.ids.see(self.driver, self.message, reply.bytes);
         match &mut self.bytes {
             // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one

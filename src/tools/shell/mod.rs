@@ -95,7 +95,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .as_deref()
         .is_some_and(|text| !text.is_empty())
     {
-        connect::private_mounts(&connect::endpoint(&globals)?)?;
+        connect::private_mounts(&connect::endpoint(&globals)?, defaults)?;
     }
     // Waiting is for the start: no line waits again.
     let patient = globals.clone();

@@ -324,14 +324,7 @@ pub fn text(value: &Value<'_>) -> String {
     let mut out = String::new();
     match value {
         Value::Text(text) => out.push_str(text),
-        Value::Map(map) => {
-            for (key, value) in map {
-                if !out.is_empty() {
-                    out.push(',');
-                }
-                map::write_pair(key, value, &mut out);
-            }
-        }
+        Value::Map(map) => out = map::text(map),
         Value::List(list) if !list.iter().any(is_composite) => {
             out = list.iter().map(text).collect::<Vec<_>>().join(",");
         }

@@ -4,8 +4,7 @@ use super::execute::Shell;
 use crate::error::{Error, ErrorKind, Style};
 use crate::output;
 use crate::output::redirect::Redirected;
-use crate::output::terminal;
-use crate::output::terminal::columns_of;
+use crate::output::terminal::{self, cut};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -110,21 +109,6 @@ fn screen(
         screen.push('\n');
     }
     screen
-}
-
-fn cut(line: &str, columns: usize) -> String {
-    if columns_of(line) <= columns {
-        return line.to_owned();
-    }
-    let mut out = String::new();
-    for letter in line.chars() {
-        out.push(letter);
-        if columns_of(&out) >= columns {
-            out.pop();
-            break;
-        }
-    }
-    out + "…"
 }
 
 #[cfg(test)]
