@@ -90,7 +90,11 @@ pub fn get(id: impl Into<String>) -> v1::ControllerGetVolumeRequest {
 pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
     if !found.volume_context.is_empty() {
         let (context, again) = (&created.volume_context, &found.volume_context);
-        same("the volume context", context, again)?;
+        same(
+            "the volume context",
+            &pairs_text(context),
+            &pairs_text(again),
+        )?;
     }
     match found.capacity_bytes {
         0 => Ok(()),
@@ -102,5 +106,5 @@ pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
 pub fn names_the_node(c: &Context, nodes: &[String]) -> Verdict {
     let node = &c.driver().node_info.node_id;
     let expected = format!("the node {node}");
-    ensure(nodes.contains(node), expected, format!("{nodes:?}"))
+    ensure(nodes.contains(node), expected, list_text(nodes))
 }

@@ -100,7 +100,7 @@ pub fn cases(list: &mut Cases) {
             }
         }
         ids.dedup();
-        let actual = format!("{ids:?}");
+        let actual = list_text(&ids);
         ensure(ids.len() != 1, "two names are two volumes, or none", actual)
     });
     list.rule("CreateVolume with more than 4 KiB of parameters is refused with INVALID_ARGUMENT");
