@@ -346,6 +346,64 @@ fn a_slow_driver_is_not_taken_for_a_defective_one() {
     });
 }
 
+#[test]
+fn drivers_of_older_specifications_are_judged_by_what_they_advertise() {
+    each(&[0, 2, 5], |&minor| {
+        let options = Options {
+            secrets: secrets(),
+            ..Options::of_specification(minor)
+        };
+        let mut driver = ReferenceDriver::start(options.clone());
+        let mut settings = settings_for(&mut driver);
+        settings.secrets = secrets();
+        // What came to be recommended later is said.
+        settings.strict = minor == 5;
+        let report = run_to_the_end(settings);
+        assert!(report.is_success(), "1.{minor}\n{report}");
+        let warned = report.results.iter().filter(|one| !one.warnings.is_empty());
+        let warned: BTreeSet<_> = warned.map(|one| one.case.name.as_str()).collect();
+        let longer_paths = BTreeSet::from(["node/publish/with-a-path-of-128-bytes"]);
+        let expected = if minor < 5 {
+            longer_paths
+        } else {
+            BTreeSet::new()
+        };
+        assert_eq!(warned, expected, "1.{minor}");
+        let has = options.advertised();
+        for (name, reason) in skipped(&report) {
+            let lacking = reason.strip_prefix("not advertised: ");
+            let is_told = lacking.is_some_and(|lacking| {
+                let lacking = lacking.replace(" or ", ", ");
+                let names = lacking
+                    .split(", ")
+                    .filter_map(|one| one.split(' ').next_back());
+                names.into_iter().any(|one| !has.contains(&one))
+            });
+            let is_usual = SKIPPED.contains(&(name, reason));
+            assert!(is_told || is_usual, "1.{minor}: {name}: {reason}");
+        }
+        assert_eq!(driver.left_behind(), [""; 0], "1.{minor}");
+    });
+}
+
+#[test]
+fn what_an_older_specification_does_not_say_is_no_failure() {
+    let defect = Defect::CreateVolumeIgnoresSourceOnRepeat;
+    for (minor, fails) in [(2, false), (5, true)] {
+        let mut driver = ReferenceDriver::start(Options::of_specification(minor).with(defect));
+        let mut settings = settings_for(&mut driver);
+        settings.strict = false;
+        settings.filter = vec![found_by(defect).to_owned()];
+        let report = run_to_the_end(settings);
+        assert_eq!(!report.is_success(), fails, "1.{minor}\n{report}");
+        assert_eq!(
+            report.counts().warned,
+            usize::from(!fails),
+            "1.{minor}\n{report}"
+        );
+    }
+}
+
 /// Does something with each, several at a time.
 fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
