@@ -37,6 +37,26 @@ fn what_does_not_work_at_all_is_said_once_and_soon() {
 }
 
 #[test]
+fn values_in_failures_are_words() {
+    for (defect, case, told) in [
+        (
+            Defect::ControllerCapabilitiesChange,
+            "controller/capabilities/are-constant",
+            "but: CLONE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, ",
+        ),
+        (
+            Defect::VolumeContextLostOnRepeat,
+            "controller/create-volume/context-is-constant",
+            "expected: the volume context of the first answer, medium=\"memory\"\n           but: none\n",
+        ),
+    ] {
+        let driver = ReferenceDriver::start(Options::default().with(defect));
+        let run = sanity(&Csi::at(&driver.endpoint()), &format!("--filter {case}")).exits(3);
+        assert!(run.stdout.contains(told), "{run}");
+    }
+}
+
+#[test]
 fn failures_are_grouped_by_their_cause() {
     let driver = ReferenceDriver::start(Options::default().with(Defect::PublishRepeatFails));
     let csi = Csi::at(&driver.endpoint());
