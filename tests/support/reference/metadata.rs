@@ -135,14 +135,9 @@ impl Core {
         if self.has(Defect::MetadataRangeIsEmpty)
             && let Some(first) = ranges.first().copied()
         {
-            let size_bytes = 0;
-            ranges.insert(
-                0,
-                BlockMetadata {
-                    size_bytes,
-                    ..first
-                },
-            );
+            let mut empty = first;
+            empty.size_bytes = 0;
+            ranges.insert(0, empty);
         }
         if self.has(Defect::MetadataBeyondEnd) {
             ranges.push(BlockMetadata {
@@ -179,15 +174,11 @@ impl Core {
         }
         if self.has(Defect::MetadataOverlaps) {
             // The last range once more, in a message of its own.
-            let ranges: Vec<_> = parts
-                .last()
-                .and_then(|one| one.ranges.last().copied())
-                .into_iter()
-                .collect();
+            let last = parts.last().and_then(|one| one.ranges.last().copied());
             parts.push(Part {
                 kind: kind.into(),
                 capacity,
-                ranges,
+                ranges: last.into_iter().collect(),
             });
         }
         if self.has(Defect::MetadataLostBetweenMessages) {
