@@ -319,6 +319,7 @@ meets! {
     UnpublishLosesData => "controller/create-volume/data-of-the-snapshot", "controller/create-volume/data-of-the-volume",
         "node/publish/at-two-paths";
     StatsAtUnknownPath => "node/stats/after-unpublishing", "node/stats/of-a-deleted-volume";
+    NodeExpandAnswersOldSize => "replies/node-expand-volume";
     ParallelCreateSnapshotMakesTwo => "*";
     ParallelCreateGroupMakesTwo => "*";
 }
