@@ -135,6 +135,11 @@ fn a_failure_on_the_node_is_seen_again_with_its_folders() {
     assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
     let left = driver.left_behind().join("\n");
     assert!(left.contains("published at"), "{left}");
+    let whole = paste_all(&commands, &csi);
+    assert!(whole.status.success(), "{commands:#?}\n{}", stderr(&whole));
+    assert_eq!(driver.left_behind(), [""; 0], "{commands:#?}");
+    let folders = std::fs::read_dir(driver.workplace()).unwrap();
+    assert_eq!(folders.count(), 0, "{commands:#?}");
 
     // The lines name the folders of the first run: as the first driver left them they are of no use to another one.
     std::fs::remove_dir_all(driver.workplace()).unwrap();

@@ -2,18 +2,22 @@
 //! the case that is about it fails.
 
 mod found_by;
+mod meets;
 
 use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::storm;
 use csi_cli::sanity::{CaseOutcome, Report, Settings, run};
+use csi_proto::random;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
 use found_by::{caller, found_by};
+use meets::meets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many drivers are examined at a time. They wait more than they work.
 const AT_A_TIME: usize = 8;
@@ -95,6 +99,11 @@ fn is_between_steps(defect: Defect) -> bool {
         defect,
         Defect::AttachmentsLostOnRestart | Defect::ExpansionsLostOnRestart
     )
+}
+
+/// The number of steps between two restarts in a run that shows the defect; 0 for none.
+fn restarts(defect: Defect) -> u64 {
+    u64::from(is_between_steps(defect))
 }
 
 /// All that a run against this driver can be told, so that nothing is skipped for want of it.
@@ -278,23 +287,43 @@ fn a_skip_names_what_is_not_advertised() {
 
 /// Runs the case that is about a defect against a driver; whether it failed, and no other case, and the report.
 fn case_fails(defect: Defect, options: Options) -> (bool, Report) {
-    case_fails_with(defect, options, u64::from(is_between_steps(defect)))
+    case_fails_with(defect, options, restarts(defect))
 }
 
 fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64) -> (bool, Report) {
     let case = found_by(defect);
-    let mut driver = ReferenceDriver::start(options);
-    let mut settings = settings_for(&mut driver);
-    settings.restart_between_steps = restart_between_steps;
     // The last cases judge what others have seen, so another one is there whose calls are refused.
-    settings.filter = [
+    let filter = [
         case,
         caller(defect),
         "controller/create-volume/without-name",
         "replies/",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    ];
+    let filter = filter.map(str::to_owned).to_vec();
+    let report = run_with(defect, options, filter, restart_between_steps);
+    let mut failed = failed_in(&report);
+    // A filter also selects the cases whose names only begin like that.
+    failed.retain(|name| *name == case || !name.contains(case));
+    (failed == BTreeSet::from([case]), report)
+}
+
+/// The cases that failed, without the access type at the end of a name.
+fn failed_in(report: &Report) -> BTreeSet<&str> {
+    let failed = report.failed();
+    failed.filter_map(|name| name.split('@').next()).collect()
+}
+
+/// Runs the cases that the filter selects against a driver with a defect.
+fn run_with(
+    defect: Defect,
+    options: Options,
+    filter: Vec<String>,
+    restart_between_steps: u64,
+) -> Report {
+    let mut driver = ReferenceDriver::start(options);
+    let mut settings = settings_for(&mut driver);
+    settings.filter = filter;
+    settings.restart_between_steps = restart_between_steps;
     if defect == Defect::MissingSecretsAreInternal {
         settings.secrets = secrets();
     }
@@ -302,15 +331,7 @@ fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64)
         settings.timeout = Duration::from_millis(500);
         settings.case_limit = Duration::from_millis(2500);
     }
-    let report = run_to_the_end(settings);
-    // A case that runs for each access type has the type at the end of its name.
-    let failed: BTreeSet<_> = report
-        .failed()
-        .filter_map(|name| name.split('@').next())
-        // A filter also selects the cases whose names only begin like that.
-        .filter(|name| *name == case || !name.contains(case))
-        .collect();
-    (failed == BTreeSet::from([case]), report)
+    run_to_the_end(settings)
 }
 
 #[test]
@@ -344,6 +365,106 @@ fn a_slow_driver_is_not_taken_for_a_defective_one() {
         let (fails, report) = case_fails(defect, healthy);
         assert!(!fails, "without {defect}\n{report}");
     });
+}
+
+/// How long whole runs go on, one for each defect, unless `CSI_TEST_MINUTES` says otherwise.
+const WHOLE_RUNS: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_defect_fails_no_other_cases_than_those_that_meet_it() {
+    let begun = Instant::now();
+    let limit = storm::duration(WHOLE_RUNS);
+    // Where a whole run waits for timeouts, a busy machine shows itself in other cases.
+    let defects = Defect::ALL.iter().filter(|one| !is_waited_for(**one));
+    let mut defects: Vec<_> = defects.copied().collect();
+    // Other ones come first each time.
+    let seed = std::env::var("CSI_TEST_SEED").ok();
+    let seed = seed.map(|text| text.parse().expect("CSI_TEST_SEED: a number"));
+    let drawn = || u64::from_ne_bytes(random::from_kernel().unwrap());
+    let first = seed.unwrap_or_else(drawn) as usize % defects.len();
+    defects.rotate_left(first);
+    let wrong = Mutex::new(Vec::new());
+    let done = AtomicUsize::new(0);
+    each(&defects, |&defect| {
+        if begun.elapsed() > limit {
+            return;
+        }
+        let report = run_with(defect, driver_with(defect), Vec::new(), restarts(defect));
+        let failed = failed_in(&report);
+        let others = failed.iter().filter(|name| **name != found_by(defect));
+        let others: Vec<_> = others.filter(|name| !meets(defect, name)).collect();
+        if !failed.contains(found_by(defect)) || !others.is_empty() {
+            let told = format!("{defect}\nfailed: {failed:#?}\nnot expected: {others:#?}");
+            eprintln!("{told}");
+            wrong.lock().unwrap().push(told);
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    });
+    eprintln!(
+        "{} of {} defects, from {first} on",
+        done.load(Ordering::Relaxed),
+        defects.len()
+    );
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn drivers_of_older_specifications_are_judged_by_what_they_advertise() {
+    each(&[0, 2, 5], |&minor| {
+        let options = Options {
+            secrets: secrets(),
+            ..Options::of_specification(minor)
+        };
+        let mut driver = ReferenceDriver::start(options.clone());
+        let mut settings = settings_for(&mut driver);
+        settings.secrets = secrets();
+        // What came to be recommended later is said.
+        settings.strict = minor == 5;
+        let report = run_to_the_end(settings);
+        assert!(report.is_success(), "1.{minor}\n{report}");
+        let warned = report.results.iter().filter(|one| !one.warnings.is_empty());
+        let warned: BTreeSet<_> = warned.map(|one| one.case.name.as_str()).collect();
+        let longer_paths = BTreeSet::from(["node/publish/with-a-path-of-128-bytes"]);
+        let expected = if minor < 5 {
+            longer_paths
+        } else {
+            BTreeSet::new()
+        };
+        assert_eq!(warned, expected, "1.{minor}");
+        let has = options.advertised();
+        for (name, reason) in skipped(&report) {
+            let lacking = reason.strip_prefix("not advertised: ");
+            let is_told = lacking.is_some_and(|lacking| {
+                let lacking = lacking.replace(" or ", ", ");
+                let names = lacking
+                    .split(", ")
+                    .filter_map(|one| one.split(' ').next_back());
+                names.into_iter().any(|one| !has.contains(&one))
+            });
+            let is_usual = SKIPPED.contains(&(name, reason));
+            assert!(is_told || is_usual, "1.{minor}: {name}: {reason}");
+        }
+        assert_eq!(driver.left_behind(), [""; 0], "1.{minor}");
+    });
+}
+
+#[test]
+fn what_an_older_specification_does_not_say_is_no_failure() {
+    let defect = Defect::CreateVolumeIgnoresSourceOnRepeat;
+    for (minor, fails) in [(2, false), (5, true)] {
+        let mut driver = ReferenceDriver::start(Options::of_specification(minor).with(defect));
+        let mut settings = settings_for(&mut driver);
+        settings.strict = false;
+        settings.filter = vec![found_by(defect).to_owned()];
+        let report = run_to_the_end(settings);
+        assert_eq!(!report.is_success(), fails, "1.{minor}\n{report}");
+        assert_eq!(
+            report.counts().warned,
+            usize::from(!fails),
+            "1.{minor}\n{report}"
+        );
+    }
 }
 
 /// Does something with each, several at a time.

@@ -61,7 +61,7 @@ use observer::Silent;
 use run::{Ends, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use taking_down::MadeItems;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -198,18 +198,15 @@ async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
     Ok(Connection { session, endpoint })
 }
 
-/// The time for taking down what dead runs have left.
-const LEFTOVERS_WITHIN: Duration = Duration::from_secs(10);
-
 /// Takes down what runs of this user have left that were killed, as far as it can be done soon.
 async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
     let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
     let parent = run.settings.mount_folder();
-    let end = tokio::time::Instant::now() + LEFTOVERS_WITHIN;
+    let end = tokio::time::Instant::now() + run.settings.leftovers_limit;
     for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
         let (count, folder) = (left.made.len(), left.folder.display());
         observer.note(&format!(
-            "taking down what an earlier run left ({folder}): {count} things; --keep-leftovers leaves them"
+            "taking down what an earlier run left ({count} in {folder}); --keep-leftovers leaves it"
         ));
         let made = MadeItems::left(run, &left.made);
         let problems = match tokio::time::timeout_at(end, made.take_down()).await {
@@ -219,7 +216,7 @@ async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
         if problems.is_empty() {
             left.forget();
             observer.note(&format!(
-                "took down what an earlier run left ({folder}): {count} things"
+                "took down what an earlier run left ({count} in {folder})"
             ));
         }
         for problem in problems {

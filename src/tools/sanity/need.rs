@@ -67,6 +67,19 @@ pub mod needs {
     pub const SNAPSHOT_METADATA_SERVICE: Need =
         Need::Advertised(Plugin(S::SnapshotMetadataService));
     pub const TOPOLOGY: Need = Need::Advertised(Plugin(S::VolumeAccessibilityConstraints));
+    /// Something that CSI 1.2 does not have. A driver without any of it may be of that age.
+    pub const NEWER_THAN_1_2: Need = Need::OneOf(&[
+        Controller(C::VolumeCondition),
+        Controller(C::GetVolume),
+        Controller(C::SingleNodeMultiWriter),
+        Controller(C::ModifyVolume),
+        Controller(C::GetSnapshot),
+        Node(N::VolumeCondition),
+        Node(N::SingleNodeMultiWriter),
+        Node(N::VolumeMountGroup),
+        Plugin(S::GroupControllerService),
+        Plugin(S::SnapshotMetadataService),
+    ]);
     pub const NODE_SERVICE: Need = Need::NodeService;
     pub const ANY_VOLUME: Need = Need::AnyVolume;
     pub const BLOCK: Need = Need::Block;

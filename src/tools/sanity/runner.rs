@@ -431,13 +431,20 @@ fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
     if !tidied.is_empty() {
         context.did("# to tidy up:".to_owned());
     }
+    let (run, mut in_it) = (context.run.journal.folder(), false);
     for one in tidied {
         match one {
             Tidied::Call(method, request) => locked(&context.steps).tidy(method, request),
             Tidied::Folder(path) => {
+                in_it |= path.starts_with(run);
                 context.did(format!("rmdir {}", word(&path.to_string_lossy())));
             }
         }
+    }
+    if in_it {
+        // The lines of another case may have something there.
+        let run = word(&run.to_string_lossy());
+        context.did(format!("rmdir --ignore-fail-on-non-empty {run}"));
     }
 }
 

@@ -132,6 +132,10 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub timeout: Duration,
+    /// How long taking down what dead runs left may take.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub leftovers_limit: Duration,
     /// gRPC metadata of every call.
     #[arg(skip)]
     #[serde(skip)]
@@ -181,6 +185,7 @@ impl Default for Settings {
             keep_leftovers: false,
             case_limit: Duration::from_secs(120),
             timeout: Duration::from_secs(60),
+            leftovers_limit: Duration::from_secs(10),
             metadata: Vec::new(),
             secrets: Parameters::new(),
             connect: ConnectOptions::default(),

@@ -4,7 +4,8 @@ use crate::call::session::Lost;
 use crate::error::code_name;
 use csi_proto::schema::Method;
 use serde::Serialize;
-use std::fmt::Debug;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use tonic::{Code, Status};
 
 /// Why a case ended before its end.
@@ -58,9 +59,26 @@ pub fn ensure(kept: bool, expected: impl Into<String>, actual: impl Into<String>
 ///
 /// # Errors
 /// Otherwise, with both values and `what` they are.
-pub fn same<T: PartialEq + Debug>(what: &str, wanted: &T, found: &T) -> Verdict {
-    let expected = format!("{what} {wanted:?}");
-    ensure(wanted == found, expected, format!("{found:?}"))
+pub fn same<T: PartialEq + Display>(what: &str, wanted: &T, found: &T) -> Verdict {
+    ensure(
+        wanted == found,
+        format!("{what} {wanted}"),
+        found.to_string(),
+    )
+}
+
+/// Keys and values, such as a volume's context, as a failure shows them.
+pub fn pairs_text(pairs: &BTreeMap<String, String>) -> String {
+    list_text(pairs.iter().map(|(key, value)| format!("{key}={value:?}")))
+}
+
+/// Ids and the like as a failure shows them.
+pub fn list_text<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<_> = items.into_iter().map(|one| one.to_string()).collect();
+    match items.is_empty() {
+        true => "none".to_owned(),
+        false => items.join(", "),
+    }
 }
 
 /// Demands that a refusal has one of the codes.

@@ -7,6 +7,7 @@ use crate::support::process::Process;
 use crate::support::program::Csi;
 use crate::support::reference::{Options, ReferenceDriver};
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_cli::sanity::{Observer, Settings, run_watched};
 use csi_proto::v1;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -72,6 +73,59 @@ fn what_a_killed_run_left_is_taken_down_by_the_next() {
         "{run}"
     );
     assert_eq!(driver.left_behind(), [""; 0], "{run}");
+    is_clean(&csi);
+}
+
+/// The notes of a run.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn note(&mut self, text: &str) {
+        self.0.push(text.to_owned());
+    }
+}
+
+#[test]
+fn leftovers_that_do_not_go_hold_up_no_run() {
+    let driver = crate::lifecycle::thorough_driver();
+    driver.on("DeleteVolume", Reply::never());
+    let csi = Csi::at(driver.endpoint());
+    let mut process = csi.spawn(&arguments(&csi, "--filter create-volume/is-idempotent"));
+    driver.wait_for_call("DeleteVolume");
+    process.kill();
+    let left = left_in(csi.home());
+    assert_eq!(left.len(), 1);
+
+    let limit = Settings::default().leftovers_limit;
+    assert_eq!(limit, Duration::from_secs(10), "docs/sanity.md tells it");
+    let mut settings = Settings::of(driver.endpoint());
+    settings.mount_parent = Some(csi.home().to_owned());
+    settings.filter = vec!["identity/plugin-info/names".to_owned()];
+    // Else it tries to make a volume for block, and to delete that.
+    settings.capabilities = vec![v1::VolumeCapability::default()];
+    settings.leftovers_limit = Duration::from_millis(200);
+    let (mut notes, begun) = (Notes::default(), Instant::now());
+    let (_asks, asked) = tokio::sync::watch::channel(0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let report = runtime.block_on(run_watched(settings, &mut notes, asked));
+    assert!(report.unwrap().is_success());
+    // The call that hangs would take a minute.
+    assert!(begun.elapsed() < limit, "{:?}", begun.elapsed());
+    let folder = left[0].display();
+    let told = [
+        format!("taking down what an earlier run left (1 in {folder}); --keep-leftovers leaves it"),
+        format!(
+            "left by an earlier run ({folder}): the rest is left to the next run: it took too long"
+        ),
+    ];
+    assert_eq!(notes.0, told);
+    assert_eq!(left_in(csi.home()), left);
+
+    let deleted = v1::DeleteVolumeResponse::default();
+    driver.on("DeleteVolume", Reply::message(&deleted));
+    let run = sanity(&csi, "--filter identity/plugin-info/names").succeeds();
+    assert!(run.stderr.contains("note: took down what"), "{run}");
     is_clean(&csi);
 }
 

@@ -218,7 +218,9 @@ found_by! {
     // Snapshot metadata.
     MetadataUnordered => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
     MetadataOverlaps => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
-    MetadataIgnoresStartingOffset => "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
+    MetadataIgnoresStartingOffset => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
+    MetadataLostBetweenMessages => "snapshot-metadata/get-metadata-allocated/in-small-messages",
+    MetadataSkipsAfterOffset => "snapshot-metadata/get-metadata-allocated/begins-at-the-offset",
     MetadataIgnoresMaxResults => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/in-small-messages",
     MetadataRangeIsEmpty => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",
     MetadataTypeMissing => "replies/get-metadata-allocated" by "snapshot-metadata/get-metadata-allocated/describes-the-snapshot",

@@ -125,6 +125,10 @@ impl Core {
         if path.len() >= TEXT_MAX && self.has(Defect::LongPathRefused) {
             return Err(Status::invalid_argument(format!("{field} is too long")));
         }
+        // Paths were texts like all others before.
+        if path.len() > TEXT_MAX && self.options().specification < 5 {
+            return Err(Status::invalid_argument(format!("{field} is too long")));
+        }
         Ok(())
     }
 

@@ -399,19 +399,23 @@ defects! {
     // Snapshot metadata.
     /// The ranges come in descending order.
     MetadataUnordered,
-    /// Each message begins with the last range of the one before.
+    /// The last range comes twice.
     MetadataOverlaps,
+    /// One range is lost between two messages.
+    MetadataLostBetweenMessages,
+    /// A stream that begins at an offset lacks its first range.
+    MetadataSkipsAfterOffset,
     /// starting_offset is ignored.
     MetadataIgnoresStartingOffset,
     /// max_results is ignored.
     MetadataIgnoresMaxResults,
-    /// The first range has no length.
+    /// A range before the first has no length.
     MetadataRangeIsEmpty,
     /// The stream has no block_metadata_type.
     MetadataTypeMissing,
     /// The second message has another volume_capacity_bytes.
     MetadataCapacityChanges,
-    /// The last range lies beyond the end of the volume.
+    /// One range more lies beyond the end of the volume.
     MetadataBeyondEnd,
     /// GetMetadataAllocated of an unknown snapshot is an empty stream.
     MetadataUnknownSnapshot,

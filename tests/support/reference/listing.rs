@@ -208,13 +208,14 @@ impl Core {
             .as_ref()
             .is_none_or(|place| !self.has_topology() || zone_of(place).is_some());
         let used: i64 = self.state().volumes.values().map(|one| one.capacity).sum();
+        let knows_bounds = self.options().specification >= 5;
         let mut reply = GetCapacityResponse {
             available_capacity: match is_possible && has_place {
                 true => (POOL - used).max(0),
                 false => 0,
             },
-            maximum_volume_size: Some(LARGEST),
-            minimum_volume_size: Some(SMALLEST),
+            maximum_volume_size: knows_bounds.then_some(LARGEST),
+            minimum_volume_size: knows_bounds.then_some(SMALLEST),
         };
         if self.has(Defect::CapacityNegative) {
             reply.available_capacity = -1;

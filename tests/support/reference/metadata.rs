@@ -133,14 +133,20 @@ impl Core {
             ranges.reverse();
         }
         if self.has(Defect::MetadataRangeIsEmpty)
-            && let Some(first) = ranges.first_mut()
+            && let Some(first) = ranges.first().copied()
         {
-            first.size_bytes = 0;
+            let mut empty = first;
+            empty.size_bytes = 0;
+            ranges.insert(0, empty);
         }
-        if self.has(Defect::MetadataBeyondEnd)
-            && let Some(last) = ranges.last_mut()
-        {
-            last.byte_offset = capacity;
+        if self.has(Defect::MetadataBeyondEnd) {
+            ranges.push(BlockMetadata {
+                byte_offset: capacity,
+                size_bytes: BLOCK,
+            });
+        }
+        if self.has(Defect::MetadataSkipsAfterOffset) && start > 0 && !ranges.is_empty() {
+            ranges.remove(0);
         }
         let kind = match self.has(Defect::MetadataTypeMissing) {
             true => BlockMetadataType::Unknown,
@@ -167,11 +173,17 @@ impl Core {
             second.capacity += BLOCK;
         }
         if self.has(Defect::MetadataOverlaps) {
-            for index in (1..parts.len()).rev() {
-                let last = parts[index - 1].ranges.last().copied();
-                if let (Some(last), Some(first)) = (last, parts[index].ranges.first_mut()) {
-                    *first = last;
-                }
+            // The last range once more, in a message of its own.
+            let last = parts.last().and_then(|one| one.ranges.last().copied());
+            parts.push(Part {
+                kind: kind.into(),
+                capacity,
+                ranges: last.into_iter().collect(),
+            });
+        }
+        if self.has(Defect::MetadataLostBetweenMessages) {
+            for part in parts.iter_mut().skip(1) {
+                part.ranges.remove(0);
             }
         }
         Ok(parts)

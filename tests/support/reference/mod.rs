@@ -4,6 +4,7 @@
 //! It proves that a conformance suite can pass and can fail, and stands behind other tools' tests where they need a driver
 //! that does everything. It mounts nothing: a published volume is a link to a folder, or for block access a file.
 
+mod age;
 mod changes;
 mod checks;
 mod controller;

@@ -1,6 +1,7 @@
 //! What a reference driver is asked to be: its capabilities, its pace, its one defect.
 
 use super::Defect;
+use super::age::TODAY;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -31,6 +32,8 @@ pub struct Options {
     pub nodes: Vec<String>,
     /// How many volumes can be attached to one node; 0 for any number.
     pub max_volumes_per_node: i64,
+    /// The minor version of CSI 1 that it was written for: of later ones it knows nothing.
+    pub specification: u32,
     /// Whether it takes every liberty that the specification leaves a driver, also those that few drivers take.
     pub at_liberty: bool,
 }
@@ -78,6 +81,7 @@ impl Default for Options {
             secrets: BTreeMap::new(),
             nodes: vec!["node-1".into(), "node-2".into()],
             max_volumes_per_node: 0,
+            specification: TODAY,
             at_liberty: false,
         }
     }
@@ -114,6 +118,14 @@ impl Options {
     pub fn without_controller(mut self, capability: ControllerCapability) -> Self {
         self.controller.retain(|other| *other != capability);
         self
+    }
+
+    /// The names of what it advertises.
+    pub fn advertised(&self) -> Vec<&'static str> {
+        let services = self.services.iter().map(|one| one.as_str_name());
+        let controller = self.controller.iter().map(|one| one.as_str_name());
+        let node = self.node.iter().map(|one| one.as_str_name());
+        services.chain(controller).chain(node).collect()
     }
 
     /// Without that capability of the node.

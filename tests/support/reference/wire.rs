@@ -1,6 +1,8 @@
-//! What happens to a request before it is decoded: nothing, but in a driver that refuses fields which it does not know.
+//! What happens to a request before it is decoded: nothing, but in a driver that refuses fields which it does not know, and
+//! in one of an older specification.
 
 use super::Defect;
+use super::age;
 use super::core::Core;
 use csi_proto::methods;
 use csi_proto::wire;
@@ -15,39 +17,38 @@ use tower::Service;
 /// The bytes before a message: a flag and its length.
 const FRAME_HEAD: usize = 5;
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Layer {
     strict: bool,
+    specification: u32,
 }
 
 impl Layer {
     pub(super) fn new(core: &Core) -> Self {
         Self {
             strict: core.has(Defect::UnknownFieldsRejected),
+            specification: core.options().specification,
         }
     }
 }
 
 impl<S> tower::Layer<S> for Layer {
-    type Service = Strict<S>;
+    type Service = Gate<S>;
 
-    fn layer(&self, inner: S) -> Strict<S> {
-        Strict {
-            inner,
-            strict: self.strict,
-        }
+    fn layer(&self, inner: S) -> Gate<S> {
+        Gate { inner, is: *self }
     }
 }
 
 #[derive(Clone)]
-pub(super) struct Strict<S> {
+pub(super) struct Gate<S> {
     inner: S,
-    strict: bool,
+    is: Layer,
 }
 
 type Answer<E> = Pin<Box<dyn Future<Output = Result<http::Response<Body>, E>> + Send>>;
 
-impl<S> Service<http::Request<Body>> for Strict<S>
+impl<S> Service<http::Request<Body>> for Gate<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
@@ -64,7 +65,11 @@ where
         // The service that was found ready answers; its clone waits for the next call.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
-        if !self.strict {
+        if !age::has_rpc(self.is.specification, request.uri().path()) {
+            // As the library answers, without a word of the driver.
+            return Box::pin(async { Ok(Status::unimplemented("").into_http()) });
+        }
+        if !self.is.strict {
             return Box::pin(inner.call(request));
         }
         Box::pin(async move {

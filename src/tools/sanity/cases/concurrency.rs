@@ -11,7 +11,8 @@ pub fn cases(list: &mut Cases) {
     list.also(EACH_ACCESS).changes("at-the-same-time", |c| {
         let replies = c.equal_calls(c.create_request()?, 8)?;
         let ids = ids_of(replies);
-        ensure(ids.len() == 1, "one volume", format!("the volumes {ids:?}"))
+        let actual = format!("the volumes {}", list_text(&ids));
+        ensure(ids.len() == 1, "one volume", actual)
     });
     list.rule("CreateVolume of different volumes at the same time makes each of them");
     list.changes("different-ones-at-the-same-time", |c| {
@@ -38,7 +39,8 @@ pub fn cases(list: &mut Cases) {
             }
         }
         let ids = ids_of(replies);
-        ensure(ids.len() <= 1, "one volume", format!("the volumes {ids:?}"))
+        let actual = format!("the volumes {}", list_text(&ids));
+        ensure(ids.len() <= 1, "one volume", actual)
     });
     list.about("controller/delete-volume", "Concurrency");
     list.needs(&[CREATE_DELETE_VOLUME]);

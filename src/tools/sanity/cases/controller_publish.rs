@@ -22,7 +22,11 @@ pub fn cases(list: &mut Cases) {
         let (_, request) = c.volume_to_attach()?;
         let first = c.ok(request.clone())?.publish_context;
         let again = c.ok(request)?.publish_context;
-        same("the publish_context", &first, &again)
+        same(
+            "the publish_context",
+            &pairs_text(&first),
+            &pairs_text(&again),
+        )
     });
     list.error("ControllerPublishVolume of a published volume with another readonly answers ALREADY_EXISTS");
     list.also(&[PUBLISH_READONLY]);
@@ -55,9 +59,10 @@ pub fn cases(list: &mut Cases) {
     list.under("Concurrency").changes("at-the-same-time", |c| {
         let (_, request) = c.volume_to_attach()?;
         let replies = c.equal_calls(request, 6)?;
-        let contexts: Vec<_> = replies.iter().map(|one| &one.publish_context).collect();
+        let contexts = replies.iter().map(|one| pairs_text(&one.publish_context));
+        let contexts: Vec<_> = contexts.collect();
         each(contexts.windows(2), |two| {
-            same("the publish_context", two[0], two[1])
+            same("the publish_context", &two[0], &two[1])
         })
     });
     list.about("controller/unpublish", "ControllerUnpublishVolume");

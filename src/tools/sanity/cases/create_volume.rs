@@ -136,9 +136,9 @@ pub fn cases(list: &mut Cases) {
     list.rule("The volume context is the same in every answer about a volume");
     list.changes("context-is-constant", |c| {
         let volume = c.volume()?;
-        let context = &volume.volume.volume_context;
-        let again = c.made(&volume.request)?.volume_context;
-        same("the volume context of the first answer,", context, &again)
+        let context = pairs_text(&volume.volume.volume_context);
+        let again = pairs_text(&c.made(&volume.request)?.volume_context);
+        same("the volume context of the first answer,", &context, &again)
     });
     list.rule("Only a plugin that advertises VOLUME_ACCESSIBILITY_CONSTRAINTS answers with an accessible_topology");
     list.changes("topology-is-advertised", |c| {
@@ -158,8 +158,9 @@ pub fn cases(list: &mut Cases) {
             segments.all(|(key, value)| node.get(key).is_none_or(|other| other == value))
         };
         let reached = found.is_empty() || found.iter().any(reaches);
-        let places: Vec<_> = found.iter().map(|one| &one.segments).collect();
-        let actual = format!("{places:?}, and the node is in {node:?}");
+        let places: Vec<_> = found.iter().map(|one| pairs_text(&one.segments)).collect();
+        let (places, node) = (places.join(" or "), pairs_text(&node));
+        let actual = format!("it is in {places}, and the node in {node}");
         ensure(reached, "a place that the node is in", actual)
     });
     list.error("CreateVolume that requires a topology which the plugin does not have is refused");

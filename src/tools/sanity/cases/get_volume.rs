@@ -1,6 +1,8 @@
 //! ControllerGetVolume and GetCapacity.
 
 use crate::tools::sanity::vocabulary::*;
+use csi_proto::Request as _;
+use std::collections::BTreeMap;
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
@@ -56,8 +58,7 @@ pub fn cases(list: &mut Cases) {
     list.reads("answers", |c| {
         // That no size is negative is a rule of the message.
         let reply = c.ok(v1::GetCapacityRequest {
-            // They may say which storage is meant, and then a driver with several cannot do without.
-            parameters: c.settings().parameters.clone(),
+            parameters: parameters(c)?,
             ..Default::default()
         })?;
         if let (Some(least), Some(most)) = (reply.minimum_volume_size, reply.maximum_volume_size) {
@@ -71,12 +72,19 @@ pub fn cases(list: &mut Cases) {
         let place = c.driver().node_info.accessible_topology.clone();
         let request = v1::GetCapacityRequest {
             volume_capabilities: vec![c.capability()?],
-            parameters: c.settings().parameters.clone(),
+            parameters: parameters(c)?,
             accessible_topology: place.filter(|_| c.has(TOPOLOGY)),
         };
         c.ok(request.clone())?;
         c.all_ok(vec![request; 6])
     });
+}
+
+/// The parameters of the settings: they may say which storage is meant, and a driver with several cannot do without.
+fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
+    // What makes no volume has no capacity either.
+    c.works(v1::CreateVolumeRequest::METHOD, None)?;
+    Ok(c.settings().parameters.clone())
 }
 
 /// ControllerGetVolume.
@@ -90,7 +98,11 @@ pub fn get(id: impl Into<String>) -> v1::ControllerGetVolumeRequest {
 pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
     if !found.volume_context.is_empty() {
         let (context, again) = (&created.volume_context, &found.volume_context);
-        same("the volume context", context, again)?;
+        same(
+            "the volume context",
+            &pairs_text(context),
+            &pairs_text(again),
+        )?;
     }
     match found.capacity_bytes {
         0 => Ok(()),
@@ -102,5 +114,5 @@ pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
 pub fn names_the_node(c: &Context, nodes: &[String]) -> Verdict {
     let node = &c.driver().node_info.node_id;
     let expected = format!("the node {node}");
-    ensure(nodes.contains(node), expected, format!("{nodes:?}"))
+    ensure(nodes.contains(node), expected, list_text(nodes))
 }

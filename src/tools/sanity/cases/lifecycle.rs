@@ -46,7 +46,8 @@ pub fn cases(list: &mut Cases) {
         c.restart()?;
         if c.has(PUBLISH_UNPUBLISH_VOLUME) {
             let again = c.ok(c.attach_request(&placed.volume))?.publish_context;
-            same("the publish_context", &placed.publish_context, &again)?;
+            let before = pairs_text(&placed.publish_context);
+            same("the publish_context", &before, &pairs_text(&again))?;
         }
         let [up, down] = ways(c);
         let restarted = |step: WayStep| {

@@ -100,7 +100,7 @@ pub fn cases(list: &mut Cases) {
             }
         }
         ids.dedup();
-        let actual = format!("{ids:?}");
+        let actual = list_text(&ids);
         ensure(ids.len() != 1, "two names are two volumes, or none", actual)
     });
     list.rule("CreateVolume with more than 4 KiB of parameters is refused with INVALID_ARGUMENT");
@@ -120,14 +120,24 @@ pub fn cases(list: &mut Cases) {
     });
     list.about("node/publish", "NodePublishVolume");
     list.needs(&[NODE_SERVICE, CREATE_DELETE_VOLUME]);
-    list.rule("NodePublishVolume takes a target path of 128 bytes or more, for paths are as long as the operating system allows");
+    list.rule("NodePublishVolume takes a target path of 128 bytes, and should take one as long as the operating system allows");
     list.changes("with-a-path-of-128-bytes", |c| {
         let mut placed = c.staged()?;
-        let folder = format!("{}-{}", placed.target, "x".repeat(200));
-        c.folder(std::path::Path::new(&folder))?;
-        placed.target = format!("{folder}/target");
-        c.ok(placed.publish())?;
-        c.ok(placed.unpublish())
+        each([128, 300], |bytes: usize| {
+            let folder = c.target()?;
+            let fill = bytes.saturating_sub(folder.len() + "-/target".len());
+            let folder = format!("{folder}-{}", "x".repeat(fill));
+            c.folder(std::path::Path::new(&folder))?;
+            placed.target = format!("{folder}/target");
+            let (size, answer) = (placed.target.len(), c.send(placed.publish())?);
+            let actual = answer_text(&answer);
+            if answer.is_ok() {
+                return c.ok(placed.unpublish()).map(drop);
+            }
+            let expected = format!("a target path of {size} bytes is taken");
+            c.should(false, &*expected, &*actual);
+            ensure(size > 128, expected, actual)
+        })
     });
 }
 

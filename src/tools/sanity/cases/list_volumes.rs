@@ -82,7 +82,7 @@ pub fn cases(list: &mut Cases) {
         let nodes = nodes(entry_of(c, &volume.id())?.status);
         // The specification lets the field name nodes beyond those.
         let gone = !nodes.contains(&c.driver().node_info.node_id);
-        c.should(gone, "no node once it is unpublished", format!("{nodes:?}"));
+        c.should(gone, "no node once it is unpublished", list_text(nodes));
         Ok(())
     });
     list.needs(&[LIST_VOLUMES, VOLUME_CONDITION, CREATE_DELETE_VOLUME]);

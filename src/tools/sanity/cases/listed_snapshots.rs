@@ -139,6 +139,7 @@ fn each_once(made: &[String], listed: Vec<v1::Snapshot>, doing: &str) -> Verdict
     let (mut found, mut wanted) = (found.collect::<Vec<_>>(), made.to_vec());
     found.sort();
     wanted.sort();
-    let actual = format!("{doing} {found:?}");
-    ensure(found == wanted, format!("each of {wanted:?} once"), actual)
+    let actual = format!("{doing} {}", list_text(&found));
+    let expected = format!("each of these once: {}", list_text(&wanted));
+    ensure(found == wanted, expected, actual)
 }
