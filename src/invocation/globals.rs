@@ -162,7 +162,7 @@ impl Globals {
 
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
-        let all: TextMap = self.metadata.iter().cloned().flatten().collect();
+        let all: TextMap = self.metadata.iter().flatten().cloned().collect();
         all.into_iter().collect()
     }
 
