@@ -53,7 +53,7 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
         .and_then(|name| name.to_str())
     {
         Some("csc") => "csc",
-        Some("kubectl-csi") => "kubectl-csi",
+        Some(cli::PLUGIN) => cli::PLUGIN,
         _ => "csi",
     }
 }

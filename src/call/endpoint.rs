@@ -2,9 +2,10 @@
 //!
 //! This file owns the syntax of endpoints: `unix:/p`, `unix:///p`, a path, `unix-abstract:NAME`, `tcp://h:p`, `h:p`,
 //! `dns:///h:p`, `https://h[:p]`, `exec:COMMAND`,
-//! `pod:NAMESPACE/POD`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
+//! `pod:NAMESPACE/POD`, `kubectl:[NAMESPACE][/NODE]`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
 //! open connections. None of them knows an RPC, a flag or an output.
 
+mod cluster;
 mod connect;
 mod embedded;
 mod error;
@@ -23,6 +24,7 @@ pub use handshake::HandshakeError;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
+use cluster::Sought;
 use embedded::EmbeddedDriver;
 use pod::Pod;
 use state::Folder;
@@ -34,7 +36,7 @@ use tokio::sync::OnceCell;
 use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
-pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD or embedded:[DIR]";
+pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE] or embedded:[DIR]";
 
 /// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
 const SOCKET_PATH_MAX: usize = 107;
@@ -67,6 +69,8 @@ enum Target {
     /// The program and its arguments; never empty.
     Exec(Vec<String>),
     Pod(Pod),
+    /// A pod that kubectl finds.
+    Cluster(Sought),
     /// The folder of the state.
     Embedded(Folder),
 }
@@ -237,6 +241,7 @@ fn target(text: &str) -> Result<Target, String> {
         ("unix-abstract", _) => abstract_socket(rest),
         ("exec", _) => command(rest),
         ("pod", None) => Pod::parse(rest).map(Target::Pod),
+        ("kubectl", None) => Sought::parse(rest).map(Target::Cluster),
         ("embedded", _) => Ok(Target::Embedded(match rest {
             "" => Folder::of_this_user(),
             folder => Folder::Named(folder.into()),

@@ -93,6 +93,9 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         EndpointError::PodLacksRelay { .. } => {
             "name another container: pod:NAMESPACE/POD/CONTAINER; or add `csi` to the image"
         }
+        EndpointError::NoPod(..) | EndpointError::SeveralDrivers { .. } => {
+            "`kubectl get pods -A -l app.kubernetes.io/name=csi-nfs` shows the pods of the chart; -e pod:NAMESPACE/POD names one"
+        }
         EndpointError::ExecEnded { .. } => {
             "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
         }

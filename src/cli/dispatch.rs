@@ -1,5 +1,6 @@
 //! Dispatches a parsed command line: calls an RPC, or runs a tool.
 
+use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
 use super::tree;
 use crate::error::{Error, Style};
@@ -22,7 +23,7 @@ pub const PROGRAM: Program = Program {
 /// Runs what the command line asks for; also returns how its errors are worded.
 pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Style) {
     let defaults = Defaults::of(name, PROGRAM);
-    let globals = match Globals::from_arg_matches(matches) {
+    let globals = match globals(matches, name) {
         Ok(globals) => globals,
         Err(error) => return (Err(Error::usage(error.to_string())), Style::Text),
     };
@@ -32,6 +33,14 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
         None => run_tool(matches, &globals, &defaults),
     };
     (result, style)
+}
+
+fn globals(matches: &ArgMatches, name: &str) -> Result<Globals, clap::Error> {
+    let mut globals = Globals::from_arg_matches(matches)?;
+    if name == PLUGIN {
+        PodFlags::from_arg_matches(matches)?.name_driver(&mut globals);
+    }
+    Ok(globals)
 }
 
 /// Runs the tool that the matches of a command line name.

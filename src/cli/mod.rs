@@ -5,6 +5,7 @@
 
 mod completion;
 mod dispatch;
+mod kubectl;
 mod man;
 #[cfg(test)]
 mod shipped_files;
@@ -15,4 +16,5 @@ pub use completion::answer::answer;
 #[cfg(test)]
 pub use dispatch::PROGRAM;
 pub use dispatch::run;
+pub use kubectl::PLUGIN;
 pub use tree::command;

@@ -1,5 +1,6 @@
 //! The tree of commands: the RPCs by their declarations, and the tools.
 
+use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
 use crate::invocation::globals::Globals;
 use crate::rpc::{GROUPS, Group};
@@ -10,11 +11,7 @@ use std::sync::OnceLock;
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
     let root = Command::new(name)
-        .bin_name(if name == "kubectl-csi" {
-            "kubectl csi"
-        } else {
-            name
-        })
+        .bin_name(if name == PLUGIN { "kubectl csi" } else { name })
         .version(env!("CARGO_PKG_VERSION"))
         .long_version(long_version())
         .styles(Styles::plain())
@@ -23,7 +20,11 @@ pub fn command(name: &'static str) -> Command {
         .disable_help_subcommand(false)
         .after_help(AFTER_HELP);
     // The doc comments of the structs would become the commands' own descriptions.
-    let root = Globals::augment_args(root).about("Call any RPC of any CSI driver");
+    let mut root = Globals::augment_args(root);
+    if name == PLUGIN {
+        root = PodFlags::augment_args(root);
+    }
+    let root = root.about("Call any RPC of any CSI driver");
     let groups = GROUPS.iter().map(Group::command);
     let tools = TOOLS.iter().map(|tool| (tool.command)());
     root.subcommands(groups).subcommands(tools)

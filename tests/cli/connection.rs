@@ -179,11 +179,13 @@ fn through_a_command_that_fails() {
     output.exits(64 + 4);
 }
 
-/// A `kubectl` that runs what it is asked for on this machine, as far as the pod of a test has it.
+/// A `kubectl` that runs what it is asked for on this machine, as far as the pod of a test has it, and whose list of pods is the
+/// file `kubectl.pods`.
 fn kubectl(csi: Csi, in_the_pod: &str) -> Csi {
     let script = format!(
         "#!/bin/sh\n\
-         echo \"$*\" >> \"$0.log\"\n\
+         printf '%s\\n' \"$*\" >> \"$0.log\"\n\
+         if [ \"$1\" = get ]; then exec cat \"$0.pods\"; fi\n\
          while [ \"$1\" != -- ]; do shift; done\n\
          shift\n\
          case $1 in\n\
@@ -240,6 +242,47 @@ fn through_a_pod() {
         .exits(64 + 14)
         .says("neither /csi-nfs nor csi");
     ask(&csi, "pod:node-1").exits(2).says("pod:NAMESPACE/POD");
+}
+
+#[test]
+fn kubectl_csi_finds_the_pod() {
+    let driver = named(ScriptedDriver::unix(), "found");
+    let csi_nfs = crate::support::driver::binary();
+    let relay = format!("/csi-nfs) shift; exec {} \"$@\";;", csi_nfs.display());
+    // The variable is the container's: here the flags count more.
+    let csi = kubectl(Csi::new().called("kubectl-csi"), &relay);
+    let csi = csi.env("CSI_ENDPOINT", driver.endpoint());
+    let ask = |flags: &str| csi.run(&format!("{flags} identity plugin-info -o name"));
+    csi.file("kubectl.pods", "csi nfs-node-x nfs\n");
+    ask("-n csi --node worker-1").succeeds().prints("found\n");
+    let asked = asked_of_kubectl(&csi);
+    let (list, exec) = asked.split_once('\n').unwrap();
+    for part in [
+        "get pods --namespace=csi ",
+        "--selector=app.kubernetes.io/name=csi-nfs,app.kubernetes.io/component=node ",
+        "spec.nodeName=worker-1 ",
+    ] {
+        assert!(list.contains(part), "{list}");
+    }
+    assert_eq!(exec, "exec -i -n csi nfs-node-x -- /csi-nfs relay\n");
+    csi.file("kubectl.pods", "");
+    ask("--node worker-1")
+        .exits(64 + 14)
+        .says("no pod of csi-nfs on the node worker-1 in any namespace runs");
+    csi.file("kubectl.pods", "a nfs-1 nfs\nb nfs-1 nfs\n");
+    ask("-n csi").exits(64 + 14).says("a/nfs-1 and b/nfs-1");
+    std::fs::remove_file(csi.home().join("kubectl.pods")).unwrap();
+    ask("-n csi").exits(64 + 14).says("No such file");
+    ask("-n csi -e unix:///x").exits(2);
+    ask("-n -x").exits(2);
+    // Without the flags another endpoint stays, and without one the controller is meant.
+    ask("").succeeds().prints("found\n");
+    let csi = kubectl(Csi::new().called("kubectl-csi"), "");
+    csi.file("kubectl.pods", "csi nfs-controller-x nfs\n");
+    csi.run("identity probe").exits(64 + 14);
+    let asked = asked_of_kubectl(&csi);
+    assert!(asked.contains("component=controller "), "{asked}");
+    Csi::new().run("-n csi identity probe").exits(2);
 }
 
 #[test]

@@ -124,3 +124,11 @@ securityContext:
   capabilities: {drop: [ALL]}
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
+
+{{/* The parameters of a class that name its secrets, by what each is for. */}}
+{{- define "csi-nfs.secrets" -}}
+{{- range $use, $secret := . }}
+csi.storage.k8s.io/{{ kebabcase $use }}-secret-name: {{ $secret.name | quote }}
+csi.storage.k8s.io/{{ kebabcase $use }}-secret-namespace: {{ $secret.namespace | quote }}
+{{- end }}
+{{- end }}

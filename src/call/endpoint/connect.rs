@@ -188,6 +188,7 @@ impl Connector {
             }
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Pod(pod) => Box::new(pod.open().await?),
+            Target::Cluster(sought) => Box::new(sought.find().await?.open().await?),
             Target::Embedded(folder) => {
                 let open = || EmbeddedDriver::open(folder);
                 Box::new(

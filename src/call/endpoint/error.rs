@@ -74,6 +74,26 @@ pub enum EndpointError {
         /// Its namespace and name.
         pod: String,
     },
+    /// kubectl does not tell which pods there are.
+    #[error("kubectl get pods {outcome}")]
+    PodsUnknown {
+        /// The end of kubectl.
+        outcome: ExecOutcome,
+        /// Its output on stderr, if any.
+        #[source]
+        stderr: Option<StderrLines>,
+    },
+    /// No pod of the chart is the one that is meant.
+    #[error("no {0} runs")]
+    NoPod(String),
+    /// Several releases of the chart are there.
+    #[error("there are several drivers: {one} and {other} are of different releases")]
+    SeveralDrivers {
+        /// The namespace and name of a pod.
+        one: String,
+        /// Those of another.
+        other: String,
+    },
     /// The other side closed the connection.
     #[error("{0} closed the connection")]
     Closed(String),

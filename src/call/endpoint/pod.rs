@@ -35,12 +35,7 @@ impl Pod {
         };
         let names = [namespace, name].into_iter().chain(container);
         for word in names {
-            let is_name =
-                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-            // What begins with a dash would be a flag of kubectl.
-            if word.is_empty() || word.starts_with('-') || !word.chars().all(is_name) {
-                return Err(format!("{word:?} is not a name in Kubernetes"));
-            }
+            check_name(word)?;
         }
         if socket.is_some_and(|socket| !socket.starts_with('/')) {
             return Err(
@@ -54,6 +49,16 @@ impl Pod {
             container: container.map(str::to_owned),
             socket: socket.map(str::to_owned),
         })
+    }
+
+    /// A pod, whose container and socket are the usual ones.
+    pub(super) fn named(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            container: None,
+            socket: None,
+        }
     }
 
     /// The commands that may carry the connection, in the order in which they are tried.
@@ -103,6 +108,19 @@ impl Pod {
         Err(EndpointError::PodLacksRelay {
             pod: format!("{}/{}", self.namespace, self.name),
         })
+    }
+}
+
+/// Whether something can be called so in Kubernetes.
+///
+/// # Errors
+/// When it cannot.
+pub(super) fn check_name(word: &str) -> Result<(), String> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    // What begins with a dash would be a flag of kubectl.
+    match word.is_empty() || word.starts_with('-') || !word.chars().all(is_name) {
+        true => Err(format!("{word:?} is not a name in Kubernetes")),
+        false => Ok(()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The chart and the driver agree: every flag can be reached, every value is in the schema, and the plain manifests are of this
 //! version. What only helm can tell, `charts/render --check` tells.
 
+mod queries;
+
 use crate::support::driver;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -48,9 +50,9 @@ fn every_flag_of_the_driver_can_be_reached() {
     }
 }
 
-/// The names of the first and second level, as `values.yaml` writes them.
-fn values() -> BTreeSet<String> {
-    let text = fs::read_to_string(chart().join("values.yaml")).unwrap();
+/// The names of the first and second level of values in a file.
+fn values(file: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(chart().join(file)).unwrap();
     let (mut above, mut names) = (String::new(), BTreeSet::new());
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
@@ -88,7 +90,8 @@ fn the_schema_has_the_values_and_no_others() {
         declared.extend(below.map(|(second, _)| format!("{name}.{second}")));
     }
     // A label that a user's values bring stands for one of the maps, whose keys are free.
-    let values: BTreeSet<String> = values()
+    let values = values("values.yaml");
+    let values: BTreeSet<String> = values
         .into_iter()
         .filter(|name| !name.contains('/'))
         .collect();
@@ -101,6 +104,18 @@ fn the_schema_has_the_values_and_no_others() {
     }
 }
 
+/// Charts are linted and rendered with these files; what none of them sets is never tried.
+#[test]
+fn every_value_is_tried_with_another_than_its_default() {
+    assert_eq!(
+        values("../values/every-value.yaml"),
+        values("values.yaml")
+            .into_iter()
+            .filter(|name| !name.contains('/'))
+            .collect::<BTreeSet<_>>()
+    );
+}
+
 #[test]
 fn the_chart_is_of_this_version() {
     let version = env!("CARGO_PKG_VERSION");
@@ -111,52 +126,52 @@ fn the_chart_is_of_this_version() {
     assert!(!plain.contains("node-driver-registrar"));
 }
 
-/// The page has the metrics that there are: the driver's own tests compare them.
-#[test]
-fn alerts_are_about_metrics_that_there_are() {
-    let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-    let names = |text: &str| -> BTreeSet<String> {
-        let words = text.split(|letter| !is_of_a_name(letter));
-        let words =
-            words.filter(|word| word.starts_with("csi_nfs_") || word.starts_with("csi_plugin_"));
-        words
-            .map(|word| word.trim_end_matches("_count").to_owned())
-            .collect()
-    };
-    let page = chart().join("../../docs/driver.md");
-    let there = names(&fs::read_to_string(page).unwrap());
-    let used = names(&templates());
-    assert!(used.len() > 5, "{used:?}");
-    let missing: Vec<_> = used.difference(&there).collect();
-    assert!(missing.is_empty(), "{missing:?}");
-}
-
-/// A flag or its value that the driver does not take would be found on a cluster only.
-#[test]
-fn the_driver_takes_what_the_plain_manifests_give_it() {
-    let plain = fs::read_to_string(chart().join("plain/csi-nfs.yaml")).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mut tried = 0;
-    for container in plain.split("- name: csi-nfs\n").skip(1) {
-        let (_, args) = container.split_once("args:\n").unwrap();
-        let (args, _) = args.split_once("env:\n").unwrap();
-        let args = args
+/// The flags of the driver's containers in rendered manifests.
+fn flags_of_containers(manifests: &str) -> Vec<Vec<String>> {
+    let containers = manifests
+        .split("- name: csi-nfs\n          image: ")
+        .skip(1);
+    let flags = containers.map(|container| {
+        let (_, flags) = container.split_once("args:\n").unwrap();
+        let (flags, _) = flags.split_once("env:\n").unwrap();
+        let flags = flags
             .lines()
             .filter_map(|line| line.trim().strip_prefix("- "));
-        let args: Vec<String> = args
-            .map(|arg| arg.trim_matches('"').replace("$(NODE_NAME)", "node-1"))
-            .collect();
-        assert!(args.len() > 5, "{args:?}");
-        // Everything is right but the socket's folder, at which the driver stops.
-        let ended = Command::new(driver::binary())
-            .args(&args)
-            .env("CSI_ENDPOINT", folder.path().join("none/csi.sock"))
-            .output()
-            .unwrap();
-        let text = String::from_utf8(ended.stderr).unwrap();
-        assert_eq!(ended.status.code(), Some(1), "{args:?}: {text}");
-        assert!(text.contains("none: the folder does not exist"), "{text}");
-        tried += 1;
+        let variables = [("$(NODE_NAME)", "node-1"), ("$(POD_IP)", "127.0.0.1")];
+        let expanded = flags.map(|flag| {
+            let flag = flag.trim_matches('"').to_owned();
+            let replace = |flag: String, (name, value)| flag.replace(name, value);
+            variables.into_iter().fold(flag, replace)
+        });
+        expanded.collect()
+    });
+    flags.collect()
+}
+
+/// A flag or its value that the driver does not take would be found on a cluster only. `charts/check` renders the chart with
+/// other values into the folder `CSI_TEST_MANIFESTS`.
+#[test]
+fn the_driver_takes_what_the_chart_gives_it() {
+    let mut manifests = vec![chart().join("plain/csi-nfs.yaml")];
+    if let Some(folder) = std::env::var_os("CSI_TEST_MANIFESTS") {
+        let files = fs::read_dir(folder).unwrap();
+        manifests.extend(files.map(|file| file.unwrap().path()));
     }
-    assert_eq!(tried, 2);
+    let folder = tempfile::tempdir().unwrap();
+    for path in manifests {
+        let containers = flags_of_containers(&fs::read_to_string(&path).unwrap());
+        assert_eq!(containers.len(), 2, "{}", path.display());
+        for flags in containers {
+            assert!(flags.len() > 5, "{flags:?}");
+            // Everything is right but the socket's folder, at which the driver stops.
+            let ended = Command::new(driver::binary())
+                .args(&flags)
+                .env("CSI_ENDPOINT", folder.path().join("none/csi.sock"))
+                .output()
+                .unwrap();
+            let text = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.code(), Some(1), "{flags:?}: {text}");
+            assert!(text.contains("none: the folder does not exist"), "{text}");
+        }
+    }
 }
