@@ -152,7 +152,8 @@ const CAPABILITY_HELP: &str = "\
 Capability of the volume: MODE,TYPE[,FS[,FLAG…]] or key=value
 
 MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 MULTI_NODE_READER_ONLY,
-4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER.
+4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER;
+or Kubernetes' name: RWO is 1, ROX is 3, RWX is 5, RWOP is 6.
 TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
 /// The two bounds of a capacity range: flag, alias, field, and the first word of the help.
@@ -243,7 +244,7 @@ impl Flag {
                 let is_required = field.is_some_and(|field| required.contains(&field.name));
                 let cap = cap
                     .value_parser(capability::parse)
-                    .help("Capability of the volume, such as 5,mount or SINGLE_NODE_WRITER,block")
+                    .help("Capability of the volume, such as RWX,mount or SINGLE_NODE_WRITER,block")
                     .long_help(CAPABILITY_HELP);
                 let none =
                     none.help("Send no capability; without --cap it is SINGLE_NODE_WRITER,mount");
