@@ -6,3 +6,4 @@ pub mod proxy;
 pub mod replay;
 pub mod sanity;
 pub mod shell;
+pub mod version;

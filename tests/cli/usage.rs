@@ -58,6 +58,36 @@ fn waiting_in_vain_tells_why() {
 }
 
 #[test]
+fn versions_of_both_sides_are_told() {
+    let own = "Client Version: 0.1.0\nCSI Version: 1.12.0\n";
+    let csi = Csi::new();
+    csi.run("version").succeeds().prints(own);
+    let driver = ScriptedDriver::unix();
+    let info = GetPluginInfoResponse {
+        name: "a.csi.example".into(),
+        vendor_version: "1.2\u{1b}[2J".into(),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    let at_driver = Csi::at(driver.endpoint());
+    at_driver.run("version").succeeds().prints(&format!(
+        "{own}Plugin Name: a.csi.example\nPlugin Version: 1.2\\u{{1b}}[2J\n"
+    ));
+    let json = at_driver.run("version -o json").succeeds().json();
+    assert_eq!(json["clientVersion"], "0.1.0");
+    assert_eq!(json["csiVersion"], "1.12.0");
+    assert_eq!(json["plugin"]["vendorVersion"], info.vendor_version);
+    // A driver that does not answer hides nothing that is known.
+    let at_nobody = Csi::at("/nowhere/csi.sock");
+    at_nobody
+        .run("version")
+        .exits(64 + 14)
+        .prints(own)
+        .says("no connection");
+    at_nobody.run("version --client").succeeds().prints(own);
+}
+
+#[test]
 fn flags_that_would_do_nothing_are_refused() {
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint());

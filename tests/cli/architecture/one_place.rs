@@ -97,6 +97,7 @@ const SUBJECTS: &[Subject] = &[
             ),
             ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
+            ("src/tools/version", &["GetPluginInfo"]),
         ],
     },
     Subject {
