@@ -9,7 +9,7 @@ use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
 use crate::output::Format;
 use crate::rpc::context::{RequestContext, RequestError, RequestFlags};
-use crate::rpc::{Called, Rpc};
+use crate::rpc::{Called, from_reply};
 
 /// The command that matches ask for, ready to be sent.
 ///
@@ -21,7 +21,7 @@ pub fn command(
     defaults: &Defaults,
 ) -> Result<Command, Error> {
     let flags = parse::flags(called.matches)?;
-    let context = context(&flags, called.rpc, defaults)
+    let context = context(&flags, called, defaults)
         .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
     command_in(called, globals, defaults, &context)
 }
@@ -64,22 +64,27 @@ pub fn command_in(
 /// When `--request` or the secrets are not usable.
 pub fn context(
     flags: &RequestFlags,
-    rpc: &Rpc,
+    called: &Called<'_>,
     defaults: &Defaults,
 ) -> Result<RequestContext, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-    let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
     let secrets_file = defaults.secrets_file(&flags.secrets_file);
-    if from_stdin && secrets_file == Some("-") {
-        return Err(Error::usage(
-            "--request and --secrets-file cannot both read stdin",
-        ));
+    let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
+    let has_secrets = secrets_file == Some("-");
+    let mut readers: Vec<&str> = Vec::new();
+    readers.extend(has_request.then_some("request"));
+    readers.extend(has_secrets.then_some("secrets-file"));
+    readers.extend(from_reply::from_stdin(called.matches));
+    if let [one, other, ..] = readers.as_slice() {
+        return Err(Error::usage(format!(
+            "--{one} and --{other} cannot both read stdin"
+        )));
     }
     let base = match &flags.request {
         None => None,
         Some(source) => Some(
             source
-                .read(rpc.method.request)
+                .read(called.rpc.method.request)
                 .map_err(|error| usage(&error))?,
         ),
     };

@@ -2,6 +2,7 @@
 //! `--request`.
 
 use super::draft::Draft;
+use super::from_reply::FromReplyError;
 use crate::arguments::request::{self, RequestSource};
 use crate::arguments::secrets::{Secrets, parse_key};
 use crate::arguments::volume_paths::NoPath;
@@ -58,6 +59,9 @@ pub enum RequestError {
     /// An argument without a path.
     #[error("{0}")]
     NoPath(#[from] NoPath),
+    /// A file without the map of an earlier reply.
+    #[error("{0}")]
+    FromReply(#[from] FromReplyError),
     /// The document of `--request` does not fit.
     #[error("--request does not fit {message}: {source}")]
     Json {

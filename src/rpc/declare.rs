@@ -5,6 +5,7 @@
 use super::context::{RequestContext, RequestError, RequestFlags};
 use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
+use super::from_reply;
 use super::validation::exchange::Agreement;
 use super::validation::rpc_rules::RpcRules;
 use super::validation::rule::Rule;
@@ -157,7 +158,11 @@ fn add_flags<T: Declare>(command: Command) -> Command {
         .map(|line| format!("\n  csi {group} {line}"))
         .collect();
     let flags = T::FLAGS.iter();
-    let flags = flags.flat_map(|flag| flag.args(T::METHOD.request, T::REQUIRED));
+    let flags = flags.flat_map(|flag| {
+        let own = flag.args(T::METHOD.request, T::REQUIRED).into_iter();
+        let replied = flag.replied(T::METHOD.request);
+        own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
+    });
     RequestFlags::augment_args(command.args(flags))
         .about(schema::summary(doc))
         .long_about(about.trim_end().to_owned())
@@ -170,7 +175,13 @@ fn calls<T: Declare>(
     matches: &ArgMatches,
     context: &RequestContext,
 ) -> Result<Calls, RequestError> {
-    let base = context.draft(T::METHOD.request)?;
+    let mut base = context.draft(T::METHOD.request)?;
+    for (long, field) in T::FLAGS
+        .iter()
+        .filter_map(|flag| flag.replied(T::METHOD.request))
+    {
+        from_reply::fill(&mut base, field, matches, long)?;
+    }
     let request = |subject: Option<&str>| {
         let mut draft = base.clone();
         for flag in T::FLAGS {

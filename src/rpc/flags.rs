@@ -22,6 +22,8 @@ pub struct Flag {
     value: &'static str,
     /// The message whose field has the help, where that is not the request.
     described_in: Option<&'static Message>,
+    /// The name of the flag that takes the field's map from the JSON of an earlier reply.
+    from_reply: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,6 +55,7 @@ pub const fn flag(names: &'static [&'static str], value: &'static str) -> Flag {
         names,
         value,
         described_in: None,
+        from_reply: None,
     }
 }
 
@@ -130,12 +133,14 @@ pub const MUTABLE_PARAMETERS: Flag = entries(
 pub const VOLUME_CONTEXT: Flag = entries(
     &["vol-context", "volume-context"],
     &tables::NODE_PUBLISH_VOLUME_REQUEST,
-);
+)
+.replied_by("volume-context-from");
 /// `--pub-context`.
 pub const PUBLISH_CONTEXT: Flag = entries(
     &["pub-context", "publish-context"],
     &tables::NODE_PUBLISH_VOLUME_REQUEST,
-);
+)
+.replied_by("publish-context-from");
 /// `--staging-target-path`.
 pub const STAGING_TARGET_PATH: Flag =
     flag(&["staging-target-path"], "PATH").described_in(&tables::NODE_PUBLISH_VOLUME_REQUEST);
@@ -189,6 +194,11 @@ impl Flag {
 
     const fn described_in(mut self, message: &'static Message) -> Self {
         self.described_in = Some(message);
+        self
+    }
+
+    const fn replied_by(mut self, name: &'static str) -> Self {
+        self.from_reply = Some(name);
         self
     }
 
@@ -286,6 +296,11 @@ impl Flag {
                 vec![all.action(ArgAction::SetTrue).help(help), unsupported]
             }
         }
+    }
+
+    /// The flag that takes the field from the JSON of an earlier reply, and that field.
+    pub fn replied(&self, request: &'static Message) -> Option<(&'static str, &'static Field)> {
+        Some((self.from_reply?, self.field(request)?))
     }
 
     /// The arguments of which each makes a call, and the name of one; `None` for a flag that makes none.
