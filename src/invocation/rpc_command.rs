@@ -262,6 +262,11 @@ impl Command {
                 "note: there is more: --starting-token {next:?}, or --all for the whole list"
             );
         }
+        // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
+        if next.is_empty() && printer.is_empty_table() {
+            let things = self.rpc.method.kebab_name.trim_start_matches("list-");
+            eprintln!("no {things}");
+        }
         // After the reply is shown: a volume with a fault is there all the same.
         replies
             .check(bytes)

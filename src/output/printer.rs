@@ -167,6 +167,13 @@ impl<W: Write> Printer<W> {
         self.form == Form::Held
     }
 
+    /// Whether the table of a list had no row so far: then nothing stands there, not even heads.
+    pub fn is_empty_table(&self) -> bool {
+        let is_table = matches!(self.options.format, Format::Table | Format::Wide);
+        let is_list = self.layout.list().is_some();
+        is_table && is_list && self.held.is_empty() && self.table.is_empty()
+    }
+
     /// Writes a reply, or a page, or an element of a stream.
     ///
     /// # Errors

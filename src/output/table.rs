@@ -49,6 +49,11 @@ impl Table {
         }
     }
 
+    /// Whether it had no row so far.
+    pub fn is_empty(&self) -> bool {
+        self.shape == Shape::Open && self.ends.is_empty()
+    }
+
     /// Adds a row.
     ///
     /// # Errors

@@ -88,6 +88,38 @@ fn versions_of_both_sides_are_told() {
 }
 
 #[test]
+fn an_empty_list_says_so_where_a_table_was_asked_for() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "ListVolumes",
+        Reply::message(&ListVolumesResponse::default()),
+    );
+    let csi = Csi::at(driver.endpoint());
+    for flags in ["", "-o wide", "--all", "--sort-by CAPACITY", "--no-headers"] {
+        let line = format!("controller list-volumes {flags}");
+        let output = csi.run(line.trim_end()).succeeds().prints("");
+        assert_eq!(output.stderr.lines().last(), Some("no volumes"), "{output}");
+    }
+    for flags in ["-o json", "-o json --all", "-o json --sort-by CAPACITY"] {
+        let output = csi.run(&format!("controller list-volumes {flags}"));
+        assert_eq!(output.stderr, "", "{output}");
+        assert_eq!(output.json()["entries"], serde_json::json!([]));
+    }
+    for format in ["jsonl", "name", "csc"] {
+        let output = csi.run(&format!("controller list-volumes -o {format}"));
+        assert_eq!((&*output.stdout, &*output.stderr), ("", ""), "{output}");
+    }
+    // A page without rows is not the end.
+    let page = ListVolumesResponse {
+        next_token: "more".into(),
+        ..Default::default()
+    };
+    driver.on("ListVolumes", Reply::message(&page));
+    let output = csi.run("controller list-volumes").succeeds();
+    assert!(!output.stderr.contains("no volumes"), "{output}");
+}
+
+#[test]
 fn flags_that_would_do_nothing_are_refused() {
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint());
