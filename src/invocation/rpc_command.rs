@@ -8,6 +8,7 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
+use crate::output::yaml::Yaml;
 use crate::output::{self, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{self, Calls, EncodedRequest, Group, Rpc, facts::Making};
@@ -73,6 +74,7 @@ impl Command {
     /// When stdout cannot be written.
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
+        let mut yaml = Yaml::default();
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
@@ -82,6 +84,7 @@ impl Command {
             };
             let written = match self.output.format {
                 output::Format::Jsonl => json::line(&document, &mut out),
+                output::Format::Yaml => yaml.document(&document, &mut out),
                 _ => json::pretty(&document, &mut out),
             };
             written.or_else(no_broken_pipe)?;
@@ -255,7 +258,7 @@ impl Command {
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
-            output::Format::Json | output::Format::Csc
+            output::Format::Json | output::Format::Yaml | output::Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
             eprintln!(

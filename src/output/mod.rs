@@ -21,6 +21,7 @@ pub mod steps;
 pub mod table;
 pub mod terminal;
 pub mod view;
+pub mod yaml;
 
 pub use printer::Printer;
 pub use reply::{Format, Options, OutputError, ShownReply};

@@ -4,6 +4,7 @@ use super::cell::{Reader, Row};
 use super::layout::Layout;
 use super::reply::{Format, Options, OutputError, ShownReply};
 use super::view::View;
+use super::yaml::Yaml;
 use super::{cell, csc, json, table, view};
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
@@ -24,6 +25,7 @@ pub struct Printer<W: Write> {
     /// Rows held back for `--sort-by`.
     held: Vec<Held>,
     pages: json::Pages,
+    yaml: Yaml,
     form: Form,
 }
 
@@ -74,7 +76,7 @@ impl Form {
             Format::Table | Format::Wide if !facts.done.is_empty() && !facts.has_columns => {
                 Self::Done
             }
-            Format::Json if !is_merged => Self::Document,
+            Format::Json | Format::Yaml if !is_merged => Self::Document,
             Format::Jsonl if !facts.is_list => Self::Line,
             Format::Name if facts.name.is_empty() => Self::Subject,
             Format::Name if facts.name.starts_with(['/', '?']) => Self::FirstRow,
@@ -159,6 +161,7 @@ impl<W: Write> Printer<W> {
             layout,
             held: Vec::new(),
             pages: json::Pages::default(),
+            yaml: Yaml::default(),
         })
     }
 
@@ -195,6 +198,9 @@ impl<W: Write> Printer<W> {
             Form::Done => {
                 let space = if subject.is_empty() { "" } else { " " };
                 writeln!(self.out, "{subject}{space}{}", self.layout.view.done)?;
+            }
+            Form::Document if self.options.format == Format::Yaml => {
+                self.yaml.document(&document, &mut self.out)?;
             }
             Form::Document => json::pretty(&document, &mut self.out)?,
             Form::Line => json::line(&document, &mut self.out)?,
@@ -236,12 +242,13 @@ impl<W: Write> Printer<W> {
             }
             self.table.write(&mut self.out)?;
         }
-        if let (Format::Json, true, Some(list)) = (
-            self.options.format,
-            matches!(self.form, Form::Held | Form::Rows),
-            self.layout.list(),
-        ) {
-            self.pages.finish(list.json_name, &mut self.out)?;
+        let is_merged = matches!(self.form, Form::Held | Form::Rows);
+        if let Some(list) = self.layout.list().filter(|_| is_merged) {
+            match self.options.format {
+                Format::Json => self.pages.finish(list.json_name, &mut self.out)?,
+                Format::Yaml => self.yaml.finish(list.json_name, &mut self.out)?,
+                _ => {}
+            }
         }
         Ok(self.out.flush()?)
     }
@@ -265,6 +272,10 @@ impl<W: Write> Printer<W> {
             Format::Json => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
                 self.pages.entry(list, &value()?, &mut self.out)?;
+            }
+            Format::Yaml => {
+                let list = self.layout.list().map_or("", |list| list.json_name);
+                self.yaml.entry(list, &value()?, &mut self.out)?;
             }
             Format::Jsonl => json::line(&value()?, &mut self.out)?,
             Format::Name => {
@@ -362,6 +373,10 @@ mod tests {
             (Format::Json, done, Form::Document),
             (Format::Json, list, Form::Document),
             (Format::Json, all, Form::Rows),
+            (Format::Yaml, done, Form::Document),
+            (Format::Yaml, list, Form::Document),
+            (Format::Yaml, all, Form::Rows),
+            (Format::Yaml, sorted, Form::Held),
             (Format::Jsonl, done, Form::Line),
             (Format::Jsonl, list, Form::Rows),
             (Format::Jsonl, all, Form::Rows),

@@ -17,6 +17,8 @@ pub enum Format {
     Json,
     /// Canonical JSON, one line a reply, or one line an entry of a list.
     Jsonl,
+    /// YAML, one document a reply.
+    Yaml,
     /// Ids or names alone, one a line.
     Name,
     /// The output of csc.
@@ -27,7 +29,7 @@ pub enum Format {
 
 impl Format {
     /// Every format in the order of the help, with its name and a line about it.
-    pub const ALL: [(Self, &'static str, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Table, "table", "Columns for people"),
         (Self::Wide, "wide", "All columns"),
         (Self::Json, "json", "Canonical JSON, one document a reply"),
@@ -36,6 +38,7 @@ impl Format {
             "jsonl",
             "Canonical JSON, one line a reply or an entry of a list",
         ),
+        (Self::Yaml, "yaml", "YAML, one document a reply"),
         (Self::Name, "name", "Ids or names alone"),
         (Self::Csc, "csc", "What csc prints"),
         (Self::Github, "github", "Annotations, by csi sanity alone"),
@@ -95,6 +98,9 @@ pub enum OutputError {
     /// The reply cannot be decoded while JSON is written.
     #[error("the reply is not valid: {0}")]
     Json(serde_json::Error),
+    /// The reply cannot be decoded while YAML is written.
+    #[error("the reply is not valid: {0}")]
+    Yaml(String),
     /// A column that does not exist.
     #[error("no column {name:?}: {source}{}", heads(.known))]
     Column {

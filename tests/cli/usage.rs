@@ -100,6 +100,9 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
         let output = csi.run(line.trim_end()).succeeds().prints("");
         assert_eq!(output.stderr.lines().last(), Some("no volumes"), "{output}");
     }
+    csi.run("controller list-volumes -o yaml --all")
+        .succeeds()
+        .prints("entries: []\nnextToken: ''\n");
     for flags in ["-o json", "-o json --all", "-o json --sort-by CAPACITY"] {
         let output = csi.run(&format!("controller list-volumes {flags}"));
         assert_eq!(output.stderr, "", "{output}");
@@ -126,6 +129,9 @@ fn flags_that_would_do_nothing_are_refused() {
     csi.run("controller list-volumes -o json --columns CAPACITY")
         .exits(2)
         .says("--columns is for tables");
+    csi.run("lifecycle -o yaml")
+        .exits(2)
+        .says("-o yaml has no meaning here");
     csi.run("identity plugin-info --sort-by NAME")
         .exits(2)
         .says("has no rows");

@@ -17,7 +17,7 @@ use thiserror::Error;
 /// The names that `set` knows, with what each is.
 pub const NAMES: &[(&str, &str)] = &[
     ("endpoint", "the driver"),
-    ("output", "table, wide, json, jsonl, name or csc"),
+    ("output", "table, wide, json, jsonl, yaml, name or csc"),
     ("timeout", "how long a call may take, such as 30s"),
     ("verbose", "0 to 3, as -v, -vv and -vvv"),
     ("cap", "the capability where none is given"),

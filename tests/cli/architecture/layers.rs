@@ -73,6 +73,11 @@ const CLIENT_ONLY: &[Only] = &[
         why: "one function draws all tables",
     },
     Only {
+        names: &["serde_saphyr"],
+        files: &["src/output/yaml.rs"],
+        why: "one file writes YAML",
+    },
+    Only {
         names: &["clap_mangen"],
         files: &["src/cli/man"],
         why: "csi man alone makes manual pages",
