@@ -312,7 +312,7 @@ mod tests {
         assert!(after("csi cont").contains(&"controller".to_owned()));
         assert!(after("csi controller dele").contains(&"delete-volume".to_owned()));
         assert!(after("csi controller create-volume --req").contains(&"--req-bytes".to_owned()));
-        assert_eq!(after("csi -o js"), ["json", "jsonl"]);
+        assert_eq!(after("csi -o js"), ["json", "jsonl", "jsonpath="]);
         for (line, id) in [
             ("csi controller delete-volume ", "Volume#1"),
             ("csi controller rm ", "Volume#1"),

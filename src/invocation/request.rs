@@ -38,7 +38,13 @@ pub fn command_in(
 ) -> Result<Command, Error> {
     let flags: RequestFlags = parse::flags(called.matches)?;
     if flags.dry_run {
-        let known = [Format::Table, Format::Json, Format::Jsonl, Format::Yaml];
+        let known = [
+            Format::Table,
+            Format::Json,
+            Format::Jsonl,
+            Format::Yaml,
+            Format::Jsonpath,
+        ];
         globals.format_among(&known, "--dry-run prints the request as JSON")?;
     }
     let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {

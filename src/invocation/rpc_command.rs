@@ -8,7 +8,7 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
-use crate::output::yaml::Yaml;
+use crate::output::documents::Documents;
 use crate::output::{self, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{self, Calls, EncodedRequest, Group, Rpc, facts::Making};
@@ -74,7 +74,7 @@ impl Command {
     /// When stdout cannot be written.
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
-        let mut yaml = Yaml::default();
+        let mut documents = Documents::new(&self.output);
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
@@ -82,11 +82,7 @@ impl Command {
                 bytes: &request.bytes,
                 secrets: Secrets::Omit,
             };
-            let written = match self.output.format {
-                output::Format::Jsonl => json::line(&document, &mut out),
-                output::Format::Yaml => yaml.document(&document, &mut out),
-                _ => json::pretty(&document, &mut out),
-            };
+            let written = documents.write(&document, &mut out);
             written.or_else(no_broken_pipe)?;
         }
         if left_out {

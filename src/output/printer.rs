@@ -1,10 +1,10 @@
 //! The printer of one command's replies, in the order in which they arrive.
 
 use super::cell::{Reader, Row};
+use super::documents::Documents;
 use super::layout::Layout;
 use super::reply::{Format, Options, OutputError, ShownReply};
 use super::view::View;
-use super::yaml::Yaml;
 use super::{cell, csc, json, table, view};
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
@@ -24,8 +24,7 @@ pub struct Printer<W: Write> {
     sort: Option<Reader>,
     /// Rows held back for `--sort-by`.
     held: Vec<Held>,
-    pages: json::Pages,
-    yaml: Yaml,
+    documents: Documents,
     form: Form,
 }
 
@@ -38,10 +37,8 @@ enum Form {
     Held,
     /// A sentence that says what has happened to the subject.
     Done,
-    /// A document over several lines.
+    /// The whole reply as a document.
     Document,
-    /// A document in a line.
-    Line,
     /// The subject, where the reply has no name of its own.
     Subject,
     /// The first row: a name that stands in the reply is one name, however many rows the reply has.
@@ -76,8 +73,8 @@ impl Form {
             Format::Table | Format::Wide if !facts.done.is_empty() && !facts.has_columns => {
                 Self::Done
             }
-            Format::Json | Format::Yaml if !is_merged => Self::Document,
-            Format::Jsonl if !facts.is_list => Self::Line,
+            Format::Json | Format::Yaml | Format::Jsonpath if !is_merged => Self::Document,
+            Format::Jsonl if !facts.is_list => Self::Document,
             Format::Name if facts.name.is_empty() => Self::Subject,
             Format::Name if facts.name.starts_with(['/', '?']) => Self::FirstRow,
             _ => Self::Rows,
@@ -160,8 +157,7 @@ impl<W: Write> Printer<W> {
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,
             held: Vec::new(),
-            pages: json::Pages::default(),
-            yaml: Yaml::default(),
+            documents: Documents::new(options),
         })
     }
 
@@ -199,11 +195,7 @@ impl<W: Write> Printer<W> {
                 let space = if subject.is_empty() { "" } else { " " };
                 writeln!(self.out, "{subject}{space}{}", self.layout.view.done)?;
             }
-            Form::Document if self.options.format == Format::Yaml => {
-                self.yaml.document(&document, &mut self.out)?;
-            }
-            Form::Document => json::pretty(&document, &mut self.out)?,
-            Form::Line => json::line(&document, &mut self.out)?,
+            Form::Document => self.documents.write(&document, &mut self.out)?,
             Form::Subject => writeln!(self.out, "{subject}")?,
             Form::FirstRow => self.rows(reply, 1)?,
             Form::Rows => self.rows(reply, usize::MAX)?,
@@ -243,12 +235,9 @@ impl<W: Write> Printer<W> {
             self.table.write(&mut self.out)?;
         }
         let is_merged = matches!(self.form, Form::Held | Form::Rows);
-        if let Some(list) = self.layout.list().filter(|_| is_merged) {
-            match self.options.format {
-                Format::Json => self.pages.finish(list.json_name, &mut self.out)?,
-                Format::Yaml => self.yaml.finish(list.json_name, &mut self.out)?,
-                _ => {}
-            }
+        let has_documents = is_merged && self.options.format.has_documents();
+        if let Some(list) = self.layout.list().filter(|_| has_documents) {
+            self.documents.finish(list.json_name, &mut self.out)?;
         }
         Ok(self.out.flush()?)
     }
@@ -269,15 +258,10 @@ impl<W: Write> Printer<W> {
         let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
         match self.options.format {
             Format::Table | Format::Wide | Format::Csc | Format::Github => self.table.add(row)?,
-            Format::Json => {
+            Format::Json | Format::Jsonl | Format::Yaml | Format::Jsonpath => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
-                self.pages.entry(list, &value()?, &mut self.out)?;
+                self.documents.entry(list, &value()?, &mut self.out)?;
             }
-            Format::Yaml => {
-                let list = self.layout.list().map_or("", |list| list.json_name);
-                self.yaml.entry(list, &value()?, &mut self.out)?;
-            }
-            Format::Jsonl => json::line(&value()?, &mut self.out)?,
             Format::Name => {
                 let mut text = String::new();
                 let format = match self.layout.view.name {
@@ -377,7 +361,9 @@ mod tests {
             (Format::Yaml, list, Form::Document),
             (Format::Yaml, all, Form::Rows),
             (Format::Yaml, sorted, Form::Held),
-            (Format::Jsonl, done, Form::Line),
+            (Format::Jsonpath, list, Form::Document),
+            (Format::Jsonpath, all, Form::Rows),
+            (Format::Jsonl, done, Form::Document),
             (Format::Jsonl, list, Form::Rows),
             (Format::Jsonl, all, Form::Rows),
             (Format::Name, done, Form::Subject),

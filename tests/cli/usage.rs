@@ -123,6 +123,52 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
 }
 
 #[test]
+fn an_expression_finds_values_in_one_reply_and_in_all_pages() {
+    let driver = ScriptedDriver::unix();
+    let page = |id: &str, next: &str| {
+        let volume = Volume {
+            volume_id: id.into(),
+            ..Default::default()
+        };
+        let entries = vec![Entry {
+            volume: Some(volume),
+            status: None,
+        }];
+        Reply::message(&ListVolumesResponse {
+            entries,
+            next_token: next.into(),
+        })
+    };
+    let csi = Csi::at(driver.endpoint());
+    driver.on("ListVolumes", page("a", ""));
+    let ids = "controller list-volumes -o jsonpath={.entries[*].volume.volumeId}";
+    csi.run(ids).succeeds().prints("a");
+    csi.run(&format!("{ids} --all")).succeeds().prints("a");
+    csi.run(&format!("{ids} --sort-by CAPACITY"))
+        .succeeds()
+        .prints("a");
+    csi.run("controller list-volumes -o jsonpath={.missing}")
+        .succeeds()
+        .prints("");
+    csi.run("controller list-volumes --max-entries 3 --dry-run -o jsonpath={.maxEntries}")
+        .succeeds()
+        .prints("3");
+    for (flag, problem) in [
+        ("-o jsonpath", "write an expression"),
+        ("-o jsonpath={range", "no closing brace"),
+        ("-o jsonpath={range}", "{range} is not supported"),
+        ("-o jsn", "[possible values: table, wide"),
+    ] {
+        csi.run(&format!("controller list-volumes {flag}"))
+            .exits(2)
+            .says(problem);
+    }
+    csi.run("-o jsonpath={.a} lifecycle")
+        .exits(2)
+        .says("-o jsonpath has no meaning here");
+}
+
+#[test]
 fn flags_that_would_do_nothing_are_refused() {
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint());

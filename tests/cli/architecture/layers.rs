@@ -78,6 +78,11 @@ const CLIENT_ONLY: &[Only] = &[
         why: "one file writes YAML",
     },
     Only {
+        names: &["serde_json_path"],
+        files: &["src/output/jsonpath.rs"],
+        why: "one file knows how expressions are asked",
+    },
+    Only {
         names: &["clap_mangen"],
         files: &["src/cli/man"],
         why: "csi man alone makes manual pages",
