@@ -13,3 +13,4 @@ pub mod request;
 pub mod rpc_command;
 mod verbs;
 pub mod volume_flags;
+pub mod watch;

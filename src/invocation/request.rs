@@ -8,7 +8,7 @@ use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
 use crate::output::Format;
-use crate::rpc::context::{RequestContext, RequestError, RequestFlags};
+use crate::rpc::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
 use crate::rpc::{Called, from_reply};
 
 /// The command that matches ask for, ready to be sent.
@@ -47,14 +47,22 @@ pub fn command_in(
         ];
         globals.format_among(&known, "--dry-run prints the request as JSON")?;
     }
+    let watch = match called.rpc.may_be_watched() {
+        true => parse::flags::<WatchFlags>(called.matches)?.pause(),
+        false => None,
+    };
     let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
         RequestError::Base(_) => Error::local(error.to_string()),
         _ => Error::usage(error.to_string()),
     });
+    let mut calls = calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+    // What stands on the next page is no less watched.
+    calls.follow_pages |= watch.is_some();
     Ok(Command {
         group: called.group,
         rpc: called.rpc,
-        calls: calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?,
+        calls,
+        watch,
         output: globals.output(defaults.is_csc()),
         checks: globals.checks(),
         forgives: globals.forgives(),

@@ -2,17 +2,15 @@
 
 use super::cell::{Reader, Row};
 use super::documents::Documents;
-use super::layout::Layout;
+use super::layout::{Layout, OwnedRow};
 use super::reply::{Format, Options, OutputError, ShownReply};
 use super::view::View;
 use super::{cell, csc, json, table, view};
-use csi_proto::path::Path;
 use csi_proto::schema::Method;
-use csi_proto::value::{Secrets, Value, ValueError, decode};
-use csi_proto::wire::{self, fields};
+use csi_proto::value::{Secrets, Value, decode};
+use serde_json::{Value as Json, json as object};
 use std::cmp::Ordering;
 use std::io::Write;
-use std::rc::Rc;
 
 /// Writes the replies of one command, in the order in which they arrive.
 pub struct Printer<W: Write> {
@@ -23,7 +21,7 @@ pub struct Printer<W: Write> {
     table: table::Table,
     sort: Option<Reader>,
     /// Rows held back for `--sort-by`.
-    held: Vec<Held>,
+    held: Vec<OwnedRow>,
     documents: Documents,
     form: Form,
 }
@@ -82,21 +80,24 @@ impl Form {
     }
 }
 
-/// A row with its own copy of what its columns read.
-struct Held {
-    /// Shared by all rows of one reply.
-    request: Rc<[u8]>,
-    /// The reply without its rows, shared too.
-    reply: Rc<[u8]>,
-    row: Vec<u8>,
+/// What has happened to a row that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is there, and was not the last time.
+    Added,
+    /// It is another.
+    Modified,
+    /// It is not there any more.
+    Deleted,
 }
 
-impl Held {
-    fn row(&self) -> Row<'_> {
-        Row {
-            request: &self.request,
-            reply: &self.reply,
-            row: &self.row,
+impl Event {
+    /// The word for it, which is kubectl's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
         }
     }
 }
@@ -190,7 +191,7 @@ impl<W: Write> Printer<W> {
                 (self.csc)(&self.layout, reply, &mut text)?;
                 self.out.write_all(text.as_bytes())?;
             }
-            Form::Held => self.hold(reply)?,
+            Form::Held => self.held.extend(self.layout.owned_rows(reply)?),
             Form::Done => {
                 let space = if subject.is_empty() { "" } else { " " };
                 writeln!(self.out, "{subject}{space}{}", self.layout.view.done)?;
@@ -203,18 +204,62 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    fn hold(&mut self, reply: &ShownReply<'_>) -> Result<(), OutputError> {
-        // What a row's columns read from the reply is small once the rows are taken out of it.
-        let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
-        let request: Rc<[u8]> = reply.request.into();
-        for row in self.layout.rows(reply.bytes)? {
-            self.held.push(Held {
-                request: Rc::clone(&request),
-                reply: Rc::clone(&rest),
-                row: row.to_vec(),
-            });
+    /// A printer for the events of a watch over the replies of `method`.
+    ///
+    /// # Errors
+    /// As [`Printer::new`], and when the format has no events.
+    pub fn of_events(
+        method: &'static Method,
+        view: &'static View,
+        options: &Options,
+        out: W,
+    ) -> Result<Self, OutputError> {
+        if options.sort_by.is_some() {
+            return Err(OutputError::Useless(
+                "--sort-by sorts a list that ends, and a watch does not end",
+            ));
         }
-        Ok(())
+        if matches!(options.format, Format::Csc | Format::Github) {
+            return Err(OutputError::Useless(
+                "--watch has no events in this format: use table, wide, json, jsonl, yaml, jsonpath or name",
+            ));
+        }
+        let mut printer = Self::new(method, view, None, options, false, out)?;
+        printer.table.lead_with("EVENT");
+        Ok(printer)
+    }
+
+    /// Writes what has happened to a row. A table is written by [`Printer::flush`].
+    ///
+    /// # Errors
+    /// As [`Printer::reply`].
+    pub fn event(&mut self, event: Event, row: Row<'_>) -> Result<(), OutputError> {
+        let told = || -> Result<Json, OutputError> {
+            Ok(object!({"type": event.name(), "object": self.layout.json_of(row)?}))
+        };
+        match self.options.format {
+            Format::Json | Format::Jsonl => Ok(json::line(&told()?, &mut self.out)?),
+            Format::Yaml => {
+                let told = told()?;
+                self.documents.write(&told, &mut self.out)
+            }
+            // As with kubectl, an expression sees the thing itself.
+            Format::Jsonpath => {
+                let value = self.layout.json_of(row)?;
+                self.documents.write(&value, &mut self.out)
+            }
+            Format::Name => self.row(row),
+            _ => Ok(self.table.add_led(event.name(), row)?),
+        }
+    }
+
+    /// Writes all that is not written yet.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        self.table.write(&mut self.out)?;
+        Ok(self.out.flush()?)
     }
 
     /// Writes what was held back and closes what is open.
@@ -263,31 +308,11 @@ impl<W: Write> Printer<W> {
                 self.documents.entry(list, &value()?, &mut self.out)?;
             }
             Format::Name => {
-                let mut text = String::new();
-                let format = match self.layout.view.name {
-                    "ready" => view::CellFormat::Ready,
-                    _ => view::CellFormat::Plain,
-                };
-                cell::write(&self.layout.name()?.read(row)?, format, &mut text);
-                writeln!(self.out, "{text}")?;
+                let name = self.layout.name_of(row)?;
+                writeln!(self.out, "{name}")?;
             }
         }
         Ok(())
-    }
-
-    fn without_rows(&self, reply: &[u8]) -> Result<Vec<u8>, OutputError> {
-        let mut rest = Vec::new();
-        let list = self.layout.rows.as_ref().and_then(Path::field);
-        for part in fields(reply) {
-            let (number, raw) = part.map_err(|source| ValueError::Wire {
-                message: self.layout.method.response.name,
-                source,
-            })?;
-            if list.is_none_or(|list| list.number != number) {
-                wire::put(&mut rest, number, raw);
-            }
-        }
-        Ok(rest)
     }
 }
 

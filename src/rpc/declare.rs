@@ -2,7 +2,7 @@
 //!
 //! Nothing here prints, connects, or knows a particular RPC.
 
-use super::context::{RequestContext, RequestError, RequestFlags};
+use super::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
 use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
 use super::from_reply;
@@ -123,6 +123,11 @@ impl Rpc {
         }
     }
 
+    /// Whether it has the flags of a watch.
+    pub fn may_be_watched(&self) -> bool {
+        may_be_watched(self.method, &self.facts.effect)
+    }
+
     /// The verb.
     pub fn verb(&self) -> &'static str {
         self.names.first().copied().unwrap_or(self.method.name)
@@ -146,6 +151,11 @@ impl Rpc {
     }
 }
 
+/// Whether the RPC may be called again and again, to see what changes.
+fn may_be_watched(method: &Method, effect: &Effect) -> bool {
+    effect.is_reads() && !method.server_streaming
+}
+
 fn add_flags<T: Declare>(command: Command) -> Command {
     let Method {
         name, service, doc, ..
@@ -163,7 +173,12 @@ fn add_flags<T: Declare>(command: Command) -> Command {
         let replied = flag.replied(T::METHOD.request);
         own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
     });
-    RequestFlags::augment_args(command.args(flags))
+    let command = RequestFlags::augment_args(command.args(flags));
+    let command = match may_be_watched(T::METHOD, &T::EFFECT) {
+        true => WatchFlags::augment_args(command),
+        false => command,
+    };
+    command
         .about(schema::summary(doc))
         .long_about(about.trim_end().to_owned())
         .after_help(format!(

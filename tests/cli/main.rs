@@ -25,3 +25,4 @@ mod shell_completion;
 mod shell_scripts;
 mod shell_terminal;
 mod usage;
+mod watch;
