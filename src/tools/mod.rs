@@ -7,3 +7,4 @@ pub mod replay;
 pub mod sanity;
 pub mod shell;
 pub mod version;
+pub mod wait;

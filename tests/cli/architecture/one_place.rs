@@ -98,6 +98,15 @@ const SUBJECTS: &[Subject] = &[
             ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
             ("src/tools/version", &["GetPluginInfo"]),
+            (
+                "src/tools/wait",
+                &[
+                    "ControllerGetVolume",
+                    "ListVolumes",
+                    "GetSnapshot",
+                    "ListSnapshots",
+                ],
+            ),
         ],
     },
     Subject {
