@@ -4,8 +4,8 @@
 //! - `KEY=VALUE[,…]` with the keys `mode`, `type`, `fs`, `flag` (repeatable) and `group`:
 //!   `mode=5,type=mount,fs=nfs4,flag=ro,flag="a,b",group=1000`. What is not said is as in [`default`].
 //!
-//! MODE is a name in either case, or any number, also one that no specification knows. TYPE is `block` or `1`, `mount` or
-//! `2`. Either is `none` where a driver shall be sent a capability without it.
+//! MODE is a name in either case, also Kubernetes' (`RWX`), or any number, also one that no specification knows. TYPE is
+//! `block` or `1`, `mount` or `2`. Either is `none` where a driver shall be sent a capability without it.
 
 use super::record::{self, Dialect, RecordSyntaxError};
 use csi_proto::schema::EnumValue;
@@ -18,6 +18,15 @@ use thiserror::Error;
 
 /// The access modes of the specification, for completion and help.
 pub const MODES: &[EnumValue] = tables::VOLUME_CAPABILITY_ACCESS_MODE_MODE.values;
+
+/// Kubernetes' short names of access modes, with the modes that its kubelet and sidecars send for them. For `RWO` they send
+/// `SINGLE_NODE_MULTI_WRITER` instead, where a driver advertises that; nobody is asked here.
+pub const KUBERNETES_MODES: [(&str, Mode); 4] = [
+    ("RWO", Mode::SingleNodeWriter),
+    ("ROX", Mode::MultiNodeReaderOnly),
+    ("RWX", Mode::MultiNodeMultiWriter),
+    ("RWOP", Mode::SingleNodeSingleWriter),
+];
 
 const KEYS: &str = "mode, type, fs, flag (repeatable) and group";
 
@@ -201,8 +210,11 @@ fn parse_mode(text: &str) -> Result<Option<i32>, CapabilityError> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(None);
     }
+    let mut short = KUBERNETES_MODES.iter();
+    let short = short.find(|(name, _)| name.eq_ignore_ascii_case(text));
     tables::VOLUME_CAPABILITY_ACCESS_MODE_MODE
         .number_of(text)
+        .or_else(|| short.map(|(_, mode)| i32::from(*mode)))
         .or_else(|| text.parse().ok())
         .map(Some)
         .ok_or_else(|| CapabilityError::Mode(text.to_owned()))
@@ -218,7 +230,10 @@ fn parse_type(text: &str) -> Result<Type, CapabilityError> {
 }
 
 fn mode_names() -> String {
-    let names: Vec<&str> = MODES.iter().map(|mode| mode.name).collect();
+    let names = MODES.iter().map(|mode| mode.name);
+    let names: Vec<&str> = names
+        .chain(KUBERNETES_MODES.map(|(name, _)| name))
+        .collect();
     names.join(", ")
 }
 
@@ -317,9 +332,9 @@ mod tests {
                 "write 1,mount or 1,block",
             ),
             (
-                "RWX,mount",
-                CapabilityError::Mode("RWX".into()),
-                "MULTI_NODE_MULTI_WRITER",
+                "RWXP,mount",
+                CapabilityError::Mode("RWXP".into()),
+                "MULTI_NODE_MULTI_WRITER, SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER, RWO, ROX, RWX, RWOP, or",
             ),
             (
                 "1,disk",
@@ -386,6 +401,15 @@ mod tests {
                 expected
             );
             assert_eq!(parse(&format!("{},block", mode.number)), expected);
+        }
+    }
+
+    #[test]
+    fn kubernetes_names_say_what_its_kubelet_sends() {
+        for (name, mode) in [("RWO", 1), ("ROX", 3), ("RWX", 5), ("RWOP", 6)] {
+            assert_eq!(parse(&format!("{name},block")), Ok(block(mode)), "{name}");
+            let long = format!("mode={},fs=xfs", name.to_lowercase());
+            assert_eq!(parse(&long), Ok(mount(mode, "xfs", &[], "")), "{long}");
         }
     }
 

@@ -11,6 +11,6 @@ mod record;
 pub mod request;
 pub mod secrets;
 pub mod size;
-mod text;
+pub mod text;
 pub mod topology;
 pub mod volume_paths;

@@ -19,7 +19,21 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::Embedded(..) => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
-    error.caused_by(cause).with_hint(hint_for_connection(cause))
+    let slash = match cause {
+        EndpointError::NoSocket(..) => hint_for_slashes(&endpoint.to_string()),
+        _ => None,
+    };
+    let error = error.caused_by(cause).with_hint(slash);
+    error.with_hint(hint_for_connection(cause))
+}
+
+/// The hint for a socket below the working folder that was most likely meant to be below the root.
+fn hint_for_slashes(endpoint: &str) -> Option<String> {
+    let path = endpoint.strip_prefix("unix://")?;
+    let is_meant = path.starts_with(['.', '/']);
+    (!is_meant).then(|| {
+        format!("three slashes? unix:///{path} is /{path}, {endpoint} is {path} below the working folder")
+    })
 }
 
 /// The error of a failed call, with what the endpoint knows about its connection.
@@ -109,4 +123,27 @@ fn trusts_or_names(cause: &HandshakeError) -> bool {
         cause,
         HandshakeError::UnknownIssuer | HandshakeError::OtherKey | HandshakeError::OtherName { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_slashes_where_three_were_meant_are_noticed() {
+        let hint = hint_for_slashes("unix://tmp/x").expect("a hint");
+        assert!(
+            hint.starts_with("three slashes? unix:///tmp/x is /tmp/x, "),
+            "{hint}"
+        );
+        for fine in [
+            "unix:///tmp/x",
+            "unix://./x",
+            "unix:tmp/x",
+            "/tmp/x",
+            "tmp/x",
+        ] {
+            assert_eq!(hint_for_slashes(fine), None, "{fine}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
 use crate::invocation::request;
 use crate::invocation::rpc_command::Follower;
+use crate::invocation::watch::watch;
 use crate::output::{self, ShownReply};
 use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
@@ -81,7 +82,10 @@ fn call(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<(
     block_on(defaults, async {
         let session = session(&endpoint, globals).await?;
         let mut reporter = Reporter(defaults.style(globals));
-        let sent = command.send(&session, &endpoint, out, &mut reporter).await;
+        let sent = match command.watch {
+            Some(pause) => watch(&command, &session, &endpoint, pause, out).await,
+            None => command.send(&session, &endpoint, out, &mut reporter).await,
+        };
         endpoint.settled().await;
         sent
     })

@@ -4,7 +4,7 @@ use super::{completion, man};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::tools::{bench, lifecycle, proxy, replay, sanity, shell};
+use crate::tools::{bench, lifecycle, proxy, replay, sanity, shell, version, wait};
 use clap::{ArgMatches, Command};
 
 /// A command that is no RPC.
@@ -29,6 +29,8 @@ pub static TOOLS: &[Tool] = &[
     tool(proxy::command::command, proxy::command::run),
     tool(replay::command::command, replay::command::run),
     tool(shell::command, shell::run),
+    tool(wait::command, wait::run),
+    tool(version::command, version::run),
     tool(completion::command, completion::run),
     tool(man::command, man::run),
 ];

@@ -4,7 +4,7 @@
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
 
 use super::globals::Globals;
-use crate::arguments::capability::MODES;
+use crate::arguments::capability::{KUBERNETES_MODES, MODES};
 use crate::rpc::{self, facts::IdKind};
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
@@ -263,6 +263,7 @@ fn capabilities(current: &OsStr) -> Vec<CompletionCandidate> {
     let (before, _) = current.rsplit_once(',').unwrap_or_default();
     let comma = if before.is_empty() { "" } else { "," };
     let modes = MODES.iter().skip(1).map(|mode| mode.name);
+    let modes = modes.chain(KUBERNETES_MODES.map(|(name, _)| name));
     let nexts: Vec<String> = match before {
         "" => modes
             .clone()
@@ -311,7 +312,7 @@ mod tests {
         assert!(after("csi cont").contains(&"controller".to_owned()));
         assert!(after("csi controller dele").contains(&"delete-volume".to_owned()));
         assert!(after("csi controller create-volume --req").contains(&"--req-bytes".to_owned()));
-        assert_eq!(after("csi -o js"), ["json", "jsonl"]);
+        assert_eq!(after("csi -o js"), ["json", "jsonl", "jsonpath="]);
         for (line, id) in [
             ("csi controller delete-volume ", "Volume#1"),
             ("csi controller rm ", "Volume#1"),
@@ -353,6 +354,9 @@ mod tests {
     fn capabilities_complete_field_by_field() {
         let cap = |text: &str| after(&format!("csi controller create-volume --cap {text}"));
         assert_eq!(cap("single_node_w"), ["SINGLE_NODE_WRITER"]);
+        assert_eq!(cap("rw"), ["RWO", "RWX", "RWOP"]);
+        assert_eq!(cap("mode=RO"), ["mode=ROX"]);
+        assert_eq!(cap("RWX,"), ["RWX,mount", "RWX,block"]);
         assert_eq!(cap("5,"), ["5,mount", "5,block"]);
         assert_eq!(cap("mode=MULTI_NODE_S"), ["mode=MULTI_NODE_SINGLE_WRITER"]);
         assert_eq!(

@@ -12,16 +12,21 @@ use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
+/// The text that names the driver, by the flag or by the variable.
+pub fn named(globals: &Globals) -> Option<String> {
+    let named = globals
+        .endpoint
+        .clone()
+        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
+    named.filter(|text| !text.is_empty())
+}
+
 /// The endpoint that was named.
 ///
 /// # Errors
 /// When there is none, or it is not one.
 pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
-    let named = globals
-        .endpoint
-        .clone()
-        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
-    let Some(text) = named.as_deref().filter(|text| !text.is_empty()) else {
+    let Some(text) = named(globals) else {
         return Err(
             Error::usage("no driver named: give --endpoint or set CSI_ENDPOINT")
                 .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"),
@@ -33,7 +38,7 @@ pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
                 .hint("--cacert, --cert, --key and --server-name say whom to trust and who calls"),
         );
     }
-    Endpoint::parse(text).or_usage()
+    Endpoint::parse(&text).or_usage()
 }
 
 /// A session with the driver, without a command's deadline and metadata.

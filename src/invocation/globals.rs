@@ -8,11 +8,12 @@ use crate::arguments::metadata;
 use crate::call::endpoint::{ConnectOptions, TlsOptions};
 use crate::call::log::Log;
 use crate::error::Error;
-use crate::output::{self, Format};
+use crate::output::{self, AskedFormat, Format, FormatError};
 use crate::rpc::validation::Checks;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Arg, ArgAction, Args, Command, ValueEnum};
 use csi_proto::duration;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub struct Globals {
     pub server_name: Option<String>,
     /// How to print replies
     #[arg(short, long, global = true, value_parser = formats(), value_name = "FORMAT", help_heading = OUTPUT)]
-    output: Option<Format>,
+    output: Option<AskedFormat>,
     /// Print tables without heads
     #[arg(long, global = true, help_heading = OUTPUT)]
     no_headers: bool,
@@ -122,19 +123,53 @@ enum LogLevel {
 }
 
 /// The names of formats, as clap offers and reads them.
-fn formats() -> impl TypedValueParser<Value = Format> {
-    let all = Format::ALL.map(|(_, name, help)| PossibleValue::new(name).help(help));
-    PossibleValuesParser::new(all).map(|name| Format::named(&name).unwrap_or_default())
+fn formats() -> impl TypedValueParser<Value = AskedFormat> {
+    Formats
+}
+
+#[derive(Clone)]
+struct Formats;
+
+impl TypedValueParser for Formats {
+    type Value = AskedFormat;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<AskedFormat, clap::Error> {
+        let asked = AskedFormat::parse(&value.to_string_lossy());
+        if let Err(FormatError::Name(_)) = asked {
+            // clap's own words, with all names and the likest.
+            let names = PossibleValuesParser::new(self.possible_values().into_iter().flatten());
+            names.parse_ref(command, arg, value)?;
+        }
+        (|text: &str| AskedFormat::parse(text)).parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let all = Format::ALL.map(|(format, name, help)| {
+            let name = match format {
+                Format::Jsonpath => "jsonpath=",
+                _ => name,
+            };
+            PossibleValue::new(name).help(help)
+        });
+        Some(Box::new(all.into_iter()))
+    }
 }
 
 impl Globals {
     /// The format of replies that a flag asks for.
     pub fn format(&self) -> Format {
-        self.output.unwrap_or_default()
+        self.output
+            .as_ref()
+            .map_or(Format::default(), |asked| asked.format)
     }
 
     /// Prints replies in this format.
-    pub fn set_format(&mut self, format: Format) {
+    pub fn set_format(&mut self, format: AskedFormat) {
         self.output = Some(format);
     }
 
@@ -162,8 +197,9 @@ impl Globals {
 
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
-        let all: TextMap = self.metadata.iter().flatten().cloned().collect();
-        all.into_iter().collect()
+        let all = self.metadata.iter().flatten();
+        let last: TextMap = all.map(|(key, value)| (key.clone(), value.clone())).collect();
+        last.into_iter().collect()
     }
 
     /// The flags that shape a connection, as they would be typed again.
@@ -186,12 +222,16 @@ impl Globals {
 
     /// The options of output; the format is `csc` for a program called `csc`, unless a flag asks for another.
     pub fn output(&self, called_as_csc: bool) -> output::Options {
-        let format = match self.output {
+        let format = match &self.output {
             None if called_as_csc => Format::Csc,
             _ => self.format(),
         };
         output::Options {
             format,
+            template: self
+                .output
+                .as_ref()
+                .and_then(|asked| asked.template.clone()),
             no_headers: self.no_headers,
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
@@ -302,7 +342,7 @@ impl Globals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::{Command, FromArgMatches};
+    use clap::FromArgMatches;
 
     #[test]
     fn every_global_flag_is_inherited_where_it_was_not_typed() {

@@ -1,8 +1,9 @@
 //! Parses command lines by the tree of commands, and reads the flags of a command.
 //!
-//! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too.
-//! All other words about a wrong line are clap's.
+//! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too;
+//! and that a verb may stand without its group. All other words about a wrong line are clap's.
 
+use super::verbs;
 use crate::error::{Error, OrError};
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -20,13 +21,41 @@ pub fn parse<W: Into<OsString> + Clone>(
     mut tree: Command,
     words: impl IntoIterator<Item = W>,
 ) -> Result<ArgMatches, clap::Error> {
-    let parsed = tree.try_get_matches_from_mut(words);
-    parsed.map_err(|mut error| {
-        if error.kind() == ErrorKind::MissingSubcommand {
-            list_commands(&tree, &mut error);
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let parsed = tree.try_get_matches_from_mut(&words);
+    parsed.or_else(|mut error| {
+        match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+            (ErrorKind::MissingSubcommand, _) => list_commands(&tree, &mut error),
+            (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
+                let word = word.clone();
+                for line in verbs::with_group(&words, &word) {
+                    match tree.try_get_matches_from_mut(&line) {
+                        // Not there: that word was the value of a flag.
+                        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {}
+                        parsed => return parsed,
+                    }
+                }
+                suggest(&tree, &words, &word, &mut error);
+            }
+            _ => {}
         }
-        error
+        Err(error)
     })
+}
+
+/// Names the commands that `word` may mean, in the place of clap's suggestions, which come in no order and from one level.
+fn suggest(tree: &Command, words: &[OsString], word: &str, error: &mut clap::Error) {
+    let before = words.iter().take_while(|other| *other != word);
+    let here = before.fold(tree, |command, word| {
+        let inner = word.to_str().and_then(|word| command.find_subcommand(word));
+        inner.unwrap_or(command)
+    });
+    let found = verbs::suggestions(here, word);
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !found.is_empty() {
+        let found = ContextValue::Strings(found);
+        error.insert(ContextKind::SuggestedSubcommand, found);
+    }
 }
 
 /// Puts the commands that may stand next, as help would group them, in the place of clap's list of names.
@@ -142,6 +171,37 @@ mod tests {
             }
             let widest = error_text.lines().map(|line| line.chars().count()).max();
             assert!(widest <= Some(WIDTH), "{error_text}");
+        }
+    }
+
+    #[test]
+    fn a_verb_may_stand_without_its_group() {
+        for (line, group, verb) in [
+            ("csi list-volumes --all", "controller", "list-volumes"),
+            ("csi -o json plugin-info", "identity", "plugin-info"),
+            (
+                "csi -e stage stage v --staging-target-path /s",
+                "node",
+                "stage",
+            ),
+        ] {
+            let matches = parse(cli::command("csi"), line.split(' ')).expect(line);
+            let called = crate::rpc::called(&matches).expect(line);
+            assert_eq!(
+                (called.group.name, called.rpc.verb()),
+                (group, verb),
+                "{line}"
+            );
+        }
+        for (line, part) in [
+            ("csi publish v", "'controller publish', 'node publish'"),
+            ("csi controller stats v", "'node stats'"),
+            ("csi list-volums", "'controller list-volumes'"),
+            ("csi ls", "unrecognized subcommand 'ls'"),
+            ("csi list-volumes --nonsense", "--nonsense"),
+        ] {
+            let error_text = error_text(line);
+            assert!(error_text.contains(part), "{part}\n{error_text}");
         }
     }
 }

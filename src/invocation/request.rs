@@ -8,8 +8,8 @@ use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
 use crate::error::Error;
 use crate::output::Format;
-use crate::rpc::context::{RequestContext, RequestError, RequestFlags};
-use crate::rpc::{Called, Rpc};
+use crate::rpc::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
+use crate::rpc::{Called, from_reply};
 
 /// The command that matches ask for, ready to be sent.
 ///
@@ -21,7 +21,7 @@ pub fn command(
     defaults: &Defaults,
 ) -> Result<Command, Error> {
     let flags = parse::flags(called.matches)?;
-    let context = context(&flags, called.rpc, defaults)
+    let context = context(&flags, called, defaults)
         .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
     command_in(called, globals, defaults, &context)
 }
@@ -38,17 +38,31 @@ pub fn command_in(
 ) -> Result<Command, Error> {
     let flags: RequestFlags = parse::flags(called.matches)?;
     if flags.dry_run {
-        let known = [Format::Table, Format::Json, Format::Jsonl];
+        let known = [
+            Format::Table,
+            Format::Json,
+            Format::Jsonl,
+            Format::Yaml,
+            Format::Jsonpath,
+        ];
         globals.format_among(&known, "--dry-run prints the request as JSON")?;
     }
+    let watch = match called.rpc.may_be_watched() {
+        true => parse::flags::<WatchFlags>(called.matches)?.pause(),
+        false => None,
+    };
     let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
         RequestError::Base(_) => Error::local(error.to_string()),
         _ => Error::usage(error.to_string()),
     });
+    let mut calls = calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+    // What stands on the next page is no less watched.
+    calls.follow_pages |= watch.is_some();
     Ok(Command {
         group: called.group,
         rpc: called.rpc,
-        calls: calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?,
+        calls,
+        watch,
         output: globals.output(defaults.is_csc()),
         checks: globals.checks(),
         forgives: globals.forgives(),
@@ -64,22 +78,27 @@ pub fn command_in(
 /// When `--request` or the secrets are not usable.
 pub fn context(
     flags: &RequestFlags,
-    rpc: &Rpc,
+    called: &Called<'_>,
     defaults: &Defaults,
 ) -> Result<RequestContext, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-    let from_stdin = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
     let secrets_file = defaults.secrets_file(&flags.secrets_file);
-    if from_stdin && secrets_file == Some("-") {
-        return Err(Error::usage(
-            "--request and --secrets-file cannot both read stdin",
-        ));
+    let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
+    let has_secrets = secrets_file == Some("-");
+    let mut readers: Vec<&str> = Vec::new();
+    readers.extend(has_request.then_some("request"));
+    readers.extend(has_secrets.then_some("secrets-file"));
+    readers.extend(from_reply::from_stdin(called.matches));
+    if let [one, other, ..] = readers.as_slice() {
+        return Err(Error::usage(format!(
+            "--{one} and --{other} cannot both read stdin"
+        )));
     }
     let base = match &flags.request {
         None => None,
         Some(source) => Some(
             source
-                .read(rpc.method.request)
+                .read(called.rpc.method.request)
                 .map_err(|error| usage(&error))?,
         ),
     };

@@ -8,6 +8,7 @@ use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
+use crate::output::documents::Documents;
 use crate::output::{self, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{self, Calls, EncodedRequest, Group, Rpc, facts::Making};
@@ -17,7 +18,7 @@ use csi_proto::schema::Message;
 use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tonic::Code;
 
 /// A command that is ready to be sent.
@@ -38,6 +39,8 @@ pub struct Command {
     pub keep_going: bool,
     /// Whether to print the requests instead of sending them.
     pub dry_run: bool,
+    /// How long to wait before the next of the calls that watch; `None` where nothing is watched.
+    pub watch: Option<Duration>,
     /// The log of calls on stderr.
     pub log: Log,
 }
@@ -73,6 +76,7 @@ impl Command {
     /// When stdout cannot be written.
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
+        let mut documents = Documents::new(&self.output);
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
@@ -80,10 +84,7 @@ impl Command {
                 bytes: &request.bytes,
                 secrets: Secrets::Omit,
             };
-            let written = match self.output.format {
-                output::Format::Jsonl => json::line(&document, &mut out),
-                _ => json::pretty(&document, &mut out),
-            };
+            let written = documents.write(&document, &mut out);
             written.or_else(no_broken_pipe)?;
         }
         if left_out {
@@ -104,12 +105,6 @@ impl Command {
         out: impl Write,
         follower: &mut dyn Follower,
     ) -> Result<(), Error> {
-        let usage = |error: OutputError| match error {
-            error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
-                Error::usage(error.to_string())
-            }
-            error => Error::local(error.to_string()),
-        };
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
         let mut printer = Printer::new(
             rpc.method,
@@ -119,7 +114,7 @@ impl Command {
             follow_pages,
             out,
         )
-        .map_err(usage)?;
+        .map_err(output_error)?;
         if self.calls.follow_pages && printer.buffers() {
             eprintln!("note: --sort-by holds all rows back until the last page has arrived");
         }
@@ -146,6 +141,29 @@ impl Command {
         }
         printer.finish().or_else(no_broken_pipe)?;
         first.map_or(Ok(()), |error| Err(error.reported()))
+    }
+
+    /// Sends one request, with all pages of a list, and prints nothing: the follower gets the replies.
+    ///
+    /// # Errors
+    /// The call's failure.
+    pub async fn ask(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        request: &EncodedRequest,
+        follower: &mut dyn Follower,
+    ) -> Result<(), Error> {
+        let options = output::Options {
+            format: output::Format::Jsonl,
+            ..output::Options::default()
+        };
+        let (method, view) = (self.rpc.method, self.rpc.view);
+        let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())
+            .map_err(output_error)?;
+        let asked = self.one(session, endpoint, request, &mut printer, follower);
+        let asked = asked.await.map(drop);
+        asked.map_err(|error| error.doing(self.doing(&request.subject)))
     }
 
     async fn one(
@@ -255,12 +273,17 @@ impl Command {
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
-            output::Format::Json | output::Format::Csc
+            output::Format::Json | output::Format::Yaml | output::Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
             eprintln!(
                 "note: there is more: --starting-token {next:?}, or --all for the whole list"
             );
+        }
+        // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
+        if next.is_empty() && printer.is_empty_table() {
+            let things = self.rpc.method.kebab_name.trim_start_matches("list-");
+            eprintln!("no {things}");
         }
         // After the reply is shown: a volume with a fault is there all the same.
         replies
@@ -303,6 +326,16 @@ impl From<CallError> for CommandFailure {
 impl From<OutputError> for CommandFailure {
     fn from(error: OutputError) -> Self {
         Self::Output(error)
+    }
+}
+
+/// The error for what cannot be printed, or not in the way that was asked for.
+pub fn output_error(error: OutputError) -> Error {
+    match error {
+        error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
+            Error::usage(error.to_string())
+        }
+        error => Error::local(error.to_string()),
     }
 }
 

@@ -1,11 +1,14 @@
 //! The layout of a method's replies: rows, columns and names as paths into its messages.
 
-use super::cell::{CellSource, Reader, RowTypes};
-use super::reply::OutputError;
-use super::view::View;
+use super::cell::{self, CellSource, Reader, Row, RowTypes};
+use super::reply::{OutputError, ShownReply};
+use super::view::{CellFormat, View};
 use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Field, Kind, Method};
-use csi_proto::value::ValueError;
+use csi_proto::value::{Secrets, ValueError, decode};
+use csi_proto::wire::{self, fields};
+use serde_json::Value as Json;
+use std::rc::Rc;
 
 /// The checked form of a view, for the messages of its method.
 #[derive(Debug)]
@@ -15,6 +18,27 @@ pub struct Layout {
     pub(super) view: &'static View,
     pub(super) rows: Option<Path>,
     pub(super) types: RowTypes,
+}
+
+/// A row with its own copy of what its columns read.
+#[derive(Debug, Default)]
+pub struct OwnedRow {
+    /// Shared by all rows of one reply.
+    request: Rc<[u8]>,
+    /// The reply without its rows, shared too.
+    reply: Rc<[u8]>,
+    row: Vec<u8>,
+}
+
+impl OwnedRow {
+    /// The row.
+    pub fn row(&self) -> Row<'_> {
+        Row {
+            request: &self.request,
+            reply: &self.reply,
+            row: &self.row,
+        }
+    }
 }
 
 impl Layout {
@@ -94,6 +118,60 @@ impl Layout {
             None => Ok(vec![reply]),
             Some(path) => path.elements(reply),
         }
+    }
+
+    /// The rows of a reply with their own copies of what their columns read.
+    ///
+    /// # Errors
+    /// When the bytes are not the message.
+    pub fn owned_rows(&self, reply: &ShownReply<'_>) -> Result<Vec<OwnedRow>, ValueError> {
+        // What a row's columns read from the reply is small once the rows are taken out of it.
+        let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
+        let request: Rc<[u8]> = reply.request.into();
+        let owned = |row: &[u8]| OwnedRow {
+            request: Rc::clone(&request),
+            reply: Rc::clone(&rest),
+            row: row.to_vec(),
+        };
+        Ok(self.rows(reply.bytes)?.into_iter().map(owned).collect())
+    }
+
+    fn without_rows(&self, reply: &[u8]) -> Result<Vec<u8>, ValueError> {
+        let mut rest = Vec::new();
+        let list = self.rows.as_ref().and_then(Path::field);
+        for part in fields(reply) {
+            let (number, raw) = part.map_err(|source| ValueError::Wire {
+                message: self.method.response.name,
+                source,
+            })?;
+            if list.is_none_or(|list| list.number != number) {
+                wire::put(&mut rest, number, raw);
+            }
+        }
+        Ok(rest)
+    }
+
+    /// What `-o name` prints for a row.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn name_of(&self, row: Row<'_>) -> Result<String, OutputError> {
+        let mut text = String::new();
+        let format = match self.view.name {
+            "ready" => CellFormat::Ready,
+            _ => CellFormat::Plain,
+        };
+        cell::write(&self.name()?.read(row)?, format, &mut text);
+        Ok(text)
+    }
+
+    /// A row as JSON, with secrets masked.
+    ///
+    /// # Errors
+    /// When the bytes are not the message.
+    pub fn json_of(&self, row: Row<'_>) -> Result<Json, OutputError> {
+        let value = decode(self.types.row, row.row, Secrets::Mask)?;
+        serde_json::to_value(value).map_err(OutputError::Json)
     }
 
     /// The list that a page of a paged method holds.

@@ -7,8 +7,10 @@ pub mod cell;
 pub mod colour;
 pub mod columns;
 pub mod csc;
+pub mod documents;
 pub mod figure;
 pub mod json;
+pub mod jsonpath;
 pub mod layout;
 pub mod lines;
 pub mod load;
@@ -21,9 +23,10 @@ pub mod steps;
 pub mod table;
 pub mod terminal;
 pub mod view;
+pub mod yaml;
 
 pub use printer::Printer;
-pub use reply::{Format, Options, OutputError, ShownReply};
+pub use reply::{AskedFormat, Format, FormatError, Options, OutputError, ShownReply};
 
 use crate::error::Error;
 use std::io::{self, Write};

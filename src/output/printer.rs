@@ -1,17 +1,16 @@
 //! The printer of one command's replies, in the order in which they arrive.
 
 use super::cell::{Reader, Row};
-use super::layout::Layout;
+use super::documents::Documents;
+use super::layout::{Layout, OwnedRow};
 use super::reply::{Format, Options, OutputError, ShownReply};
 use super::view::View;
 use super::{cell, csc, json, table, view};
-use csi_proto::path::Path;
 use csi_proto::schema::Method;
-use csi_proto::value::{Secrets, Value, ValueError, decode};
-use csi_proto::wire::{self, fields};
+use csi_proto::value::{Secrets, Value, decode};
+use serde_json::{Value as Json, json as object};
 use std::cmp::Ordering;
 use std::io::Write;
-use std::rc::Rc;
 
 /// Writes the replies of one command, in the order in which they arrive.
 pub struct Printer<W: Write> {
@@ -22,8 +21,8 @@ pub struct Printer<W: Write> {
     table: table::Table,
     sort: Option<Reader>,
     /// Rows held back for `--sort-by`.
-    held: Vec<Held>,
-    pages: json::Pages,
+    held: Vec<OwnedRow>,
+    documents: Documents,
     form: Form,
 }
 
@@ -36,10 +35,8 @@ enum Form {
     Held,
     /// A sentence that says what has happened to the subject.
     Done,
-    /// A document over several lines.
+    /// The whole reply as a document.
     Document,
-    /// A document in a line.
-    Line,
     /// The subject, where the reply has no name of its own.
     Subject,
     /// The first row: a name that stands in the reply is one name, however many rows the reply has.
@@ -74,8 +71,8 @@ impl Form {
             Format::Table | Format::Wide if !facts.done.is_empty() && !facts.has_columns => {
                 Self::Done
             }
-            Format::Json if !is_merged => Self::Document,
-            Format::Jsonl if !facts.is_list => Self::Line,
+            Format::Json | Format::Yaml | Format::Jsonpath if !is_merged => Self::Document,
+            Format::Jsonl if !facts.is_list => Self::Document,
             Format::Name if facts.name.is_empty() => Self::Subject,
             Format::Name if facts.name.starts_with(['/', '?']) => Self::FirstRow,
             _ => Self::Rows,
@@ -83,21 +80,24 @@ impl Form {
     }
 }
 
-/// A row with its own copy of what its columns read.
-struct Held {
-    /// Shared by all rows of one reply.
-    request: Rc<[u8]>,
-    /// The reply without its rows, shared too.
-    reply: Rc<[u8]>,
-    row: Vec<u8>,
+/// What has happened to a row that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is there, and was not the last time.
+    Added,
+    /// It is another.
+    Modified,
+    /// It is not there any more.
+    Deleted,
 }
 
-impl Held {
-    fn row(&self) -> Row<'_> {
-        Row {
-            request: &self.request,
-            reply: &self.reply,
-            row: &self.row,
+impl Event {
+    /// The word for it, which is kubectl's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
         }
     }
 }
@@ -158,13 +158,20 @@ impl<W: Write> Printer<W> {
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,
             held: Vec::new(),
-            pages: json::Pages::default(),
+            documents: Documents::new(options),
         })
     }
 
     /// Whether rows are held back until the end, to sort them.
     pub fn buffers(&self) -> bool {
         self.form == Form::Held
+    }
+
+    /// Whether the table of a list had no row so far: then nothing stands there, not even heads.
+    pub fn is_empty_table(&self) -> bool {
+        let is_table = matches!(self.options.format, Format::Table | Format::Wide);
+        let is_list = self.layout.list().is_some();
+        is_table && is_list && self.held.is_empty() && self.table.is_empty()
     }
 
     /// Writes a reply, or a page, or an element of a stream.
@@ -184,13 +191,12 @@ impl<W: Write> Printer<W> {
                 (self.csc)(&self.layout, reply, &mut text)?;
                 self.out.write_all(text.as_bytes())?;
             }
-            Form::Held => self.hold(reply)?,
+            Form::Held => self.held.extend(self.layout.owned_rows(reply)?),
             Form::Done => {
                 let space = if subject.is_empty() { "" } else { " " };
                 writeln!(self.out, "{subject}{space}{}", self.layout.view.done)?;
             }
-            Form::Document => json::pretty(&document, &mut self.out)?,
-            Form::Line => json::line(&document, &mut self.out)?,
+            Form::Document => self.documents.write(&document, &mut self.out)?,
             Form::Subject => writeln!(self.out, "{subject}")?,
             Form::FirstRow => self.rows(reply, 1)?,
             Form::Rows => self.rows(reply, usize::MAX)?,
@@ -198,18 +204,62 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    fn hold(&mut self, reply: &ShownReply<'_>) -> Result<(), OutputError> {
-        // What a row's columns read from the reply is small once the rows are taken out of it.
-        let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
-        let request: Rc<[u8]> = reply.request.into();
-        for row in self.layout.rows(reply.bytes)? {
-            self.held.push(Held {
-                request: Rc::clone(&request),
-                reply: Rc::clone(&rest),
-                row: row.to_vec(),
-            });
+    /// A printer for the events of a watch over the replies of `method`.
+    ///
+    /// # Errors
+    /// As [`Printer::new`], and when the format has no events.
+    pub fn of_events(
+        method: &'static Method,
+        view: &'static View,
+        options: &Options,
+        out: W,
+    ) -> Result<Self, OutputError> {
+        if options.sort_by.is_some() {
+            return Err(OutputError::Useless(
+                "--sort-by sorts a list that ends, and a watch does not end",
+            ));
         }
-        Ok(())
+        if matches!(options.format, Format::Csc | Format::Github) {
+            return Err(OutputError::Useless(
+                "--watch has no events in this format: use table, wide, json, jsonl, yaml, jsonpath or name",
+            ));
+        }
+        let mut printer = Self::new(method, view, None, options, false, out)?;
+        printer.table.lead_with("EVENT");
+        Ok(printer)
+    }
+
+    /// Writes what has happened to a row. A table is written by [`Printer::flush`].
+    ///
+    /// # Errors
+    /// As [`Printer::reply`].
+    pub fn event(&mut self, event: Event, row: Row<'_>) -> Result<(), OutputError> {
+        let told = || -> Result<Json, OutputError> {
+            Ok(object!({"type": event.name(), "object": self.layout.json_of(row)?}))
+        };
+        match self.options.format {
+            Format::Json | Format::Jsonl => Ok(json::line(&told()?, &mut self.out)?),
+            Format::Yaml => {
+                let told = told()?;
+                self.documents.write(&told, &mut self.out)
+            }
+            // As with kubectl, an expression sees the thing itself.
+            Format::Jsonpath => {
+                let value = self.layout.json_of(row)?;
+                self.documents.write(&value, &mut self.out)
+            }
+            Format::Name => self.row(row),
+            _ => Ok(self.table.add_led(event.name(), row)?),
+        }
+    }
+
+    /// Writes all that is not written yet.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        self.table.write(&mut self.out)?;
+        Ok(self.out.flush()?)
     }
 
     /// Writes what was held back and closes what is open.
@@ -229,12 +279,10 @@ impl<W: Write> Printer<W> {
             }
             self.table.write(&mut self.out)?;
         }
-        if let (Format::Json, true, Some(list)) = (
-            self.options.format,
-            matches!(self.form, Form::Held | Form::Rows),
-            self.layout.list(),
-        ) {
-            self.pages.finish(list.json_name, &mut self.out)?;
+        let is_merged = matches!(self.form, Form::Held | Form::Rows);
+        let has_documents = is_merged && self.options.format.has_documents();
+        if let Some(list) = self.layout.list().filter(|_| has_documents) {
+            self.documents.finish(list.json_name, &mut self.out)?;
         }
         Ok(self.out.flush()?)
     }
@@ -255,37 +303,16 @@ impl<W: Write> Printer<W> {
         let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
         match self.options.format {
             Format::Table | Format::Wide | Format::Csc | Format::Github => self.table.add(row)?,
-            Format::Json => {
+            Format::Json | Format::Jsonl | Format::Yaml | Format::Jsonpath => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
-                self.pages.entry(list, &value()?, &mut self.out)?;
+                self.documents.entry(list, &value()?, &mut self.out)?;
             }
-            Format::Jsonl => json::line(&value()?, &mut self.out)?,
             Format::Name => {
-                let mut text = String::new();
-                let format = match self.layout.view.name {
-                    "ready" => view::CellFormat::Ready,
-                    _ => view::CellFormat::Plain,
-                };
-                cell::write(&self.layout.name()?.read(row)?, format, &mut text);
-                writeln!(self.out, "{text}")?;
+                let name = self.layout.name_of(row)?;
+                writeln!(self.out, "{name}")?;
             }
         }
         Ok(())
-    }
-
-    fn without_rows(&self, reply: &[u8]) -> Result<Vec<u8>, OutputError> {
-        let mut rest = Vec::new();
-        let list = self.layout.rows.as_ref().and_then(Path::field);
-        for part in fields(reply) {
-            let (number, raw) = part.map_err(|source| ValueError::Wire {
-                message: self.layout.method.response.name,
-                source,
-            })?;
-            if list.is_none_or(|list| list.number != number) {
-                wire::put(&mut rest, number, raw);
-            }
-        }
-        Ok(rest)
     }
 }
 
@@ -355,7 +382,13 @@ mod tests {
             (Format::Json, done, Form::Document),
             (Format::Json, list, Form::Document),
             (Format::Json, all, Form::Rows),
-            (Format::Jsonl, done, Form::Line),
+            (Format::Yaml, done, Form::Document),
+            (Format::Yaml, list, Form::Document),
+            (Format::Yaml, all, Form::Rows),
+            (Format::Yaml, sorted, Form::Held),
+            (Format::Jsonpath, list, Form::Document),
+            (Format::Jsonpath, all, Form::Rows),
+            (Format::Jsonl, done, Form::Document),
             (Format::Jsonl, list, Form::Rows),
             (Format::Jsonl, all, Form::Rows),
             (Format::Name, done, Form::Subject),

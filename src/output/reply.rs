@@ -1,5 +1,6 @@
 //! The input of printing: a reply with its request, the formats and options; and the errors of printing.
 
+use super::jsonpath::{Template, TemplateError};
 use csi_proto::path::PathError;
 use csi_proto::value::ValueError;
 use std::io;
@@ -17,6 +18,10 @@ pub enum Format {
     Json,
     /// Canonical JSON, one line a reply, or one line an entry of a list.
     Jsonl,
+    /// YAML, one document a reply.
+    Yaml,
+    /// What expressions find in the JSON of a reply.
+    Jsonpath,
     /// Ids or names alone, one a line.
     Name,
     /// The output of csc.
@@ -27,7 +32,7 @@ pub enum Format {
 
 impl Format {
     /// Every format in the order of the help, with its name and a line about it.
-    pub const ALL: [(Self, &'static str, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Table, "table", "Columns for people"),
         (Self::Wide, "wide", "All columns"),
         (Self::Json, "json", "Canonical JSON, one document a reply"),
@@ -35,6 +40,12 @@ impl Format {
             Self::Jsonl,
             "jsonl",
             "Canonical JSON, one line a reply or an entry of a list",
+        ),
+        (Self::Yaml, "yaml", "YAML, one document a reply"),
+        (
+            Self::Jsonpath,
+            "jsonpath",
+            "What an expression finds in the JSON, such as jsonpath={.volume.volumeId}",
         ),
         (Self::Name, "name", "Ids or names alone"),
         (Self::Csc, "csc", "What csc prints"),
@@ -47,6 +58,11 @@ impl Format {
         all.find_map(|(format, known, _)| (*known == name).then_some(*format))
     }
 
+    /// Whether it prints documents: whole replies, or the entries of a list as one.
+    pub fn has_documents(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonl | Self::Yaml | Self::Jsonpath)
+    }
+
     /// The name of the format.
     pub fn name(self) -> &'static str {
         let mut all = Self::ALL.iter();
@@ -55,11 +71,54 @@ impl Format {
     }
 }
 
+/// A format as it is asked for: by its name, some with what to print behind `=`.
+#[derive(Clone, Debug, Default)]
+pub struct AskedFormat {
+    /// The format.
+    pub format: Format,
+    /// The template of [`Format::Jsonpath`].
+    pub template: Option<Template>,
+}
+
+/// Text that names no format.
+#[derive(Debug, Error)]
+pub enum FormatError {
+    /// Not a name.
+    #[error("{0:?} is not one of {names}", names = Format::ALL.map(|(_, name, _)| name).join(", "))]
+    Name(String),
+    /// A template that cannot be read.
+    #[error("{0}")]
+    Template(#[from] TemplateError),
+}
+
+impl AskedFormat {
+    /// The format that `text` asks for.
+    ///
+    /// # Errors
+    /// When there is none of that name, or its template cannot be read.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        let (name, template) = match text.split_once('=') {
+            Some((name, template)) => (name, Some(template)),
+            None => (text, None),
+        };
+        let unknown = || FormatError::Name(text.to_owned());
+        let format = Format::named(name).ok_or_else(unknown)?;
+        let template = match (format, template) {
+            (Format::Jsonpath, template) => Some(Template::parse(template.unwrap_or_default())?),
+            (_, None) => None,
+            _ => return Err(unknown()),
+        };
+        Ok(Self { format, template })
+    }
+}
+
 /// Everything that shapes the output.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The format.
     pub format: Format,
+    /// The template of [`Format::Jsonpath`].
+    pub template: Option<Template>,
     /// Whether tables go without heads.
     pub no_headers: bool,
     /// Heads or paths of the columns to show; empty for the declared ones.
@@ -95,6 +154,9 @@ pub enum OutputError {
     /// The reply cannot be decoded while JSON is written.
     #[error("the reply is not valid: {0}")]
     Json(serde_json::Error),
+    /// The reply cannot be decoded while YAML is written.
+    #[error("the reply is not valid: {0}")]
+    Yaml(String),
     /// A column that does not exist.
     #[error("no column {name:?}: {source}{}", heads(.known))]
     Column {

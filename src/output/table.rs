@@ -15,6 +15,8 @@ const GAP: u16 = 3;
 #[derive(Debug)]
 pub struct Table {
     readers: Vec<Reader>,
+    /// The head of a column before those of the readers.
+    lead: Option<&'static str>,
     heads: bool,
     /// The columns of the terminal, where a wider table becomes records.
     fit: Option<usize>,
@@ -41,12 +43,34 @@ impl Table {
         Self {
             columns: Columns::new(readers.len(), GAP),
             readers,
+            lead: None,
             heads,
             fit: fit.filter(|_| heads),
             shape: Shape::Open,
             text: String::new(),
             ends: Vec::new(),
         }
+    }
+
+    /// Puts a column of this head before all others; its cells are given with the rows.
+    pub fn lead_with(&mut self, head: &'static str) {
+        self.lead = Some(head);
+        self.columns = Columns::new(self.readers.len() + 1, GAP);
+    }
+
+    /// Adds a row with its cell for the column before all others.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn add_led(&mut self, cell: &str, row: Row<'_>) -> Result<(), ValueError> {
+        self.text.push_str(cell);
+        self.ends.push(self.text.len());
+        self.add(row)
+    }
+
+    /// Whether it had no row so far.
+    pub fn is_empty(&self) -> bool {
+        self.shape == Shape::Open && self.ends.is_empty()
     }
 
     /// Adds a row.
@@ -69,11 +93,13 @@ impl Table {
         if self.ends.is_empty() {
             return Ok(());
         }
-        let mut cells: Vec<&str> = Vec::with_capacity(self.readers.len() + self.ends.len());
+        let names = self.readers.iter().map(|reader| reader.head.as_str());
+        let names: Vec<&str> = self.lead.into_iter().chain(names).collect();
+        let mut cells: Vec<&str> = Vec::with_capacity(names.len() + self.ends.len());
         let is_first = self.shape == Shape::Open;
         let has_heads = is_first && self.heads;
         if has_heads {
-            cells.extend(self.readers.iter().map(|reader| reader.head.as_str()));
+            cells.extend(&names);
         }
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         cells.extend(
@@ -95,13 +121,13 @@ impl Table {
                 out.write_all(line.as_bytes())?;
             }
         } else {
-            let heads = if has_heads { self.readers.len() } else { 0 };
-            let rows = cells[heads..].chunks(self.readers.len());
+            let heads = if has_heads { names.len() } else { 0 };
+            let rows = cells[heads..].chunks(names.len());
             for (index, row) in rows.enumerate() {
                 if index > 0 || !is_first {
                     out.write_all(b"\n")?;
                 }
-                out.write_all(record(&self.readers, row).as_bytes())?;
+                out.write_all(record(&names, row).as_bytes())?;
             }
         }
         self.text.clear();
@@ -111,13 +137,13 @@ impl Table {
 }
 
 /// A row as lines: its heads in a column, a cell behind each.
-fn record(readers: &[Reader], row: &[&str]) -> String {
-    let widest = readers.iter().map(|reader| columns_of(&reader.head)).max();
+fn record(heads: &[&str], row: &[&str]) -> String {
+    let widest = heads.iter().map(|head| columns_of(head)).max();
     let widest = widest.unwrap_or(0) + usize::from(GAP);
     let mut lines = String::new();
-    for (reader, cell) in readers.iter().zip(row) {
-        lines.push_str(&reader.head);
-        lines.extend(std::iter::repeat_n(' ', widest - columns_of(&reader.head)));
+    for (head, cell) in heads.iter().zip(row) {
+        lines.push_str(head);
+        lines.extend(std::iter::repeat_n(' ', widest - columns_of(head)));
         lines.push_str(cell);
         lines.push('\n');
     }

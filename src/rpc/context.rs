@@ -2,15 +2,18 @@
 //! `--request`.
 
 use super::draft::Draft;
+use super::from_reply::FromReplyError;
 use crate::arguments::request::{self, RequestSource};
 use crate::arguments::secrets::{Secrets, parse_key};
 use crate::arguments::volume_paths::NoPath;
 use clap::Args;
+use csi_proto::duration;
 use csi_proto::json::{self, JsonError};
 use csi_proto::schema::Message;
 use csi_proto::v1;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Flags of every RPC beside its own.
@@ -35,6 +38,24 @@ pub struct RequestFlags {
 
 const REQUEST: &str = "Request";
 
+/// Flags of RPCs that only read.
+#[derive(Args, Debug)]
+pub struct WatchFlags {
+    /// Go on asking, and print what has changed, until Ctrl-C
+    #[arg(short, long, help_heading = REQUEST)]
+    watch: bool,
+    /// How long to wait before asking again
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse, requires = "watch", help_heading = REQUEST)]
+    watch_interval: Duration,
+}
+
+impl WatchFlags {
+    /// How long to wait before asking again; `None` where nothing is watched.
+    pub fn pause(&self) -> Option<Duration> {
+        self.watch.then_some(self.watch_interval)
+    }
+}
+
 /// Everything beside its own flags that a request is built from.
 #[derive(Debug, Default)]
 pub struct RequestContext {
@@ -58,6 +79,9 @@ pub enum RequestError {
     /// An argument without a path.
     #[error("{0}")]
     NoPath(#[from] NoPath),
+    /// A file without the map of an earlier reply.
+    #[error("{0}")]
+    FromReply(#[from] FromReplyError),
     /// The document of `--request` does not fit.
     #[error("--request does not fit {message}: {source}")]
     Json {

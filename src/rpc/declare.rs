@@ -2,9 +2,10 @@
 //!
 //! Nothing here prints, connects, or knows a particular RPC.
 
-use super::context::{RequestContext, RequestError, RequestFlags};
+use super::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
 use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
+use super::from_reply;
 use super::validation::exchange::Agreement;
 use super::validation::rpc_rules::RpcRules;
 use super::validation::rule::Rule;
@@ -122,6 +123,11 @@ impl Rpc {
         }
     }
 
+    /// Whether it has the flags of a watch.
+    pub fn may_be_watched(&self) -> bool {
+        may_be_watched(self.method, &self.facts.effect)
+    }
+
     /// The verb.
     pub fn verb(&self) -> &'static str {
         self.names.first().copied().unwrap_or(self.method.name)
@@ -145,6 +151,11 @@ impl Rpc {
     }
 }
 
+/// Whether the RPC may be called again and again, to see what changes.
+fn may_be_watched(method: &Method, effect: &Effect) -> bool {
+    effect.is_reads() && !method.server_streaming
+}
+
 fn add_flags<T: Declare>(command: Command) -> Command {
     let Method {
         name, service, doc, ..
@@ -157,8 +168,17 @@ fn add_flags<T: Declare>(command: Command) -> Command {
         .map(|line| format!("\n  csi {group} {line}"))
         .collect();
     let flags = T::FLAGS.iter();
-    let flags = flags.flat_map(|flag| flag.args(T::METHOD.request, T::REQUIRED));
-    RequestFlags::augment_args(command.args(flags))
+    let flags = flags.flat_map(|flag| {
+        let own = flag.args(T::METHOD.request, T::REQUIRED).into_iter();
+        let replied = flag.replied(T::METHOD.request);
+        own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
+    });
+    let command = RequestFlags::augment_args(command.args(flags));
+    let command = match may_be_watched(T::METHOD, &T::EFFECT) {
+        true => WatchFlags::augment_args(command),
+        false => command,
+    };
+    command
         .about(schema::summary(doc))
         .long_about(about.trim_end().to_owned())
         .after_help(format!(
@@ -170,7 +190,13 @@ fn calls<T: Declare>(
     matches: &ArgMatches,
     context: &RequestContext,
 ) -> Result<Calls, RequestError> {
-    let base = context.draft(T::METHOD.request)?;
+    let mut base = context.draft(T::METHOD.request)?;
+    for (long, field) in T::FLAGS
+        .iter()
+        .filter_map(|flag| flag.replied(T::METHOD.request))
+    {
+        from_reply::fill(&mut base, field, matches, long)?;
+    }
     let request = |subject: Option<&str>| {
         let mut draft = base.clone();
         for flag in T::FLAGS {

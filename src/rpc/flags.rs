@@ -22,6 +22,8 @@ pub struct Flag {
     value: &'static str,
     /// The message whose field has the help, where that is not the request.
     described_in: Option<&'static Message>,
+    /// The name of the flag that takes the field's map from the JSON of an earlier reply.
+    from_reply: Option<&'static str>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,6 +55,7 @@ pub const fn flag(names: &'static [&'static str], value: &'static str) -> Flag {
         names,
         value,
         described_in: None,
+        from_reply: None,
     }
 }
 
@@ -130,12 +133,14 @@ pub const MUTABLE_PARAMETERS: Flag = entries(
 pub const VOLUME_CONTEXT: Flag = entries(
     &["vol-context", "volume-context"],
     &tables::NODE_PUBLISH_VOLUME_REQUEST,
-);
+)
+.replied_by("volume-context-from");
 /// `--pub-context`.
 pub const PUBLISH_CONTEXT: Flag = entries(
     &["pub-context", "publish-context"],
     &tables::NODE_PUBLISH_VOLUME_REQUEST,
-);
+)
+.replied_by("publish-context-from");
 /// `--staging-target-path`.
 pub const STAGING_TARGET_PATH: Flag =
     flag(&["staging-target-path"], "PATH").described_in(&tables::NODE_PUBLISH_VOLUME_REQUEST);
@@ -152,7 +157,8 @@ const CAPABILITY_HELP: &str = "\
 Capability of the volume: MODE,TYPE[,FS[,FLAG…]] or key=value
 
 MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 MULTI_NODE_READER_ONLY,
-4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER.
+4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER;
+or Kubernetes' name: RWO is 1, ROX is 3, RWX is 5, RWOP is 6.
 TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
 /// The two bounds of a capacity range: flag, alias, field, and the first word of the help.
@@ -188,6 +194,11 @@ impl Flag {
 
     const fn described_in(mut self, message: &'static Message) -> Self {
         self.described_in = Some(message);
+        self
+    }
+
+    const fn replied_by(mut self, name: &'static str) -> Self {
+        self.from_reply = Some(name);
         self
     }
 
@@ -243,7 +254,7 @@ impl Flag {
                 let is_required = field.is_some_and(|field| required.contains(&field.name));
                 let cap = cap
                     .value_parser(capability::parse)
-                    .help("Capability of the volume, such as 5,mount or SINGLE_NODE_WRITER,block")
+                    .help("Capability of the volume, such as RWX,mount or SINGLE_NODE_WRITER,block")
                     .long_help(CAPABILITY_HELP);
                 let none =
                     none.help("Send no capability; without --cap it is SINGLE_NODE_WRITER,mount");
@@ -285,6 +296,11 @@ impl Flag {
                 vec![all.action(ArgAction::SetTrue).help(help), unsupported]
             }
         }
+    }
+
+    /// The flag that takes the field from the JSON of an earlier reply, and that field.
+    pub fn replied(&self, request: &'static Message) -> Option<(&'static str, &'static Field)> {
+        Some((self.from_reply?, self.field(request)?))
     }
 
     /// The arguments of which each makes a call, and the name of one; `None` for a flag that makes none.

@@ -9,6 +9,7 @@ mod declare;
 pub mod draft;
 pub mod facts;
 pub mod flags;
+pub mod from_reply;
 pub mod group_controller;
 pub mod identity;
 pub mod node;

@@ -6,3 +6,5 @@ pub mod proxy;
 pub mod replay;
 pub mod sanity;
 pub mod shell;
+pub mod version;
+pub mod wait;

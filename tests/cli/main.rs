@@ -25,3 +25,5 @@ mod shell_completion;
 mod shell_scripts;
 mod shell_terminal;
 mod usage;
+mod wait;
+mod watch;

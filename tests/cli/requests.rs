@@ -2,7 +2,9 @@
 
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{CreateVolumeResponse, Volume};
+use csi_proto::v1::{
+    ControllerPublishVolumeResponse, CreateVolumeResponse, NodePublishVolumeResponse, Volume,
+};
 use serde_json::json;
 
 fn driver() -> ScriptedDriver {
@@ -194,4 +196,59 @@ fn mistakes_on_the_command_line() {
     ] {
         csi.run(line).exits(2).says(said);
     }
+}
+
+#[test]
+fn contexts_come_from_the_replies_that_gave_them() {
+    let driver = driver();
+    let volume = Volume {
+        volume_id: "vol-1".into(),
+        volume_context: [
+            ("share".into(), "/a,b".into()),
+            ("server".into(), "x".into()),
+        ]
+        .into(),
+        ..Volume::default()
+    };
+    let created = CreateVolumeResponse {
+        volume: Some(volume),
+    };
+    driver.on("CreateVolume", Reply::message(&created));
+    let published = ControllerPublishVolumeResponse {
+        publish_context: [("device".into(), "/dev/x".into())].into(),
+    };
+    driver.on("ControllerPublishVolume", Reply::message(&published));
+    driver.on(
+        "NodePublishVolume",
+        Reply::message(&NodePublishVolumeResponse {}),
+    );
+    let csi = Csi::at(driver.endpoint());
+    let created = csi
+        .run("controller create-volume pvc-1 -o json")
+        .succeeds()
+        .stdout;
+    let volume = csi.file("volume.json", created);
+    let from_volume = format!("--volume-context-from {}", volume.display());
+    let publish = format!("controller publish vol-1 --node-id n {from_volume}");
+    let published = csi.run(&format!("{publish} -o json")).succeeds().stdout;
+    let csi = csi.input(published);
+    let node = format!(
+        "node publish vol-1 --target-path /t {from_volume} --vol-context server=y --publish-context-from -"
+    );
+    csi.run(&node).succeeds();
+    let sent = driver.requests().pop().expect("a request").json();
+    assert_eq!(
+        sent["volumeContext"],
+        json!({"share": "/a,b", "server": "y"})
+    );
+    assert_eq!(sent["publishContext"], json!({"device": "/dev/x"}));
+    csi.run(&format!("{node} --request -"))
+        .exits(2)
+        .says("--request and --publish-context-from cannot both read stdin");
+    csi.run("node publish vol-1 --target-path /t --publish-context-from /nowhere/f")
+        .exits(2)
+        .says("cannot read /nowhere/f");
+    csi.run(&format!("node publish vol-1 --target-path /t --publish-context-from {}", volume.display()))
+        .exits(2)
+        .says("has no publishContext: it must be the reply of ControllerPublishVolume as -o json prints it");
 }

@@ -58,12 +58,126 @@ fn waiting_in_vain_tells_why() {
 }
 
 #[test]
+fn versions_of_both_sides_are_told() {
+    let own = "Client Version: 0.1.0\nCSI Version: 1.12.0\n";
+    let csi = Csi::new();
+    csi.run("version").succeeds().prints(own);
+    let driver = ScriptedDriver::unix();
+    let info = GetPluginInfoResponse {
+        name: "a.csi.example".into(),
+        vendor_version: "1.2\u{1b}[2J".into(),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    let at_driver = Csi::at(driver.endpoint());
+    at_driver.run("version").succeeds().prints(&format!(
+        "{own}Plugin Name: a.csi.example\nPlugin Version: 1.2\\u{{1b}}[2J\n"
+    ));
+    let json = at_driver.run("version -o json").succeeds().json();
+    assert_eq!(json["clientVersion"], "0.1.0");
+    assert_eq!(json["csiVersion"], "1.12.0");
+    assert_eq!(json["plugin"]["vendorVersion"], info.vendor_version);
+    // A driver that does not answer hides nothing that is known.
+    let at_nobody = Csi::at("/nowhere/csi.sock");
+    at_nobody
+        .run("version")
+        .exits(64 + 14)
+        .prints(own)
+        .says("no connection");
+    at_nobody.run("version --client").succeeds().prints(own);
+}
+
+#[test]
+fn an_empty_list_says_so_where_a_table_was_asked_for() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "ListVolumes",
+        Reply::message(&ListVolumesResponse::default()),
+    );
+    let csi = Csi::at(driver.endpoint());
+    for flags in ["", "-o wide", "--all", "--sort-by CAPACITY", "--no-headers"] {
+        let line = format!("controller list-volumes {flags}");
+        let output = csi.run(line.trim_end()).succeeds().prints("");
+        assert_eq!(output.stderr.lines().last(), Some("no volumes"), "{output}");
+    }
+    csi.run("controller list-volumes -o yaml --all")
+        .succeeds()
+        .prints("entries: []\nnextToken: ''\n");
+    for flags in ["-o json", "-o json --all", "-o json --sort-by CAPACITY"] {
+        let output = csi.run(&format!("controller list-volumes {flags}"));
+        assert_eq!(output.stderr, "", "{output}");
+        assert_eq!(output.json()["entries"], serde_json::json!([]));
+    }
+    for format in ["jsonl", "name", "csc"] {
+        let output = csi.run(&format!("controller list-volumes -o {format}"));
+        assert_eq!((&*output.stdout, &*output.stderr), ("", ""), "{output}");
+    }
+    // A page without rows is not the end.
+    let page = ListVolumesResponse {
+        next_token: "more".into(),
+        ..Default::default()
+    };
+    driver.on("ListVolumes", Reply::message(&page));
+    let output = csi.run("controller list-volumes").succeeds();
+    assert!(!output.stderr.contains("no volumes"), "{output}");
+}
+
+#[test]
+fn an_expression_finds_values_in_one_reply_and_in_all_pages() {
+    let driver = ScriptedDriver::unix();
+    let page = |id: &str, next: &str| {
+        let volume = Volume {
+            volume_id: id.into(),
+            ..Default::default()
+        };
+        let entries = vec![Entry {
+            volume: Some(volume),
+            status: None,
+        }];
+        Reply::message(&ListVolumesResponse {
+            entries,
+            next_token: next.into(),
+        })
+    };
+    let csi = Csi::at(driver.endpoint());
+    driver.on("ListVolumes", page("a", ""));
+    let ids = "controller list-volumes -o jsonpath={.entries[*].volume.volumeId}";
+    csi.run(ids).succeeds().prints("a");
+    csi.run(&format!("{ids} --all")).succeeds().prints("a");
+    csi.run(&format!("{ids} --sort-by CAPACITY"))
+        .succeeds()
+        .prints("a");
+    csi.run("controller list-volumes -o jsonpath={.missing}")
+        .succeeds()
+        .prints("");
+    csi.run("controller list-volumes --max-entries 3 --dry-run -o jsonpath={.maxEntries}")
+        .succeeds()
+        .prints("3");
+    for (flag, problem) in [
+        ("-o jsonpath", "write an expression"),
+        ("-o jsonpath={range", "no closing brace"),
+        ("-o jsonpath={range}", "{range} is not supported"),
+        ("-o jsn", "[possible values: table, wide"),
+    ] {
+        csi.run(&format!("controller list-volumes {flag}"))
+            .exits(2)
+            .says(problem);
+    }
+    csi.run("-o jsonpath={.a} lifecycle")
+        .exits(2)
+        .says("-o jsonpath has no meaning here");
+}
+
+#[test]
 fn flags_that_would_do_nothing_are_refused() {
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint());
     csi.run("controller list-volumes -o json --columns CAPACITY")
         .exits(2)
         .says("--columns is for tables");
+    csi.run("lifecycle -o yaml")
+        .exits(2)
+        .says("-o yaml has no meaning here");
     csi.run("identity plugin-info --sort-by NAME")
         .exits(2)
         .says("has no rows");

@@ -131,12 +131,12 @@ impl Prepared {
                 matches,
             } => {
                 let flags = RequestFlags::from_arg_matches(matches).or_usage()?;
-                let context = request::context(&flags, rpc, defaults)?;
                 let called = Called {
                     group,
                     rpc,
                     matches,
                 };
+                let context = request::context(&flags, &called, defaults)?;
                 let command = request::command_in(&called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))

@@ -222,6 +222,7 @@ pub fn of_rpc(
     context: &RequestContext,
 ) -> Result<Scenario, Error> {
     for (given, flag) in [
+        (command.watch.is_some(), "--watch"),
         (command.calls.follow_pages, "--all"),
         (command.keep_going, "--keep-going"),
     ] {

@@ -15,6 +15,7 @@ use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
+use crate::invocation::watch::watch;
 use crate::invocation::{connect, live_ids, request};
 use crate::output::{self, ShownReply, terminal};
 use crate::rpc::facts::{IdKind, Making};
@@ -287,7 +288,10 @@ impl Shell {
             let connection = connections.get(globals).await?;
             let session = connect::with_deadline_and_metadata(connection.session, globals)?;
             let endpoint = &connection.endpoint;
-            command.send(&session, endpoint, out, &mut listener).await
+            match command.watch {
+                Some(pause) => watch(&command, &session, endpoint, pause, out).await,
+                None => command.send(&session, endpoint, out, &mut listener).await,
+            }
         });
         if let Some(bytes) = listener.bytes {
             let message = called.rpc.method.response;

@@ -4,7 +4,7 @@ use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
 use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
-use crate::output::Format;
+use crate::output::AskedFormat;
 use crate::output::columns::{Columns, aligned};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -17,7 +17,10 @@ use thiserror::Error;
 /// The names that `set` knows, with what each is.
 pub const NAMES: &[(&str, &str)] = &[
     ("endpoint", "the driver"),
-    ("output", "table, wide, json, jsonl, name or csc"),
+    (
+        "output",
+        "table, wide, json, jsonl, yaml, jsonpath=EXPR, name or csc",
+    ),
     ("timeout", "how long a call may take, such as 30s"),
     ("verbose", "0 to 3, as -v, -vv and -vvv"),
     ("cap", "the capability where none is given"),
@@ -84,12 +87,9 @@ impl SessionSettings {
                 self.now.endpoint = Some(value.to_owned());
             }
             "output" => {
-                let Some(format) = Format::named(value) else {
-                    let formats = Format::ALL.map(|(_, name, _)| name).join(", ");
-                    let problem = format!("{value:?} is not one of {formats}");
-                    return Err(wrong("output", &problem));
-                };
-                self.now.set_format(format);
+                let format = AskedFormat::parse(value);
+                self.now
+                    .set_format(format.map_err(|error| wrong("output", &error))?);
             }
             "timeout" => {
                 self.now.timeout =

@@ -73,6 +73,16 @@ const CLIENT_ONLY: &[Only] = &[
         why: "one function draws all tables",
     },
     Only {
+        names: &["serde_saphyr"],
+        files: &["src/output/yaml.rs"],
+        why: "one file writes YAML",
+    },
+    Only {
+        names: &["serde_json_path"],
+        files: &["src/output/jsonpath.rs"],
+        why: "one file knows how expressions are asked",
+    },
+    Only {
         names: &["clap_mangen"],
         files: &["src/cli/man"],
         why: "csi man alone makes manual pages",

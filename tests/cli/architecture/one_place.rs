@@ -97,6 +97,16 @@ const SUBJECTS: &[Subject] = &[
             ),
             ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
+            ("src/tools/version", &["GetPluginInfo"]),
+            (
+                "src/tools/wait",
+                &[
+                    "ControllerGetVolume",
+                    "ListVolumes",
+                    "GetSnapshot",
+                    "ListSnapshots",
+                ],
+            ),
         ],
     },
     Subject {

@@ -119,6 +119,8 @@ fn every_flag_stands_on_the_page_of_its_command() {
         ("bench", "bench"),
         ("bench lifecycle", "bench"),
         ("shell", "shell"),
+        ("version", "client"),
+        ("wait", "client"),
     ] {
         let text = page(&format!("docs/{page_of_it}.md")).text;
         let own = flags(&csi.run(&format!("{tool} --help")).succeeds().stdout);

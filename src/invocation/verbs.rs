@@ -1,0 +1,148 @@
+//! Words that stand where a command should: a full verb without its group, and what an unknown word may have meant.
+//!
+//! Owns both. The tree of commands has neither: it would take longer to build, in every call. Aliases name nothing without
+//! their group, since most of them are a letter or two.
+
+use crate::rpc::{GROUPS, Group, Rpc};
+use clap::Command;
+use std::ffi::OsString;
+use strsim::jaro_winkler;
+
+/// How like a word must be to be meant, as clap judges it.
+const LIKE: f64 = 0.8;
+
+/// How many suggestions help.
+const MOST: usize = 5;
+
+/// The lines that `words` may stand for, whose command `verb` is: with the verb's group before it, wherever the word
+/// stands. Empty where no group has that verb, or several have.
+pub fn with_group(words: &[OsString], verb: &str) -> Vec<Vec<OsString>> {
+    let Some(group) = group_of(verb) else {
+        return Vec::new();
+    };
+    let places = words.iter().enumerate().skip(1);
+    let places = places.filter(|(_, word)| *word == verb);
+    let line = |(place, _)| {
+        let mut line = words.to_vec();
+        line.insert(place, group.name.into());
+        line
+    };
+    places.map(line).collect()
+}
+
+/// The one group that has a full verb.
+fn group_of(verb: &str) -> Option<&'static Group> {
+    let mut groups = GROUPS
+        .iter()
+        .filter(|group| group.rpcs.iter().any(|rpc| rpc.verb() == verb));
+    let group = groups.next()?;
+    groups.next().is_none().then_some(group)
+}
+
+/// The commands that an unknown word may mean, the likeliest first: those of `here`, and the RPCs of all groups.
+pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
+    let known = here
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(|command| {
+            let names = command.get_all_aliases().chain([command.get_name()]);
+            (likeness(word, names), command.get_name().to_owned())
+        });
+    let rpcs = all().map(|(group, rpc)| {
+        let names = rpc.names.iter().copied().chain([rpc.method.kebab_name]);
+        (likeness(word, names), group.command_of(rpc))
+    });
+    // In a group its own commands are named as they are typed there.
+    let is_here = |name: &str| {
+        name.strip_prefix(here.get_name())
+            .is_some_and(|rest| rest.starts_with(' '))
+    };
+    let rpcs = rpcs.filter(|(_, name)| !is_here(name));
+    let mut like: Vec<(f64, String)> = known.chain(rpcs).filter(|(like, _)| *like > LIKE).collect();
+    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    like.into_iter().take(MOST).map(|(_, name)| name).collect()
+}
+
+fn all() -> impl Iterator<Item = (&'static Group, &'static Rpc)> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)))
+}
+
+/// How like the word is to the likest of these names: 1 where it is one of them.
+fn likeness<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> f64 {
+    names
+        .map(|name| jaro_winkler(word, name))
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    #[test]
+    fn a_verb_of_one_group_stands_for_itself() {
+        for (verb, group) in [
+            ("list-volumes", Some("controller")),
+            ("plugin-info", Some("identity")),
+            ("stage", Some("node")),
+            ("get-metadata-delta", Some("snapshot-metadata")),
+            ("publish", None),
+            ("get-capabilities", None),
+            ("ls", None),
+            ("volumes", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(group_of(verb).map(|group| group.name), group, "{verb}");
+        }
+    }
+
+    #[test]
+    fn no_verb_hides_a_command() {
+        for command in cli::command("csi").get_subcommands() {
+            assert!(
+                group_of(command.get_name()).is_none(),
+                "{}",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn the_group_may_stand_before_each_such_word() {
+        let words = ["csi", "-e", "stage", "stage"].map(OsString::from);
+        let lines = with_group(&words, "stage");
+        let expected = [
+            ["csi", "-e", "node", "stage", "stage"],
+            ["csi", "-e", "stage", "node", "stage"],
+        ];
+        assert_eq!(
+            lines,
+            expected.map(|line| line.map(OsString::from).to_vec())
+        );
+    }
+
+    #[test]
+    fn the_likest_comes_first_from_whatever_group() {
+        let root = cli::command("csi");
+        let group = root.find_subcommand("controller").expect("a group");
+        for (here, word, first) in [
+            (&root, "lst-volumes", &["controller list-volumes"][..]),
+            (&root, "publish", &["controller publish", "node publish"]),
+            (&root, "attach", &["controller publish"]),
+            (&root, "lifecyle", &["lifecycle"]),
+            (&root, "contoller", &["controller"]),
+            (group, "stats", &["node stats"]),
+            (group, "list-volume", &["list-volumes"]),
+            (&root, "xyzzy", &[]),
+        ] {
+            let found = suggestions(here, word);
+            assert!(
+                found.len() >= first.len() && found.iter().zip(first).all(|(a, b)| a == b),
+                "{word}: {found:?}"
+            );
+            assert!(!first.is_empty() || found.is_empty(), "{word}: {found:?}");
+        }
+    }
+}

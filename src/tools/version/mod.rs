@@ -1,0 +1,97 @@
+//! `csi version`: the version of this program, of the specification that it speaks, and of the driver that is named.
+//!
+//! Without a driver it asks none and cannot fail for want of one.
+
+use crate::call::error::call_error;
+use crate::error::Error;
+use crate::invocation::connect::{block_on, endpoint, named, session};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::parse::{self, with_flags};
+use crate::output::{self, json};
+use bytes::Bytes;
+use clap::{ArgMatches, Args, Command};
+use csi_proto::text::escaped;
+use csi_proto::value::{Secrets, decode};
+use csi_proto::{Request as _, v1};
+use serde_json::{Value as Json, json as object};
+
+#[derive(Args)]
+struct VersionFlags {
+    /// Ask no driver, also where one is named
+    #[arg(long)]
+    client: bool,
+}
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("version")
+        .about("Print the versions of this program, of CSI, and of the driver that is named")
+        .after_help("Examples:\n  csi version\n  csi -e unix:///csi/csi.sock version -o json")
+        .defer(with_flags::<VersionFlags>)
+}
+
+/// Prints the versions; those of this side also where the driver does not answer.
+///
+/// # Errors
+/// When a driver is named and does not tell its version.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = parse::flags::<VersionFlags>(matches)?;
+    let is_json = globals.json_or_lines("it prints a line a version, or JSON with -o json")?;
+    let mut versions = object!({
+        "clientVersion": env!("CARGO_PKG_VERSION"),
+        "csiVersion": csi_proto::SPEC_VERSION,
+    });
+    let asked = match named(globals) {
+        Some(_) if !flags.client => plugin(globals, defaults).map(Some),
+        _ => Ok(None),
+    };
+    if let Ok(Some(plugin)) = &asked {
+        versions["plugin"] = plugin.clone();
+    }
+    let mut text = Vec::new();
+    if is_json {
+        json::pretty(&versions, &mut text).map_err(|error| Error::local(error.to_string()))?;
+    } else {
+        text.extend(lines(&versions).into_bytes());
+    }
+    output::print(&text)?;
+    asked.map(drop)
+}
+
+/// A line a version, as kubectl has them.
+fn lines(versions: &Json) -> String {
+    let shown = [
+        ("Client Version", "/clientVersion"),
+        ("CSI Version", "/csiVersion"),
+        ("Plugin Name", "/plugin/name"),
+        ("Plugin Version", "/plugin/vendorVersion"),
+    ];
+    let line = |(name, place)| {
+        let version = versions.pointer(place)?.as_str()?;
+        Some(format!("{name}: {}\n", escaped(version)))
+    };
+    shown.into_iter().filter_map(line).collect()
+}
+
+/// What the driver says of itself, as JSON.
+fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
+    let method = v1::GetPluginInfoRequest::METHOD;
+    let endpoint = endpoint(globals)?;
+    let mut plugin = Json::Null;
+    block_on(defaults, async {
+        let session = session(&endpoint, globals).await?;
+        let answer = session.call(method, Bytes::new()).await;
+        let reply = answer.map_err(|error| call_error(&error, &endpoint))?;
+        let invalid = |error: &dyn std::error::Error| {
+            Error::local(format!("the reply is not valid: {error}"))
+        };
+        let bytes = reply.into_inner();
+        let value =
+            decode(method.response, &bytes, Secrets::Mask).map_err(|error| invalid(&error))?;
+        plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
+        endpoint.settled().await;
+        Ok(())
+    })?;
+    Ok(plugin)
+}

@@ -1,0 +1,269 @@
+//! What is waited for: by which RPC a driver can be asked, and whether what it says is what was waited for.
+//!
+//! Decides only; asks nobody.
+
+use crate::error::Error;
+use crate::rpc::facts::ControllerCapability;
+use clap::ValueEnum;
+use tonic::Code;
+
+/// The kind of thing that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A volume
+    Volume,
+    /// A snapshot
+    Snapshot,
+}
+
+/// What a thing can be waited for to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Condition {
+    /// The driver has it, and says of a snapshot that it is ready to use
+    Ready,
+    /// The driver says that its condition is not abnormal
+    Healthy,
+    /// The driver says that its condition is abnormal
+    Abnormal,
+    /// The driver does not have it
+    Gone,
+}
+
+/// The RPC by which a driver is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By the volume's id.
+    GetVolume,
+    /// Through the list of all volumes.
+    ListVolumes,
+    /// By the snapshot's id.
+    GetSnapshot,
+    /// Through the list of snapshots with that id.
+    ListSnapshots,
+}
+
+/// What a driver says of a thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has none of that id.
+    Absent,
+    /// It has it.
+    Present {
+        /// Whether it can be used.
+        ready: bool,
+        /// Whether its condition is abnormal, and why or why not; `None` where nothing is said.
+        abnormal: Option<(bool, String)>,
+    },
+}
+
+/// Whether the waiting is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is so.
+    Met,
+    /// Not yet, for this reason.
+    NotYet(String),
+    /// It cannot become so: ids of things that are not there do not come to life.
+    Never,
+}
+
+impl Kind {
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Volume => "volume",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+impl Condition {
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Healthy => "healthy",
+            Self::Abnormal => "abnormal",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// Whether only volumes can be so.
+    pub fn is_of_volumes(self) -> bool {
+        matches!(self, Self::Healthy | Self::Abnormal)
+    }
+
+    /// Whether a thing in that state is what was waited for.
+    pub fn verdict(self, state: &State) -> Verdict {
+        let (ready, abnormal) = match (self, state) {
+            (Self::Gone, State::Absent) => return Verdict::Met,
+            (Self::Gone, State::Present { .. }) => {
+                return Verdict::NotYet("the driver still has it".to_owned());
+            }
+            (_, State::Absent) => return Verdict::Never,
+            (_, State::Present { ready, abnormal }) => (*ready, abnormal),
+        };
+        match (self, abnormal) {
+            (Self::Ready | Self::Gone, _) if ready => Verdict::Met,
+            (Self::Ready | Self::Gone, _) => Verdict::NotYet("it is not ready to use".to_owned()),
+            (_, None) => Verdict::NotYet("the driver says nothing about its condition".to_owned()),
+            (wanted, Some((is, _))) if *is == (wanted == Self::Abnormal) => Verdict::Met,
+            (_, Some((true, why))) => Verdict::NotYet(format!("abnormal: {why}")),
+            (_, Some((false, _))) => Verdict::NotYet("its condition is healthy".to_owned()),
+        }
+    }
+}
+
+/// The RPC by which a driver with these capabilities can be asked, one thing rather than a list.
+///
+/// # Errors
+/// When it lacks a capability.
+pub fn way(
+    kind: Kind,
+    condition: Condition,
+    has: impl Fn(ControllerCapability) -> bool,
+) -> Result<Way, Error> {
+    use ControllerCapability as C;
+    let ways = match kind {
+        Kind::Volume => [
+            (C::GetVolume, Way::GetVolume),
+            (C::ListVolumes, Way::ListVolumes),
+        ],
+        Kind::Snapshot => [
+            (C::GetSnapshot, Way::GetSnapshot),
+            (C::ListSnapshots, Way::ListSnapshots),
+        ],
+    };
+    let missing = |what: &str| {
+        let message = format!("the driver does not advertise {what}, so this cannot be known");
+        Error::rpc(Code::Unimplemented, message)
+    };
+    if condition.is_of_volumes() && !has(C::VolumeCondition) {
+        return Err(missing(C::VolumeCondition.as_str_name()));
+    }
+    let found = ways.iter().find(|(capability, _)| has(*capability));
+    found.map(|(_, way)| *way).ok_or_else(|| {
+        let names = ways.map(|(capability, _)| capability.as_str_name());
+        missing(&names.join(" or "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Style;
+    use ControllerCapability as C;
+
+    #[test]
+    fn a_driver_is_asked_by_what_it_advertises() {
+        for (kind, condition, advertised, expected) in [
+            (
+                Kind::Volume,
+                Condition::Ready,
+                &[C::GetVolume, C::ListVolumes][..],
+                Ok(Way::GetVolume),
+            ),
+            (
+                Kind::Volume,
+                Condition::Gone,
+                &[C::ListVolumes],
+                Ok(Way::ListVolumes),
+            ),
+            (
+                Kind::Volume,
+                Condition::Ready,
+                &[],
+                Err("GET_VOLUME or LIST_VOLUMES"),
+            ),
+            (
+                Kind::Volume,
+                Condition::Healthy,
+                &[C::GetVolume],
+                Err("VOLUME_CONDITION"),
+            ),
+            (
+                Kind::Volume,
+                Condition::Abnormal,
+                &[C::ListVolumes, C::VolumeCondition],
+                Ok(Way::ListVolumes),
+            ),
+            (
+                Kind::Snapshot,
+                Condition::Ready,
+                &[C::GetSnapshot, C::ListSnapshots],
+                Ok(Way::GetSnapshot),
+            ),
+            (
+                Kind::Snapshot,
+                Condition::Gone,
+                &[C::ListSnapshots],
+                Ok(Way::ListSnapshots),
+            ),
+            (
+                Kind::Snapshot,
+                Condition::Ready,
+                &[C::GetVolume],
+                Err("GET_SNAPSHOT or LIST_SNAPSHOTS"),
+            ),
+        ] {
+            let found = way(kind, condition, |one| advertised.contains(&one));
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(error), Err(names)) => {
+                    let text = error.render(Style::Text);
+                    let part = format!("UNIMPLEMENTED: the driver does not advertise {names}, so");
+                    assert!(text.contains(&part), "{text}");
+                }
+                (found, expected) => panic!("{kind:?} {condition:?}: {found:?} {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_driver_says_ends_the_waiting_or_not() {
+        let present = |ready, abnormal: Option<bool>| State::Present {
+            ready,
+            abnormal: abnormal.map(|abnormal| (abnormal, "why".to_owned())),
+        };
+        let not_yet = |why: &str| Verdict::NotYet(why.to_owned());
+        for (condition, state, expected) in [
+            (Condition::Gone, State::Absent, Verdict::Met),
+            (
+                Condition::Gone,
+                present(true, None),
+                not_yet("the driver still has it"),
+            ),
+            (Condition::Ready, State::Absent, Verdict::Never),
+            (Condition::Ready, present(true, Some(true)), Verdict::Met),
+            (
+                Condition::Ready,
+                present(false, None),
+                not_yet("it is not ready to use"),
+            ),
+            (Condition::Healthy, State::Absent, Verdict::Never),
+            (Condition::Healthy, present(true, Some(false)), Verdict::Met),
+            (
+                Condition::Healthy,
+                present(true, Some(true)),
+                not_yet("abnormal: why"),
+            ),
+            (
+                Condition::Healthy,
+                present(true, None),
+                not_yet("the driver says nothing about its condition"),
+            ),
+            (Condition::Abnormal, present(true, Some(true)), Verdict::Met),
+            (
+                Condition::Abnormal,
+                present(true, Some(false)),
+                not_yet("its condition is healthy"),
+            ),
+        ] {
+            assert_eq!(
+                condition.verdict(&state),
+                expected,
+                "{condition:?} {state:?}"
+            );
+        }
+    }
+}

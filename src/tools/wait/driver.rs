@@ -1,0 +1,129 @@
+//! Asks a driver about one volume or snapshot.
+
+use super::condition::{State, Way};
+use crate::call::advertised::{Asks, DriverEnd};
+use crate::call::endpoint::Endpoint;
+use crate::call::error::call_error;
+use crate::call::session::Session;
+use crate::error::Error;
+use csi_proto::{Request, v1};
+use tonic::Code;
+
+/// A driver that is asked.
+pub struct Driver<'a> {
+    /// The way to it.
+    pub session: &'a Session,
+    /// Its endpoint.
+    pub endpoint: &'a Endpoint,
+}
+
+impl Driver<'_> {
+    /// What the driver says of the thing with that id.
+    ///
+    /// # Errors
+    /// The call's failure.
+    pub async fn look(&self, way: Way, id: &str) -> Result<State, Error> {
+        match way {
+            Way::GetVolume => {
+                let volume_id = id.to_owned();
+                let reply = self
+                    .found(&v1::ControllerGetVolumeRequest { volume_id })
+                    .await?;
+                Ok(reply.map_or(State::Absent, |reply| {
+                    volume(reply.status.and_then(|status| status.volume_condition))
+                }))
+            }
+            Way::ListVolumes => self.listed_volume(id).await,
+            Way::GetSnapshot => {
+                let snapshot_id = id.to_owned();
+                let request = v1::GetSnapshotRequest {
+                    snapshot_id,
+                    ..Default::default()
+                };
+                let reply = self.found(&request).await?;
+                Ok(snapshot(reply.and_then(|reply| reply.snapshot), id))
+            }
+            Way::ListSnapshots => {
+                let request = v1::ListSnapshotsRequest {
+                    snapshot_id: id.to_owned(),
+                    ..Default::default()
+                };
+                let reply = self.found(&request).await?;
+                let entries = reply.map(|reply| reply.entries).unwrap_or_default();
+                let mut snapshots = entries.into_iter().filter_map(|entry| entry.snapshot);
+                Ok(snapshot(snapshots.find(|one| one.snapshot_id == id), id))
+            }
+        }
+    }
+
+    async fn listed_volume(&self, id: &str) -> Result<State, Error> {
+        let mut request = v1::ListVolumesRequest::default();
+        loop {
+            let reply = self.ask(&request).await?;
+            let mut entries = reply.entries.into_iter();
+            let is_it = |entry: &v1::list_volumes_response::Entry| {
+                let volume = entry.volume.as_ref();
+                volume.is_some_and(|volume| volume.volume_id == id)
+            };
+            if let Some(entry) = entries.find(is_it) {
+                return Ok(volume(
+                    entry.status.and_then(|status| status.volume_condition),
+                ));
+            }
+            // The same token twice would be a list without an end.
+            if reply.next_token.is_empty() || reply.next_token == request.starting_token {
+                return Ok(State::Absent);
+            }
+            request.starting_token = reply.next_token;
+        }
+    }
+
+    /// The reply, or nothing where the driver says that there is no such thing.
+    async fn found<Q: Request>(&self, request: &Q) -> Result<Option<Q::Reply>, Error> {
+        match self.session.ask(request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if error.status.code() == Code::NotFound => Ok(None),
+            Err(error) => Err(call_error(&error, self.endpoint)),
+        }
+    }
+
+    async fn ask<Q: Request>(&self, request: &Q) -> Result<Q::Reply, Error> {
+        let reply = self.session.ask(request).await;
+        reply.map_err(|error| call_error(&error, self.endpoint))
+    }
+}
+
+/// A driver without the service has none of its capabilities.
+impl Asks for Driver<'_> {
+    type Error = Error;
+
+    async fn ask<Q: Request>(
+        &mut self,
+        _end: DriverEnd,
+        request: Q,
+        _count: fn(&Q::Reply) -> usize,
+    ) -> Result<Option<Q::Reply>, Error> {
+        match self.session.ask(&request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+            Err(error) => Err(call_error(&error, self.endpoint)),
+        }
+    }
+}
+
+fn volume(condition: Option<v1::VolumeCondition>) -> State {
+    State::Present {
+        ready: true,
+        abnormal: condition.map(|condition| (condition.abnormal, condition.message)),
+    }
+}
+
+fn snapshot(snapshot: Option<v1::Snapshot>, id: &str) -> State {
+    match snapshot.filter(|snapshot| snapshot.snapshot_id == id) {
+        None => State::Absent,
+        Some(snapshot) => State::Present {
+            ready: snapshot.ready_to_use,
+            abnormal: None,
+        },
+    }
+}

@@ -1,0 +1,143 @@
+//! `csi wait`: waits until a volume or a snapshot is as it should be.
+//!
+//! Owns the command and the asking again. `condition.rs` decides by which RPC a driver is asked, and whether what it says is
+//! what was waited for; `driver.rs` asks.
+
+mod condition;
+mod driver;
+
+use crate::call::advertised::Advertised;
+use crate::error::{Error, ErrorKind, Style};
+use crate::invocation::connect::{block_on, endpoint, session};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::invocation::parse::{self, with_flags};
+use crate::output::{self, json};
+use clap::{ArgMatches, Args, Command};
+use condition::{Condition, Kind, Verdict, way};
+use csi_proto::text::escaped;
+use driver::Driver;
+use serde_json::json as object;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::Code;
+
+/// How long to wait after the first look, and at most: nobody tells when something has changed.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+#[derive(Args)]
+struct WaitFlags {
+    /// What the id names
+    #[arg(value_enum, value_name = "KIND")]
+    kind: Kind,
+    /// The volume's or snapshot's id
+    #[arg(value_name = "ID")]
+    id: String,
+    /// What to wait for
+    #[arg(long = "for", value_enum, value_name = "CONDITION")]
+    condition: Condition,
+}
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("wait")
+        .about("Wait until a volume or a snapshot is ready, healthy, abnormal or gone")
+        .after_help(
+            "Asks the driver again and again; --timeout is how long in all. A volume is ready when the driver has it, a snapshot \
+             when it is ready to use; only volumes are healthy or abnormal.\n\n\
+             Exit codes: 0 it is so; 68 it was not in time; 69 there is no such thing (and that was not waited for); 76 the driver \
+             lacks a capability for it.\n\n\
+             Examples:\n  csi wait snapshot snap-1 --for ready --timeout 10m\n  csi wait volume vol-1 --for gone",
+        )
+        .defer(with_flags::<WaitFlags>)
+}
+
+/// Waits.
+///
+/// # Errors
+/// That it cannot be known, that there is no such thing, or that it was not in time.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = parse::flags::<WaitFlags>(matches)?;
+    let is_json = globals.json_or_lines("it prints a line, or JSON with -o json")?;
+    if flags.kind == Kind::Snapshot && flags.condition.is_of_volumes() {
+        return Err(Error::usage(
+            "only volumes are healthy or abnormal: wait for a snapshot to be ready or gone",
+        ));
+    }
+    let endpoint = endpoint(globals)?;
+    block_on(defaults, async {
+        let session = session(&endpoint, globals).await?;
+        let mut driver = Driver {
+            session: &session,
+            endpoint: &endpoint,
+        };
+        let waited = flags.wait(&mut driver, globals.timeout()).await;
+        endpoint.settled().await;
+        waited.map_err(|error| error.doing(format!("wait {} {}", flags.kind.name(), flags.id)))
+    })?;
+    let (kind, id, condition) = (flags.kind.name(), &flags.id, flags.condition.name());
+    let mut text = format!("{kind} {} is {condition}\n", escaped(id)).into_bytes();
+    if is_json {
+        text.clear();
+        let met = object!({"kind": kind, "id": id, "condition": condition});
+        json::line(&met, &mut text).map_err(|error| Error::local(error.to_string()))?;
+    }
+    output::print(&text)
+}
+
+impl WaitFlags {
+    async fn wait(&self, driver: &mut Driver<'_>, limit: Option<Duration>) -> Result<(), Error> {
+        let mut advertised = Advertised::default();
+        advertised.ask_controller(driver).await?;
+        let way = way(self.kind, self.condition, |one| advertised.controller(one))?;
+        let end = limit.map(|limit| Instant::now() + limit);
+        let mut last = String::new();
+        let mut pause = PAUSES.0;
+        loop {
+            let look = driver.look(way, &self.id);
+            let looked = match end {
+                None => Some(look.await),
+                Some(end) => timeout_at(end, look).await.ok(),
+            };
+            match looked {
+                None => {}
+                Some(Err(error)) if may_mend(&error) => last = told(&error),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(state)) => match self.condition.verdict(&state) {
+                    Verdict::Met => return Ok(()),
+                    Verdict::NotYet(why) => last = why,
+                    Verdict::Never => {
+                        let message = format!("there is no such {}", self.kind.name());
+                        return Err(Error::rpc(Code::NotFound, message));
+                    }
+                },
+            }
+            if let (Some(end), Some(limit)) = (end, limit)
+                && Instant::now() + pause >= end
+            {
+                let condition = self.condition.name();
+                let because = if last.is_empty() { "no answer" } else { &last };
+                let message = format!("not {condition} within {limit:?}: {because}");
+                return Err(Error::rpc(Code::DeadlineExceeded, message)
+                    .hint("--timeout is how long to wait in all"));
+            }
+            sleep(pause).await;
+            pause = PAUSES.1.min(pause * 2);
+        }
+    }
+}
+
+/// The error's first line.
+fn told(error: &Error) -> String {
+    let text = error.render(Style::Text);
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
+}
+
+/// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.
+fn may_mend(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Rpc(Code::Unavailable | Code::Aborted | Code::DeadlineExceeded)
+    )
+}

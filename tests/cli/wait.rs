@@ -1,0 +1,137 @@
+//! `csi wait`: how the waiting ends, and what it is refused for.
+
+use crate::support::PATIENCE;
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::controller_get_volume_response::VolumeStatus;
+use csi_proto::v1::controller_service_capability::{self, Rpc, rpc::Type};
+use csi_proto::v1::list_volumes_response::Entry;
+use csi_proto::v1::{
+    ControllerGetCapabilitiesResponse, ControllerGetVolumeResponse, ControllerServiceCapability,
+    GetSnapshotResponse, ListVolumesResponse, Snapshot, Volume, VolumeCondition,
+};
+use tonic::Code;
+
+fn driver(capabilities: &[Type]) -> ScriptedDriver {
+    let capability = |one: &Type| ControllerServiceCapability {
+        r#type: Some(controller_service_capability::Type::Rpc(Rpc {
+            r#type: (*one).into(),
+        })),
+    };
+    let reply = ControllerGetCapabilitiesResponse {
+        capabilities: capabilities.iter().map(capability).collect(),
+    };
+    let driver = ScriptedDriver::unix();
+    driver.on("ControllerGetCapabilities", Reply::message(&reply));
+    driver
+}
+
+fn volume(abnormal: bool) -> Reply {
+    let condition = VolumeCondition {
+        abnormal,
+        message: "the folder is missing".into(),
+    };
+    Reply::message(&ControllerGetVolumeResponse {
+        volume: Some(Volume {
+            volume_id: "vol-1".into(),
+            ..Default::default()
+        }),
+        status: Some(VolumeStatus {
+            volume_condition: Some(condition),
+            ..Default::default()
+        }),
+    })
+}
+
+#[test]
+fn waiting_ends_when_it_is_so() {
+    let driver = driver(&[Type::GetVolume, Type::VolumeCondition, Type::GetSnapshot]);
+    let csi = Csi::at(driver.endpoint());
+    driver.on("ControllerGetVolume", volume(true));
+    csi.run("wait volume vol-1 --for ready")
+        .succeeds()
+        .prints("volume vol-1 is ready\n");
+    csi.run("wait volume vol-1 --for abnormal")
+        .succeeds()
+        .prints("volume vol-1 is abnormal\n");
+    let healthy = csi.spawn("wait volume vol-1 --for healthy -o json");
+    // The capabilities, and a volume, three times; then it is asked for again.
+    driver.wait_for_requests(7);
+    driver.on("ControllerGetVolume", volume(false));
+    let ended = healthy
+        .wait(PATIENCE)
+        .unwrap_or_else(|so_far| panic!("{so_far}"));
+    assert_eq!(ended.code(), 0);
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(
+        said,
+        "{\"kind\":\"volume\",\"id\":\"vol-1\",\"condition\":\"healthy\"}\n"
+    );
+    // A driver that restarts has not failed.
+    let unavailable = Reply::error(Code::Unavailable, "restarting");
+    let gone = Reply::error(Code::NotFound, "no such volume");
+    driver.on_each("ControllerGetVolume", [volume(false), unavailable, gone]);
+    csi.run("wait volume vol-1 --for gone")
+        .succeeds()
+        .prints("volume vol-1 is gone\n");
+    let snapshot = |ready_to_use| {
+        let snapshot = Snapshot {
+            snapshot_id: "snap-1".into(),
+            ready_to_use,
+            ..Default::default()
+        };
+        Reply::message(&GetSnapshotResponse {
+            snapshot: Some(snapshot),
+        })
+    };
+    driver.on_each("GetSnapshot", [snapshot(false), snapshot(true)]);
+    csi.run("wait snapshot snap-1 --for ready").succeeds();
+}
+
+#[test]
+fn a_driver_that_only_lists_is_asked_for_all_pages() {
+    let driver = driver(&[Type::ListVolumes]);
+    let page = |id: &str, next: &str| {
+        let volume = Volume {
+            volume_id: id.into(),
+            ..Default::default()
+        };
+        Reply::message(&ListVolumesResponse {
+            entries: vec![Entry {
+                volume: Some(volume),
+                status: None,
+            }],
+            next_token: next.into(),
+        })
+    };
+    driver.on_each("ListVolumes", [page("other", "2"), page("vol-1", "")]);
+    let csi = Csi::at(driver.endpoint());
+    csi.run("wait volume vol-1 --for ready").succeeds();
+    csi.run("wait volume nobody --for gone").succeeds();
+    csi.run("wait volume nobody --for ready")
+        .exits(64 + 5)
+        .says("there is no such volume");
+}
+
+#[test]
+fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
+    let waiting = driver(&[Type::GetVolume, Type::VolumeCondition]);
+    waiting.on("ControllerGetVolume", volume(true));
+    let csi = Csi::at(waiting.endpoint());
+    csi.run("wait volume vol-1 --for healthy --timeout 300ms")
+        .exits(64 + 4)
+        .says("DEADLINE_EXCEEDED: not healthy within")
+        .says("abnormal: the folder is missing");
+    csi.run("wait snapshot snap-1 --for ready")
+        .exits(64 + 12)
+        .says("the driver does not advertise GET_SNAPSHOT or LIST_SNAPSHOTS");
+    csi.run("wait snapshot snap-1 --for healthy")
+        .exits(2)
+        .says("only volumes are healthy");
+    csi.run("wait volume vol-1").exits(2).says("--for");
+    let without = driver(&[Type::GetVolume]);
+    let csi = Csi::at(without.endpoint());
+    csi.run("wait volume vol-1 --for healthy")
+        .exits(64 + 12)
+        .says("the driver does not advertise VOLUME_CONDITION");
+}
