@@ -171,7 +171,6 @@ fn share_code(error: &ShareError) -> Code {
         ShareError::NoVolume | ShareError::NoSnapshot | ShareError::NoSource(_) => Code::NotFound,
         ShareError::TooLarge { .. } | ShareError::SmallerThanSource { .. } => Code::OutOfRange,
         ShareError::Contended { .. }
-        | ShareError::Vanished { .. }
         | ShareError::SourceNotReady(_)
         | ShareError::CopiedElsewhere { .. } => Code::Aborted,
         ShareError::Copy(error) => match error {

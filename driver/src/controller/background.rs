@@ -10,7 +10,10 @@ use crate::export::Export;
 use crate::metrics::{InProgress, METRICS};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::recovery::{self, Unfinished};
+use crate::share::life;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
+use crate::share::recovery;
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use csi_proto::lock::lock;
@@ -108,11 +111,11 @@ impl Shares {
         match recovered {
             Ok(None) => {}
             Ok(Some(recovered)) => {
-                for copy in recovered.copies {
-                    match copy {
-                        Unfinished::Volume(key) => self.resume_volume(&export, key),
-                        Unfinished::Snapshot(key) => self.resume_snapshot(&export, key),
-                    }
+                for key in recovered.volumes {
+                    self.resume_volume(&export, key);
+                }
+                for key in recovered.snapshots {
+                    self.resume_snapshot(&export, key);
                 }
                 for failure in recovered.failures {
                     (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
@@ -172,7 +175,7 @@ impl Shares {
                     &key,
                     (&Options::Own, expect),
                     what,
-                    move |share, progress| recovery::resume_volume(share, name_key, progress),
+                    move |share, progress| life::resume::<Volume>(share, name_key, progress),
                 )
                 .await;
             shares.purge_soon(&key.0);
@@ -198,7 +201,7 @@ impl Shares {
                     &key,
                     (&Options::Own, expect),
                     what,
-                    move |share, progress| recovery::resume_snapshot(share, name_key, progress),
+                    move |share, progress| life::resume::<Snapshot>(share, name_key, progress),
                 )
                 .await;
             shares.purge_soon(&key.0);

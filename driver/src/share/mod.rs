@@ -5,6 +5,7 @@ pub mod copying;
 mod crash_points;
 pub mod database;
 pub mod error;
+pub mod life;
 pub mod listing;
 pub mod local;
 pub mod paths;

@@ -11,7 +11,7 @@ use crate::beneath;
 use crate::share::attempt::process;
 use crate::share::copying::Progress;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::keep::Keep;
+use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
 use csi_proto::lock::lock;
@@ -56,7 +56,7 @@ pub(in crate::share) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u6
 }
 
 /// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
-fn beat<R: Keep>(claimed: &Found<R>, attempt: Nonce, progress: &Progress) -> bool {
+fn beat<K: Kind>(claimed: &Found<K>, attempt: Nonce, progress: &Progress) -> bool {
     match touch(&claimed.folder, attempt, progress) {
         Err(error) if beneath::is_gone(&error) => false,
         _ => is_unchanged(claimed),
@@ -83,7 +83,7 @@ fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()
 }
 
 /// Whether the record has no newer generation, as far as can be known.
-pub(in crate::share) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
+pub(in crate::share) fn is_unchanged<K: Kind>(claimed: &Found<K>) -> bool {
     match store::has_newer(claimed) {
         Ok(newer) => !newer,
         Err(error) => !beneath::is_gone(&error),
@@ -109,9 +109,9 @@ impl Drop for Stopping<'_> {
 
 impl Heart {
     /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
-    pub(in crate::share) fn run<R: Keep>(
+    pub(in crate::share) fn run<K: Kind>(
         &self,
-        claimed: &Found<R>,
+        claimed: &Found<K>,
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
@@ -174,8 +174,8 @@ impl Watch {
 ///
 /// # Errors
 /// I/O errors, which say nothing about it.
-pub(in crate::share) fn is_dead<R: Keep>(
-    found: &Found<R>,
+pub(in crate::share) fn is_dead<K: Kind>(
+    found: &Found<K>,
     attempt: Nonce,
     holder: &str,
 ) -> Result<bool, ShareError> {
@@ -190,7 +190,7 @@ pub(in crate::share) fn is_dead<R: Keep>(
         Err(error) if beneath::is_gone(&error) => None,
         other => other.doing(|| "looking for a sign of life of a copy".to_owned())?,
     };
-    let sign = (found.record.generation(), touched);
+    let sign = (found.record.generation, touched);
     let mut watch = lock(&WATCH);
     Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)
 }

@@ -5,11 +5,12 @@ use crate::share::copying::{self, CopyError, LinksFolder, Progress, Report, View
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
-use crate::share::records::keep;
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::record::{Record, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store;
-use crate::share::records::volume::{Record, State};
+use crate::share::records::text;
+use crate::share::records::volume::Volume;
 use crate::share::upstream;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -114,19 +115,19 @@ impl Source {
                 if !claim::holds(share, &record)? {
                     return Err(self.gone());
                 }
-                let path = record.path.to_path();
+                let path = record.what.path.to_path();
                 (
                     beneath::folder(&share.root, &path),
                     path,
-                    record.capacity_bytes,
+                    record.what.capacity_bytes,
                 )
             }
             Self::Snapshot(origin) => {
                 let found = self.snapshot(share, origin)?;
-                let data = keep::data_name(found.record.copy);
+                let data = text::data_name(found.record.copy);
                 let folder = beneath::folder(&found.folder, &data);
                 let path = store::path_of::<Snapshot>(origin.key).join(data);
-                (folder, path, found.record.size_bytes)
+                (folder, path, found.record.what.size_bytes)
             }
         };
         match folder {
@@ -177,8 +178,8 @@ impl Source {
         ShareError::SourceNotReady(self.to_string())
     }
 
-    fn volume(&self, share: &Share, origin: &Origin) -> Result<Record, ShareError> {
-        let found = store::find::<Record>(share, origin.key)?
+    fn volume(&self, share: &Share, origin: &Origin) -> Result<Record<Volume>, ShareError> {
+        let found = store::find::<Volume>(share, origin.key)?
             .filter(|found| found.record.nonce == origin.nonce)
             .ok_or_else(|| self.gone())?;
         match found.record.state {

@@ -13,8 +13,9 @@ use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::SubPath;
+use crate::share::records::record::Record;
 use crate::share::records::store::{self, Kept};
-use crate::share::records::volume::Record;
+use crate::share::records::volume::Volume;
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
@@ -31,8 +32,8 @@ struct Owner {
 
 impl Owner {
     /// The owner of the folder of `record`; nothing when it needs none.
-    fn of(record: &Record) -> Option<Self> {
-        record.wanted.sub_dir.as_ref().map(|_| Self {
+    fn of(record: &Record<Volume>) -> Option<Self> {
+        record.what.wanted.sub_dir.as_ref().map(|_| Self {
             key: record.key(),
             nonce: record.nonce,
         })
@@ -101,8 +102,8 @@ enum ClaimEnd {
 ///
 /// # Errors
 /// [`ShareError::Overlap`] when it is, lies in, or holds the folder of a volume that exists, and I/O errors.
-pub(in crate::share) fn claim(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn claim(share: &Share, record: &Record<Volume>) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(());
     };
     let draft = format!(
@@ -268,8 +269,8 @@ fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
 ///
 /// # Errors
 /// I/O errors.
-pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(true);
     };
     let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
@@ -351,8 +352,10 @@ fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, 
 /// The name of the volume that `owner` is; nothing when there is none. A claim is made after its record and released
 /// before it, so one without a record is a leftover.
 fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError> {
-    Ok(match store::look::<Record>(share, owner.key)? {
-        Kept::Found(found) if found.record.nonce == owner.nonce => Some(found.record.wanted.name),
+    Ok(match store::look::<Volume>(share, owner.key)? {
+        Kept::Found(found) if found.record.nonce == owner.nonce => {
+            Some(found.record.what.wanted.name)
+        }
         Kept::Unreadable(record) if record.nonce == owner.nonce => Some(owner.nonce.to_string()),
         _ => None,
     })
@@ -362,8 +365,8 @@ fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError
 ///
 /// # Errors
 /// I/O errors, after which the claim stands.
-pub(in crate::share) fn release(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn release(share: &Share, record: &Record<Volume>) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(());
     };
     let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
@@ -396,7 +399,7 @@ pub(in crate::share) fn release(share: &Share, record: &Record) -> Result<(), Sh
 mod tests {
     use super::*;
     use crate::share::database::Expect;
-    use crate::share::records::volume::State;
+    use crate::share::records::record::State;
     use crate::share::tests::wanted;
     use std::fs::File;
     use std::sync::Arc;
@@ -406,17 +409,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Arc::new(File::open(folder.path()).unwrap().into());
         let share = Share::open(root, Expect::Any).unwrap();
-        let record = Record::new(
-            wanted("v", "a/b"),
-            Nonce::random().unwrap(),
-            State::Creating,
-        );
+        let nonce = Nonce::random().unwrap();
+        let volume = Volume::new(wanted("v", "a/b"), nonce);
+        let record = Record::new(volume, nonce, State::Creating);
         let owner = Owner::of(&record).unwrap();
         claim(&share, &record).unwrap();
         let draft = folder.path().join(".csi-nfs/drafts/late");
         std::fs::create_dir(&draft).unwrap();
         std::fs::write(draft.join(owner.file_name()), "").unwrap();
-        let attempt = try_claim(&share, &record.path, owner, "late").unwrap();
+        let attempt = try_claim(&share, &record.what.path, owner, "late").unwrap();
         assert!(matches!(attempt, ClaimEnd::AlreadyClaimed));
         assert!(draft.exists() && holds(&share, &record).unwrap());
     }
