@@ -28,6 +28,7 @@ pub mod policy;
 pub mod privileges;
 pub mod registration;
 pub mod relay;
+pub mod roots;
 pub mod server;
 pub mod share;
 pub mod socket;

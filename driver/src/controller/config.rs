@@ -2,7 +2,7 @@
 
 use crate::admission::Admission;
 use crate::export::Export;
-use crate::share::roots::ShareRoots;
+use crate::roots::ShareRoots;
 use crate::share::token::ShareUuid;
 use std::fmt;
 use std::path::PathBuf;

@@ -184,7 +184,7 @@ impl<E: Message> Part<E> {
 mod tests {
     use super::*;
     use crate::controller::ControllerConfig;
-    use crate::share::local::LocalRoots;
+    use crate::roots::local::LocalRoots;
     use crate::share::records::volume::Volume;
     use std::path::Path;
     use std::time::{Duration, Instant};

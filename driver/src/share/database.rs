@@ -2,11 +2,11 @@
 //! from another share's or from none. What the parts hold is the business of the modules beside it.
 
 use crate::beneath;
+use crate::roots::{MoreMounts, Mounted, Root};
 use crate::share::crash_points::step;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
-use crate::share::roots::{MoreMounts, Mounted, Root};
 use crate::share::token::{Nonce, ShareUuid};
 use rustix::fs::{self, AtFlags, Mode};
 use serde::{Deserialize, Serialize};

@@ -7,12 +7,10 @@ pub mod database;
 pub mod error;
 pub mod life;
 pub mod listing;
-pub mod local;
 pub mod paths;
 pub mod records;
 pub mod recovery;
 mod repeat;
-pub mod roots;
 pub mod snapshots;
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
 use crate::beneath;
+use crate::roots::Root;
 use crate::share::database::{self, Share};
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::open::blocked;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::volume::OnDelete;
-use crate::share::roots::Root;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
 use rustix::fs::{self, FileType};

@@ -3,7 +3,7 @@
 use crate::placed::of_volume;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
-use csi_nfs::share::local::LocalRoots;
+use csi_nfs::roots::local::LocalRoots;
 pub use csi_proto::v1::controller_server::Controller as Service;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::v1::*;
