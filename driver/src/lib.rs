@@ -8,6 +8,8 @@ pub mod capability;
 pub mod commands;
 pub mod config;
 pub mod controller;
+pub mod copying;
+mod crash_points;
 pub mod descriptors;
 pub mod driver;
 pub mod embedded;

@@ -12,11 +12,11 @@
 //!   volumes, for its ids.
 
 use crate::controller::error::ControllerError;
+use crate::copying::CopyError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
 use crate::roots::RootError;
-use crate::share::copying::CopyError;
 use crate::share::error::{ShareError, is_lasting};
 use crate::upstream::ids::UpstreamIdError;
 use rustix::io::Errno;

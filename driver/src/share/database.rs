@@ -2,8 +2,8 @@
 //! from another share's or from none. What the parts hold is the business of the modules beside it.
 
 use crate::beneath;
+use crate::crash_points::step;
 use crate::roots::{MoreMounts, Mounted, Root};
-use crate::share::crash_points::step;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
@@ -238,7 +238,7 @@ pub(super) fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::crash_points::crashing;
+    use crate::crash_points::crashing;
     use std::fs::File;
     use std::sync::Arc;
 

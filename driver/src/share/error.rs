@@ -1,7 +1,7 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use crate::share::copying::CopyError;
-use crate::share::crash_points::Crash;
+use crate::copying::CopyError;
+use crate::crash_points::Crash;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::ShareUuid;
 use rustix::io::Errno;

@@ -6,9 +6,9 @@
 //! made beside the record (`attempt`). Then the rest is done, and the record says ready. Delete: the record says deleting, what
 //! it is about is taken away, the record is removed.
 
+use crate::copying::Progress;
+use crate::crash_points::step;
 use crate::share::attempt::{self, Begun, heartbeat};
-use crate::share::copying::Progress;
-use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::records::record::{Kind, Record, State};

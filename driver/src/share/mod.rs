@@ -1,8 +1,6 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
 pub mod attempt;
-pub mod copying;
-mod crash_points;
 pub mod database;
 pub mod error;
 pub mod life;

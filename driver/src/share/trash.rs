@@ -7,8 +7,8 @@
 
 use crate::admission::{ExtraThread, ExtraThreads};
 use crate::beneath;
+use crate::crash_points::step;
 use crate::metrics::METRICS;
-use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::token::Nonce;

@@ -8,8 +8,8 @@
 //! process which holds it is dead. No other clock decides.
 
 use crate::beneath;
+use crate::copying::Progress;
 use crate::share::attempt::process;
-use crate::share::copying::Progress;
 use crate::share::error::{Doing, ShareError};
 use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};

@@ -14,8 +14,8 @@ pub mod source;
 use self::heartbeat::{Heart, Stopping};
 use self::source::{Opened, Target};
 use crate::beneath;
-use crate::share::copying::{self, Progress};
-use crate::share::crash_points::step;
+use crate::copying::{self, Progress};
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 

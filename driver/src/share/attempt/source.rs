@@ -1,7 +1,7 @@
 //! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
 
 use crate::beneath;
-use crate::share::copying::{self, CopyError, LinksFolder, Progress, Report, View};
+use crate::copying::{self, CopyError, LinksFolder, Progress, Report, View};
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;

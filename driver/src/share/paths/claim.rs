@@ -9,7 +9,7 @@
 //! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::SubPath;

@@ -2,7 +2,7 @@
 //! copies; that the record says deleting, and what else has to go first, is the business of `life`.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::records::leftovers::remove_folder;

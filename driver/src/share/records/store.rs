@@ -13,7 +13,7 @@
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;

@@ -1,8 +1,8 @@
 //! Crashes between any two steps, and things that happen meanwhile.
 
-use super::super::crash_points::panicking;
 use super::copies::full_volume;
 use super::*;
+use crate::crash_points::panicking;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::time::Duration;

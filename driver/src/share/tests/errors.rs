@@ -1,8 +1,8 @@
 //! Errors of the file system at each step of a copy: what may pass is left to a retry, what lasts leaves nothing behind.
 
-use super::super::crash_points::{failing, is_past};
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::crash_points::{failing, is_past};
 use crate::share::records::origin::Source;
 use crate::share::records::snapshot::Snapshot;
 use rustix::io::Errno;

@@ -1,9 +1,9 @@
 //! Two operations of two controllers, cut into each other at each pair of their steps: the first goes on to one of its steps,
 //! the second to one of its own, then the first to its end, then the second. What storms find by chance, this finds each time.
 
-use super::super::crash_points::{Gate, waiting};
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::crash_points::{Gate, waiting};
 use crate::share::attempt::process;
 use crate::share::records::origin::Source;
 use crate::share::records::volume::Changes;

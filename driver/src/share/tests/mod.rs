@@ -15,8 +15,6 @@ mod restored;
 mod threads;
 mod upstream;
 
-use super::copying::Progress;
-use super::crash_points::crashing;
 use super::database::{Expect, Share};
 use super::error::ShareError;
 use super::paths::sub_path::SubPath;
@@ -27,6 +25,8 @@ use super::records::volume::{OnDelete, Volume, Wanted};
 use super::token::NameKey;
 use super::volume::change;
 use super::{life, recovery, trash};
+use crate::copying::Progress;
+use crate::crash_points::crashing;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
-use super::super::copying;
 use super::super::listing;
 use super::*;
+use crate::copying;
 use crate::share::records::origin::Origin;
 use std::ops::ControlFlow;
 use std::process::Command;

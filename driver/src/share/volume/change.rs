@@ -2,7 +2,7 @@
 //! gRPC.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::Life;

@@ -7,8 +7,8 @@
 //! folder beside the record before the rest goes on. An adopted folder is claimed where it is.
 
 use crate::beneath;
+use crate::crash_points::step;
 use crate::share::attempt::heartbeat;
-use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::life::{self, Life};

@@ -8,7 +8,7 @@
 //! is released, and into a folder that is removed nothing can be renamed any more, however late.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::life;

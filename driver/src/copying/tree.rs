@@ -18,7 +18,7 @@ use super::progress::Course;
 use super::report::Omissions;
 use super::view::{View, Views};
 use crate::admission::ExtraThread;
-use crate::share::crash_points;
+use crate::crash_points;
 use csi_proto::lock::lock;
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;

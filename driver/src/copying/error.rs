@@ -1,8 +1,8 @@
 //! Why a copy ends before it is complete.
 
-use crate::share::crash_points;
+use crate::crash_points;
 #[cfg(test)]
-use crate::share::crash_points::Crash;
+use crate::crash_points::Crash;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
