@@ -547,7 +547,7 @@ impl Shares {
                     shares.config.roots.forget(&address, &options);
                     return Ok(ShareUse::Stale(work, stale));
                 }
-                share => share?,
+                share => share?.with_archives(shares.config.archives),
             };
             let share = match kind {
                 Work::Copy => share.with_more_mounts(MoreMounts {

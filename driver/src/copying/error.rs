@@ -57,7 +57,8 @@ impl CopyError {
         matches!(self, Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::STALE))
     }
 
-    pub(super) fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
+    /// The error for what the file system said when this was tried.
+    pub fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match Errno::from_io_error(&source) {
             Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom { path, source },

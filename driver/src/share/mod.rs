@@ -1,5 +1,6 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
+pub mod archives;
 pub mod attempt;
 pub mod database;
 pub mod error;
@@ -15,5 +16,4 @@ mod tests;
 pub mod token;
 pub mod trash;
 pub mod twin;
-pub mod upstream;
 pub mod volume;

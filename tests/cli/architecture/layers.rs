@@ -139,6 +139,12 @@ const DRIVER_NEVER: &[Never] = &[
         except: &[],
         why: "trees are copied without a thought of what they are",
     },
+    Never {
+        files: &["driver/src/share", "driver/src/copying"],
+        names: &["driver/src/upstream"],
+        except: &[],
+        why: "what is kubernetes-csi's driver's stands behind one door, in front of the controller",
+    },
 ];
 
 const PROTOCOL_ONLY: &[Only] = &[

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
-pub(in crate::share) fn blocked(
+pub(crate) fn blocked(
     path: &SubPath,
     doing: impl FnOnce() -> String,
 ) -> impl FnOnce(io::Error) -> ShareError {

@@ -72,7 +72,9 @@ impl Trial {
             }
         };
         let root = Arc::new(File::open(root).unwrap().into());
-        Share::open(root, Expect::Any).unwrap()
+        Share::open(root, Expect::Any)
+            .unwrap()
+            .with_archives(crate::upstream::archives())
     }
 
     fn at(&self, path: &str) -> PathBuf {

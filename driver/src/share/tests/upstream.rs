@@ -1,9 +1,9 @@
 //! Volumes and snapshots of kubernetes-csi's driver that are taken away: crashes, and races with volumes of our own.
 
-use super::super::upstream;
 use super::*;
 #[cfg(feature = "upstream")]
 use crate::share::records::origin::{Origin, Source};
+use crate::upstream::folders;
 
 const ID: &str = "s#a#team/v##";
 
@@ -15,7 +15,7 @@ fn place(trial: &Trial) {
 
 fn delete(trial: &Trial, archive: bool) -> Result<(), ShareError> {
     let path = SubPath::parse("team/v").unwrap();
-    upstream::delete_volume(&trial.share(), ID, &path, archive)
+    folders::delete_volume(&trial.share(), ID, &path, archive)
 }
 
 #[test]
