@@ -33,6 +33,7 @@ pub mod relay;
 pub mod roots;
 pub mod server;
 pub mod share;
+mod side_by_side;
 pub mod socket;
 pub mod status;
 pub mod upstream;

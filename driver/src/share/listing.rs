@@ -9,9 +9,9 @@ use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::create;
+use crate::side_by_side::side_by_side;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, Builder};
 
 /// Keys whose records are in memory at a time.
 const CHUNK: usize = 256;
@@ -118,25 +118,8 @@ fn read_in_order<R: List>(
             }
         }
     };
-    let mut all = thread::scope(|scope| {
-        let others: Vec<_> = (0..keys.len() / WORTH_A_THREAD)
-            .map_while(|_| {
-                let (thread, read) = (threads.take()?, &read);
-                let reads = move || {
-                    let _thread = thread;
-                    read()
-                };
-                // Where no thread can be had it takes longer.
-                Builder::new().spawn_scoped(scope, reads).ok()
-            })
-            .collect();
-        let mut all = read();
-        for other in others {
-            let theirs = other.join();
-            all.extend(theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
+    let read = side_by_side(threads, 1 + keys.len() / WORTH_A_THREAD, read);
+    let mut all: Vec<_> = read.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(index, _)| *index);
     let in_order = all.into_iter().enumerate();
     in_order

@@ -33,11 +33,8 @@ pub(crate) fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> 
 }
 
 fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
-    match beneath::folder(root, path.to_path()) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(error) if beneath::is_gone(&error) => Ok(None),
-        Err(error) => Err(blocked(path, || format!("opening {path}"))(error)),
-    }
+    beneath::if_there(beneath::folder(root, path.to_path()))
+        .map_err(blocked(path, || format!("opening {path}")))
 }
 
 /// Whether there is nothing on the share but what a file system makes itself. One that should hold a volume is then not the
@@ -76,11 +73,8 @@ pub(crate) fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, Sh
             .to_path()
             .with_file_name(format!("{}.{ending}", path.leaf()));
         let doing = || format!("opening the archive {path}.{ending}");
-        let seen = match beneath::handle(root, &file) {
-            Ok(seen) => seen,
-            Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(blocked(path, doing)(error)),
-        };
+        let seen = beneath::if_there(beneath::handle(root, &file)).map_err(blocked(path, doing))?;
+        let Some(seen) = seen else { continue };
         // A device does things when it is opened, and a FIFO blocks.
         let kind = FileType::from_raw_mode(fs::fstat(&seen).doing(doing)?.st_mode);
         if kind != FileType::RegularFile {
@@ -89,11 +83,7 @@ pub(crate) fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, Sh
                 why: format!("the archive {path}.{ending} is no regular file"),
             });
         }
-        return match beneath::file(root, &file) {
-            Ok(archive) => Ok(Some(archive)),
-            Err(error) if beneath::is_gone(&error) => Ok(None),
-            Err(error) => Err(blocked(path, doing)(error)),
-        };
+        return beneath::if_there(beneath::file(root, &file)).map_err(blocked(path, doing));
     }
     Ok(None)
 }

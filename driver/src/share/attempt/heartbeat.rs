@@ -14,12 +14,12 @@ use crate::share::error::{Doing, ShareError};
 use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
-use csi_proto::lock::lock;
+use csi_proto::lock::{lock, wait_for};
 use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
@@ -115,21 +115,20 @@ impl Heart {
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
-        let mut over = lock(&self.over);
         loop {
-            let waited = self
-                .changed
-                .wait_timeout_while(over, BEAT, |over| !*over)
-                .unwrap_or_else(PoisonError::into_inner);
-            if !waited.1.timed_out() {
+            let mut over = lock(&self.over);
+            if !*over {
+                (over, _) = wait_for(&self.changed, over, BEAT);
+            }
+            if *over {
                 return true;
             }
-            drop(waited);
+            drop(over);
+            // One too many does no harm.
             if !beat(claimed, attempt, progress) {
                 progress.stop();
                 return false;
             }
-            over = lock(&self.over);
         }
     }
 }
@@ -184,12 +183,10 @@ pub(in crate::share) fn is_dead<K: Kind>(
     }
     let touched = beneath::file(&found.folder, name(attempt)).and_then(|file| {
         let stat = fs::fstat(&file)?;
-        Ok(Some((stat.st_mtime, stat.st_mtime_nsec)))
+        Ok((stat.st_mtime, stat.st_mtime_nsec))
     });
-    let touched = match touched {
-        Err(error) if beneath::is_gone(&error) => None,
-        other => other.doing(|| "looking for a sign of life of a copy".to_owned())?,
-    };
+    let touched = beneath::if_there(touched);
+    let touched = touched.doing(|| "looking for a sign of life of a copy".to_owned())?;
     let sign = (found.record.generation, touched);
     let mut watch = lock(&WATCH);
     Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)

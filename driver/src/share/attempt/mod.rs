@@ -215,12 +215,9 @@ fn copy_beating<K: Kind>(
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
     let made = beneath::make_folder(&claimed.folder, data, 0o700)
         .and_then(|_| beneath::folder(&claimed.folder, data));
-    let target = match made {
-        Ok(target) => target,
-        // Deleted meanwhile, by another controller.
-        Err(error) if beneath::is_gone(&error) => return Ok(None),
-        Err(error) => return Err(error).doing(|| "making the folder of the copy".to_owned()),
-    };
+    let made = beneath::if_there(made).doing(|| "making the folder of the copy".to_owned())?;
+    // Deleted meanwhile, by another controller.
+    let Some(target) = made else { return Ok(None) };
     let to = Target {
         folder: target.try_clone().doing(|| "copying".to_owned())?,
         beside: (claimed.folder.try_clone()).doing(|| "copying".to_owned())?,
@@ -260,11 +257,9 @@ fn copy_beating<K: Kind>(
 /// Whether the claim on a copy that has failed is still this attempt's. Who takes it over moves the copy away, which fails then
 /// before the heart has noticed; and the record is another's, which such a failure must not withdraw.
 fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> {
-    match beneath::exists(&claimed.folder, data) {
-        Ok(there) => Ok(there && heartbeat::is_unchanged(claimed)),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
-        Err(error) => Err(error).doing(|| "looking for the copy".to_owned()),
-    }
+    let there = beneath::if_there(beneath::exists(&claimed.folder, data));
+    let there = there.doing(|| "looking for the copy".to_owned())? == Some(true);
+    Ok(there && heartbeat::is_unchanged(claimed))
 }
 
 /// Whether a claim is held by somebody who lives.

@@ -127,12 +127,9 @@ impl Source {
                 (folder, path, found.record.what.size_bytes)
             }
         };
-        match folder {
-            Err(error) if beneath::is_gone(&error) => Err(self.gone()),
-            other => other
-                .map(|folder| (Opened::Tree(folder, path), size_bytes))
-                .doing(|| format!("opening the {self}")),
-        }
+        let folder = beneath::if_there(folder).doing(|| format!("opening the {self}"))?;
+        let folder = folder.ok_or_else(|| self.gone())?;
+        Ok((Opened::Tree(folder, path), size_bytes))
     }
 
     /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so
@@ -186,12 +183,11 @@ fn refresh_above(root: &Root, path: &SubPath) -> Result<(), ShareError> {
     let mut above = PathBuf::new();
     for component in &path.components()[..path.components().len() - 1] {
         above.push(component);
-        let folder = match beneath::folder_handle(root, &above) {
+        match beneath::if_there(beneath::folder_handle(root, &above)).doing(doing)? {
+            Some(folder) => beneath::refresh(&folder).doing(doing)?,
             // Whoever opens what lies there meets it again.
-            Err(error) if beneath::is_gone(&error) => return Ok(()),
-            folder => folder.doing(doing)?,
-        };
-        beneath::refresh(&folder).doing(doing)?;
+            None => return Ok(()),
+        }
     }
     Ok(())
 }

@@ -27,8 +27,12 @@ pub(crate) fn blocked(
     }
 }
 
-pub(in crate::share) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    beneath::folder(&share.root, path.parent())
+/// The folder above `path`, when it is there.
+pub(in crate::share) fn open_parent(
+    share: &Share,
+    path: &SubPath,
+) -> Result<Option<OwnedFd>, ShareError> {
+    beneath::if_there(beneath::folder(&share.root, path.parent()))
         .map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
@@ -54,11 +58,10 @@ pub(in crate::share) fn exists_at(share: &Share, path: &SubPath) -> Result<bool,
         beneath::refresh(&parent)?;
         beneath::folder(parent, path.leaf())
     });
-    match folder {
-        Ok(_) => Ok(true),
+    match beneath::if_there(folder) {
+        Ok(found) => Ok(found.is_some()),
         // A mode that keeps this driver out says that the folder is there.
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
         Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
     }
 }

@@ -49,15 +49,13 @@ pub(in crate::share) fn clear_leftovers<K: Kind>(
 ) -> Result<(), ShareError> {
     let doing = || format!("clearing {}/{key}", K::FOLDER);
     let name = key.to_string();
-    let folder = match beneath::folder(K::folder(share), &name) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
+    let look = || {
+        let folder = beneath::folder(K::folder(share), &name)?;
+        let names = beneath::names_now(&folder)?;
+        Ok((folder, names))
     };
-    let names = match beneath::names_now(&folder) {
-        Ok(names) => names,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
+    let Some((folder, names)) = beneath::if_there(look()).doing(doing)? else {
+        return Ok(());
     };
     let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
     // A newer one has come to the same place, its record with it.

@@ -21,9 +21,9 @@ use rustix::io::Errno;
 pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Result<(), ShareError> {
     let doing = || "removing the record".to_owned();
     let nonce = found.record.nonce;
-    let names = match beneath::names_now(&found.folder) {
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        names => names.doing(doing)?,
+    let names = beneath::if_there(beneath::names_now(&found.folder));
+    let Some(names) = names.doing(doing)? else {
+        return Ok(());
     };
     let mut generations = Vec::new();
     for name in names.iter().filter_map(|name| name.to_str().ok()) {

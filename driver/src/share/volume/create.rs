@@ -242,10 +242,8 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
             false => Err(nothing_to_adopt(path)),
         };
     }
-    let parent = match open_parent(share, path) {
-        Ok(parent) => parent,
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
-        Err(other) => return Err(other),
+    let Some(parent) = open_parent(share, path)? else {
+        return Ok(());
     };
     if !beneath::exists(&parent, path.leaf()).doing(|| format!("looking for {path}"))? {
         return Ok(());

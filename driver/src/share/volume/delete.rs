@@ -138,10 +138,8 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     if record.what.on_delete() == OnDelete::Retain || !claim::holds(share, record)? {
         return Ok(());
     }
-    let parent = match open_parent(share, path) {
-        Ok(parent) => parent,
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
-        Err(other) => return Err(other),
+    let Some(parent) = open_parent(share, path)? else {
+        return Ok(());
     };
     // What this client knows to be there may be another's by now.
     beneath::refresh(&parent).doing(doing)?;
