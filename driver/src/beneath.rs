@@ -319,6 +319,17 @@ pub fn errno(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error)
 }
 
+/// What was found; nothing where it does not exist (any more).
+///
+/// # Errors
+/// All others.
+pub fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if is_gone(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// Whether the thing named does not exist (any more): ENOENT, or ESTALE, which is how NFS says it of an open folder.
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::NOENT | Errno::STALE))

@@ -175,6 +175,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
     ControllerConfig {
+        archives: upstream::archives(),
         named_shares: shares.collect(),
         other_exports: local.collect(),
         inline_shares: config.policy.inline_shares.clone(),

@@ -12,12 +12,12 @@
 //!   volumes, for its ids.
 
 use crate::controller::error::ControllerError;
+use crate::copying::CopyError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
-use crate::share::copying::CopyError;
+use crate::roots::RootError;
 use crate::share::error::{ShareError, is_lasting};
-use crate::share::roots::RootError;
 use crate::upstream::ids::UpstreamIdError;
 use rustix::io::Errno;
 use std::io;
@@ -171,7 +171,6 @@ fn share_code(error: &ShareError) -> Code {
         ShareError::NoVolume | ShareError::NoSnapshot | ShareError::NoSource(_) => Code::NotFound,
         ShareError::TooLarge { .. } | ShareError::SmallerThanSource { .. } => Code::OutOfRange,
         ShareError::Contended { .. }
-        | ShareError::Vanished { .. }
         | ShareError::SourceNotReady(_)
         | ShareError::CopiedElsewhere { .. } => Code::Aborted,
         ShareError::Copy(error) => match error {

@@ -1,7 +1,7 @@
 //! SIGKILL of the driver's process at each step of each operation, one after the other. Then it is started again, and the
 //! call repeated: what is there is whole, what is not left no trace, and nobody else's files have changed.
 //!
-//! Only debug builds can be told to die, see `driver/src/share/crash_points.rs`.
+//! Only debug builds can be told to die, see `driver/src/crash_points.rs`.
 
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, repeated};
@@ -405,7 +405,7 @@ fn killed_at_every_step() {
 }
 
 /// Steps that one controller alone never comes to, or only after another death, or with a file that is too large for hundreds
-/// of trials. The driver's own tests come there (`share/tests`, `share/copying/tests.rs`).
+/// of trials. The driver's own tests come there (`share/tests`, `copying/tests.rs`).
 const NOT_HERE: [&str; 4] = [
     "a part of a file is copied",
     "other attempts are discarded",

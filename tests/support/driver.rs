@@ -63,7 +63,7 @@ impl Driver {
         self.folder.path().join("targets").join(name)
     }
 
-    /// The file in which a test plans the driver's death: `COUNT STEP`, or `trace` (see the driver's `share/crash_points.rs`).
+    /// The file in which a test plans the driver's death: `COUNT STEP`, or `trace` (see the driver's `crash_points.rs`).
     pub fn plan(&self) -> PathBuf {
         plan(self.folder.path())
     }

@@ -4,8 +4,9 @@ use crate::export::Export;
 use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
 use crate::share::listing::Listed;
 use crate::share::records::origin::Source;
+use crate::share::records::record::{Record, State};
 use crate::share::records::snapshot::Snapshot;
-use crate::share::records::volume::{Record, State};
+use crate::share::records::volume;
 use crate::share::token::{NameKey, Nonce, ShareUuid};
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -14,12 +15,12 @@ use csi_proto::v1::{Volume, VolumeCondition, list_volumes_response};
 use std::collections::BTreeMap;
 
 /// A volume as it is told to an orchestrator.
-pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record) -> Volume {
+pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> Volume {
     Volume {
-        capacity_bytes: record.capacity_bytes,
+        capacity_bytes: record.what.capacity_bytes,
         volume_id: id(export, uuid, record).to_string(),
         volume_context: context(export, record),
-        content_source: record.wanted.source.as_ref().map(content_source),
+        content_source: record.what.wanted.source.as_ref().map(content_source),
         accessible_topology: Vec::new(),
     }
 }
@@ -37,20 +38,24 @@ fn content_source(source: &Source) -> VolumeContentSource {
 }
 
 /// A snapshot as it is told to an orchestrator.
-pub(super) fn snapshot(export: &Export, uuid: ShareUuid, record: &Snapshot) -> csi::Snapshot {
+pub(super) fn snapshot(
+    export: &Export,
+    uuid: ShareUuid,
+    record: &Record<Snapshot>,
+) -> csi::Snapshot {
     let id = SnapshotId {
         location: record
             .location
             .parse()
             .unwrap_or_else(|()| Location::Export(export.clone())),
         uuid,
-        key: NameKey::of(&record.name),
+        key: record.key(),
         nonce: record.nonce,
     };
     csi::Snapshot {
-        size_bytes: record.size_bytes,
+        size_bytes: record.what.size_bytes,
         snapshot_id: id.to_string(),
-        source_volume_id: record.source.id.clone(),
+        source_volume_id: record.what.wanted.source.id.clone(),
         creation_time: Some(prost_types::Timestamp {
             seconds: i64::try_from(record.created).unwrap_or(i64::MAX),
             nanos: 0,
@@ -60,7 +65,7 @@ pub(super) fn snapshot(export: &Export, uuid: ShareUuid, record: &Snapshot) -> c
     }
 }
 
-fn id(export: &Export, uuid: ShareUuid, record: &Record) -> VolumeId {
+fn id(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> VolumeId {
     VolumeId {
         location: record
             .location
@@ -73,12 +78,15 @@ fn id(export: &Export, uuid: ShareUuid, record: &Record) -> VolumeId {
 }
 
 /// All that a node needs to publish the volume.
-pub(super) fn context(export: &Export, record: &Record) -> BTreeMap<String, String> {
-    let wanted = &record.wanted;
+pub(super) fn context(
+    export: &Export,
+    record: &Record<volume::Volume>,
+) -> BTreeMap<String, String> {
+    let wanted = &record.what.wanted;
     let mut context = BTreeMap::from([
         (SERVER.to_owned(), export.server().to_owned()),
         (SHARE.to_owned(), export.path().to_owned()),
-        (SUB_DIR.to_owned(), record.path.to_string()),
+        (SUB_DIR.to_owned(), record.what.path.to_string()),
     ]);
     if !wanted.mount_options.is_empty() {
         context.insert(MOUNT_OPTIONS.to_owned(), wanted.mount_options.join(","));

@@ -4,13 +4,19 @@
 use super::copies::Purpose;
 use super::error::ControllerError;
 use super::options::Options;
+use super::outcome::OperationKey;
 use super::shares::Shares;
 use crate::admission::Work;
+use crate::copying::Progress;
 use crate::export::Export;
 use crate::metrics::{InProgress, METRICS};
+use crate::operations::Operations;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::recovery::{self, Unfinished};
+use crate::share::life::{self, Life};
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
+use crate::share::recovery;
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use csi_proto::lock::lock;
@@ -108,11 +114,13 @@ impl Shares {
         match recovered {
             Ok(None) => {}
             Ok(Some(recovered)) => {
-                for copy in recovered.copies {
-                    match copy {
-                        Unfinished::Volume(key) => self.resume_volume(&export, key),
-                        Unfinished::Snapshot(key) => self.resume_snapshot(&export, key),
-                    }
+                for key in recovered.volumes {
+                    let purpose = Purpose::Volume;
+                    self.resume::<Volume, _>(purpose, |it| &it.operations, &export, key);
+                }
+                for key in recovered.snapshots {
+                    let purpose = Purpose::Snapshot;
+                    self.resume::<Snapshot, _>(purpose, |it| &it.snapshot_operations, &export, key);
                 }
                 for failure in recovered.failures {
                     (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
@@ -152,56 +160,33 @@ impl Shares {
         });
     }
 
-    /// Goes on in the background with a volume whose source was being copied.
-    fn resume_volume(self: &Arc<Self>, export: &Export, key: NameKey) {
+    /// Goes on in the background with a copy that was being made for `purpose`, unless this process does so already.
+    fn resume<K: Life, T: Clone + Send + Sync + 'static>(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        operations: fn(&Self) -> &Operations<OperationKey, T>,
+        export: &Export,
+        key: NameKey,
+    ) {
         let shares = Arc::clone(self);
-        let key = (export.clone(), key);
+        let what = match purpose {
+            Purpose::Volume => format!("the volume with the key {key}"),
+            Purpose::Snapshot => format!("the snapshot with the key {key}"),
+        };
+        let of = (export.clone(), key);
         self.spawn(async move {
             let owner = "the recovery after a restart";
-            let Some(_guard) = shares.operations.hold(key.clone(), owner) else {
-                let is_running = || shares.operations.is_running(&key);
-                return shares.purge_after(&key.0, is_running).await;
+            let Some(_guard) = operations(&shares).hold(of.clone(), owner) else {
+                let is_running = || operations(&shares).is_running(&of);
+                return shares.purge_after(&of.0, is_running).await;
             };
-            let expect = shares.expect_or(&key.0, Expect::Initialised);
-            let what = format!("the volume with the key {}", key.1);
-            let name_key = key.1;
+            let expect = shares.expect_or(&of.0, Expect::Initialised);
+            let resume =
+                move |share: &Share, progress: &Progress| life::resume::<K>(share, key, progress);
+            let how = (&Options::Own, expect);
             // Its failure is told as a notice, and met again by the retry.
-            let _ = shares
-                .copy(
-                    Purpose::Volume,
-                    &key,
-                    (&Options::Own, expect),
-                    what,
-                    move |share, progress| recovery::resume_volume(share, name_key, progress),
-                )
-                .await;
-            shares.purge_soon(&key.0);
-        });
-    }
-
-    /// Goes on in the background with a snapshot that was being made, unless this process does so already.
-    fn resume_snapshot(self: &Arc<Self>, export: &Export, key: NameKey) {
-        let shares = Arc::clone(self);
-        let key = (export.clone(), key);
-        self.spawn(async move {
-            let owner = "the recovery after a restart";
-            let Some(_guard) = shares.snapshot_operations.hold(key.clone(), owner) else {
-                let is_running = || shares.snapshot_operations.is_running(&key);
-                return shares.purge_after(&key.0, is_running).await;
-            };
-            let expect = shares.expect_or(&key.0, Expect::Initialised);
-            let what = format!("the snapshot with the key {}", key.1);
-            let name_key = key.1;
-            let _ = shares
-                .copy(
-                    Purpose::Snapshot,
-                    &key,
-                    (&Options::Own, expect),
-                    what,
-                    move |share, progress| recovery::resume_snapshot(share, name_key, progress),
-                )
-                .await;
-            shares.purge_soon(&key.0);
+            let _ = shares.copy(purpose, &of, how, what, resume).await;
+            shares.purge_soon(&of.0);
         });
     }
 

@@ -2,7 +2,8 @@
 
 use crate::admission::Admission;
 use crate::export::Export;
-use crate::share::roots::ShareRoots;
+use crate::roots::ShareRoots;
+use crate::share::archives::Archives;
 use crate::share::token::ShareUuid;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct ControllerConfig {
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
+    /// What unpacks archives that volumes are made of, if anything does.
+    pub archives: Option<&'static dyn Archives>,
     /// Where work on them waits for its turn.
     pub admission: Admission,
     /// Shares with a name.
@@ -61,6 +64,7 @@ impl ControllerConfig {
     pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
         Self {
             roots,
+            archives: None,
             admission: Admission::default(),
             named_shares: Vec::new(),
             other_exports: Vec::new(),

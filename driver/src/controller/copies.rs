@@ -2,8 +2,8 @@
 
 use super::error::ControllerError;
 use super::outcome::OperationKey;
+use crate::copying::Progress;
 use crate::operations::Operation;
-use crate::share::copying::Progress;
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -31,7 +31,7 @@ use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
-use crate::share::records::volume::{Changes, Record};
+use crate::share::records::volume::{Changes, Volume};
 use crate::volume_id::VolumeId;
 use copies::Purpose;
 use csi_proto::v1::controller_server;
@@ -210,7 +210,7 @@ impl Controller {
             // A token that is too long is not one of ours, and that has a code of its own.
             let token = &request.starting_token;
             let shown = |export: &Export, uuid, key, it| Some(answer::entry(export, uuid, key, it));
-            pages::page::<Record, _>(&shares, limit, max_entries, token, shown)
+            pages::page::<Volume, _>(&shares, limit, max_entries, token, shown)
                 .await
                 .map(Arc::new)
         };
@@ -284,7 +284,7 @@ impl Controller {
             .await??;
         let record = outcome.ok_or(ControllerError::ShuttingDown)?;
         Ok(csi::ControllerExpandVolumeResponse {
-            capacity_bytes: record.capacity_bytes,
+            capacity_bytes: record.what.capacity_bytes,
             node_expansion_required: false,
         })
     }

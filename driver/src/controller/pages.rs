@@ -184,8 +184,8 @@ impl<E: Message> Part<E> {
 mod tests {
     use super::*;
     use crate::controller::ControllerConfig;
-    use crate::share::local::LocalRoots;
-    use crate::share::records::volume::Record;
+    use crate::roots::local::LocalRoots;
+    use crate::share::records::volume::Volume;
     use std::path::Path;
     use std::time::{Duration, Instant};
 
@@ -223,7 +223,7 @@ mod tests {
         };
         let (mut pages, mut token) = (Vec::new(), String::new());
         loop {
-            let page = page::<Record, _>(shares, Limit::at(end), usize::MAX, &token, show);
+            let page = page::<Volume, _>(shares, Limit::at(end), usize::MAX, &token, show);
             let (entries, next) = page.await.unwrap();
             pages.push(entries);
             if next.is_empty() {

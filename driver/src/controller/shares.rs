@@ -14,11 +14,11 @@ use crate::admission::Work;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
+use crate::roots::{MoreMounts, Root, RootError};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::claim;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
-use crate::share::roots::{MoreMounts, Root, RootError};
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::lock::lock;
@@ -547,7 +547,7 @@ impl Shares {
                     shares.config.roots.forget(&address, &options);
                     return Ok(ShareUse::Stale(work, stale));
                 }
-                share => share?,
+                share => share?.with_archives(shares.config.archives),
             };
             let share = match kind {
                 Work::Copy => share.with_more_mounts(MoreMounts {

@@ -13,11 +13,11 @@ use crate::operations::Operation;
 use crate::parameters::{OF_SNAPSHOTS, Parameters, secret_options};
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
+use crate::share::life;
 use crate::share::records::origin::Origin;
-use crate::share::records::snapshot::Snapshot;
+use crate::share::records::record::{Record, State};
+use crate::share::records::snapshot::{Snapshot, Wanted};
 use crate::share::records::store;
-use crate::share::records::volume::State;
-use crate::share::snapshots;
 use crate::share::token::NameKey;
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
@@ -35,8 +35,7 @@ pub(crate) struct Creation {
     /// The share as it is to stand in the snapshot's id.
     location: Location,
     expect: Expect,
-    origin: Origin,
-    name: String,
+    wanted: Wanted,
     options: Options,
 }
 
@@ -84,11 +83,13 @@ impl Creation {
         (shares.config.check_mount_options)(options.words())
             .map_err(ControllerError::MountOption)?;
         Ok(Self {
-            name: request.name.clone(),
             export,
             location,
             expect,
-            origin,
+            wanted: Wanted {
+                name: request.name.clone(),
+                source: origin,
+            },
             options,
         })
     }
@@ -99,21 +100,17 @@ impl Creation {
     }
 
     async fn run(self, shares: Arc<Shares>, operation: Operation) -> SnapshotOutcome {
-        let key = (self.export, NameKey::of(&self.name));
-        let what = format!("snapshot {:?}", self.name);
+        let wanted = self.wanted;
+        let key = (self.export, NameKey::of(&wanted.name));
+        let what = format!("snapshot {:?}", wanted.name);
         let location = self.location.to_string();
         let expect = self.expect;
-        let (name, origin) = (self.name, self.origin);
         // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
         if shares.copies_wait(&key.0) {
-            let (again, of) = (name.clone(), origin.clone());
+            let again = wanted.clone();
             let existing = shares
                 .with_share(&key.0, &self.options, expect, move |share| {
-                    let found = store::find::<Snapshot>(share, NameKey::of(&again))?;
-                    Ok(found.map(|found| found.record).filter(|record| {
-                        record.state == State::Ready
-                            && snapshots::refusal(record, &again, &of).is_none()
-                    }))
+                    life::existing(share, &again)
                 })
                 .await?;
             if existing.is_some() {
@@ -126,9 +123,7 @@ impl Creation {
                 &key,
                 (&self.options, expect),
                 what,
-                move |share, progress| {
-                    snapshots::create(share, &name, &origin, &location, progress)
-                },
+                move |share, progress| life::create(share, &wanted, &location, progress),
             )
             .await;
         if let Err(error) = &copied {
@@ -150,7 +145,7 @@ pub(crate) async fn create(
     request: csi::CreateSnapshotRequest,
     creation: Creation,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
-    let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.name));
+    let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.wanted.name));
     let operation = Operation {
         rpc: "CreateSnapshot",
         arguments: csi::CreateSnapshotRequest {
@@ -228,7 +223,7 @@ async fn run_delete(
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            snapshots::delete(share, key, nonce)
+            life::delete::<Snapshot>(share, key, nonce)
         })
         .await;
     shares.purge_soon(&export);
@@ -310,9 +305,9 @@ pub(crate) async fn list(
     let of = Arc::clone(shares);
     let work = move |limit| async move {
         let token = &request.starting_token;
-        let show = move |export: &Export, uuid, _, record: Snapshot| {
-            let fits =
-                source.is_none_or(|source| source == (record.source.key, record.source.nonce));
+        let show = move |export: &Export, uuid, _, record: Record<Snapshot>| {
+            let of = &record.what.wanted.source;
+            let fits = source.is_none_or(|source| source == (of.key, of.nonce));
             fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))
         };
         pages::page::<Snapshot, _>(&of, limit, max_entries, token, show)

@@ -7,7 +7,7 @@ use super::options::Options;
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
-use crate::share::roots::Root;
+use crate::roots::Root;
 use crate::share::token::ShareUuid;
 use crate::share::twin;
 use csi_proto::lock::lock;

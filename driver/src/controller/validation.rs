@@ -7,7 +7,8 @@ use crate::capability;
 use crate::export::Export;
 use crate::limits;
 use crate::parameters::{MOUNT_OPTIONS, MUTABLE, Parameters, SERVER, SHARE};
-use crate::share::records::volume::{Record, State, Wanted};
+use crate::share::records::record::{Record, State};
+use crate::share::records::volume::{Volume, Wanted};
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 
@@ -65,7 +66,7 @@ pub(crate) fn capabilities_objection(
 pub(crate) fn objection(
     shares: &Shares,
     export: &Export,
-    record: &Record,
+    record: &Record<Volume>,
     request: &csi::ValidateVolumeCapabilitiesRequest,
 ) -> Option<String> {
     if record.state == State::Deleting {
@@ -78,15 +79,15 @@ pub(crate) fn objection(
         Ok(mutable) => mutable,
         Err(error) => return Some(error.to_string()),
     };
-    let changes = &record.changes;
+    let changes = &record.what.changes;
     let now = [
         (
             "mountPermissions",
             mutable.mode,
-            changes.mode.or(record.wanted.mode),
+            changes.mode.or(record.what.wanted.mode),
         ),
-        ("uid", mutable.uid, changes.uid.or(record.wanted.uid)),
-        ("gid", mutable.gid, changes.gid.or(record.wanted.gid)),
+        ("uid", mutable.uid, changes.uid.or(record.what.wanted.uid)),
+        ("gid", mutable.gid, changes.gid.or(record.what.wanted.gid)),
     ];
     if let Some((parameter, ..)) = now
         .into_iter()
@@ -96,9 +97,9 @@ pub(crate) fn objection(
     }
     if mutable
         .on_delete
-        .is_some_and(|policy| policy != record.on_delete())
+        .is_some_and(|policy| policy != record.what.on_delete())
     {
-        return Some(format!("onDelete is {}", record.on_delete()));
+        return Some(format!("onDelete is {}", record.what.on_delete()));
     }
     if !request.volume_context.is_empty() {
         let mut own = context(export, record);
@@ -141,14 +142,15 @@ pub(crate) fn objection(
     let wanted = Wanted {
         sub_dir: parameters.sub_dir.clone(),
         on_delete: parameters.policy(),
-        mode: parameters.folder_mode(record.wanted.source.is_some()),
+        mode: parameters.folder_mode(record.what.wanted.source.is_some()),
         adopt: parameters.adopt,
         uid: parameters.uid,
         gid: parameters.gid,
         mount_options: parameters.mount_options,
-        ..record.wanted.clone()
+        ..record.what.wanted.clone()
     };
     record
+        .what
         .difference(&wanted)
         .map(|difference| format!("the parameters differ: {difference}"))
 }

@@ -7,23 +7,23 @@ use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
 use crate::beneath;
 use crate::capability;
+use crate::copying::Progress;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
-use crate::share::copying::Progress;
+use crate::roots::Root;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
+use crate::share::life;
 use crate::share::listing::{List, Listed};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::{Origin, Source};
-use crate::share::records::volume::{Changes, Record, Wanted};
-use crate::share::roots::Root;
+use crate::share::records::record::Record;
+use crate::share::records::volume::{Changes, Volume, Wanted};
 use crate::share::token::NameKey;
 use crate::share::token::ShareUuid;
 use crate::share::volume::change;
-use crate::share::volume::create;
-use crate::share::volume::delete;
 use crate::volume_id::{Location, SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use csi_proto::v1::volume_content_source::Type;
@@ -179,7 +179,7 @@ impl Creation {
         let Some(source_share) = self.source_share else {
             return shares
                 .with_share(&self.export, &self.options, expect, move |share| {
-                    create::create(share, &wanted, &location, &Progress::default())
+                    life::create(share, &wanted, &location, &Progress::default())
                 })
                 .await
                 .map(Some);
@@ -189,7 +189,7 @@ impl Creation {
             let again = wanted.clone();
             let existing = shares
                 .with_share(&self.export, &self.options, expect, move |share| {
-                    create::existing(share, &again)
+                    life::existing(share, &again)
                 })
                 .await?;
             if existing.is_some() {
@@ -212,7 +212,7 @@ impl Creation {
                     if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
                         return Err(ShareError::SourceElsewhere);
                     }
-                    create::create(share, &wanted, &location, progress)
+                    life::create(share, &wanted, &location, progress)
                 },
             )
             .await;
@@ -303,7 +303,7 @@ pub(super) async fn delete(
     let (key, nonce) = (id.key, id.nonce);
     let deleted = shares
         .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            delete::delete(share, key, nonce)
+            life::delete::<Volume>(share, key, nonce)
         })
         .await;
     shares.purge_soon(&export);
@@ -333,7 +333,7 @@ pub(super) async fn expand(
 pub(super) async fn get(
     shares: &Arc<Shares>,
     volume_id: &str,
-) -> Result<(Export, ShareUuid, Record, Option<String>), ControllerError> {
+) -> Result<(Export, ShareUuid, Record<Volume>, Option<String>), ControllerError> {
     limits::required("volume_id", volume_id)?;
     let id: VolumeId = volume_id.parse()?;
     let export = shares.locate(&id.location)?;
@@ -343,7 +343,7 @@ pub(super) async fn get(
             &export,
             &Options::None,
             Expect::Known(id.uuid),
-            move |share| match Record::read(share, key)? {
+            move |share| match Volume::read(share, key)? {
                 Some(Listed::Volume(record, trouble)) if record.nonce == nonce => {
                     Ok((*record, trouble))
                 }

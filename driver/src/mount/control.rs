@@ -12,7 +12,7 @@ use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::task::{FailureKind, NfsSource, Task};
 use crate::mount::told;
 use crate::policy::Policy;
-use crate::share::roots::{Root, RootError, ShareRoots};
+use crate::roots::{Root, RootError, ShareRoots};
 use csi_proto::lock::lock;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;

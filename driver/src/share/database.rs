@@ -2,14 +2,17 @@
 //! from another share's or from none. What the parts hold is the business of the modules beside it.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
+use crate::roots::{MoreMounts, Mounted, Root};
+use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
-use crate::share::roots::{MoreMounts, Mounted, Root};
 use crate::share::token::{Nonce, ShareUuid};
 use rustix::fs::{self, AtFlags, Mode};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,7 +24,7 @@ const DRAFTS: &str = "drafts";
 const SNAPSHOTS: &str = "snapshots";
 
 /// What tells a records folder from another folder of its name.
-pub(super) const MARKS: [&str; 2] = [LABEL, VOLUMES];
+const MARKS: [&str; 2] = [LABEL, VOLUMES];
 
 /// What a call expects of the share that it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,7 @@ pub struct Share {
     pub(super) root: Root,
     uuid: ShareUuid,
     more: Option<MoreMounts>,
+    pub(super) archives: Option<&'static dyn Archives>,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
     /// `snapshots/`: one folder a name key, with the record and the data in it.
@@ -111,6 +115,7 @@ impl Share {
             drafts: part(DRAFTS)?,
             uuid: label.uuid,
             more: None,
+            archives: None,
             root,
         })
     }
@@ -119,6 +124,34 @@ impl Share {
     pub fn with_more_mounts(self, more: MoreMounts) -> Self {
         let more = Some(more);
         Self { more, ..self }
+    }
+
+    /// The same, of which archives can be unpacked.
+    pub fn with_archives(self, archives: Option<&'static dyn Archives>) -> Self {
+        Self { archives, ..self }
+    }
+
+    /// Whether `folder` is the root of a share too, with records in it. A volume's user may have made a folder of their name,
+    /// which are none: what the driver makes is its own, and has a label or volumes.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn is_root_of_another(&self, folder: &OwnedFd) -> io::Result<bool> {
+        let records = match beneath::folder(folder, RECORDS_FOLDER) {
+            Ok(records) => records,
+            // Nothing, a file, or a symlink.
+            Err(error)
+                if beneath::is_gone(&error)
+                    || matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)) =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let owner = |folder: &OwnedFd| Ok::<_, io::Error>(fs::fstat(folder)?.st_uid);
+        let is_marked = MARKS.map(|mark| beneath::exists(&records, mark));
+        let [label, volumes] = is_marked;
+        Ok((label? || volumes?) && owner(&records)? == owner(&self.drafts)?)
     }
 
     /// One more mount of this very share, if it can be had.
@@ -144,12 +177,12 @@ impl Share {
 fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
     let records = match beneath::folder(root, RECORDS_FOLDER) {
         Ok(records) => records,
-        Err(error) if beneath::errno(&error) == Some(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error).doing(|| format!("opening {RECORDS_FOLDER} on the share")),
     };
     let content = match beneath::read(&records, LABEL, 4096) {
         Ok(content) => content,
-        Err(error) if beneath::errno(&error) == Some(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
         Err(error) => {
             return Err(error).doing(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
         }
@@ -238,7 +271,7 @@ pub(super) fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::crash_points::crashing;
+    use crate::crash_points::crashing;
     use std::fs::File;
     use std::sync::Arc;
 

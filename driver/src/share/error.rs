@@ -1,7 +1,7 @@
 //! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use crate::share::copying::CopyError;
-use crate::share::crash_points::Crash;
+use crate::copying::CopyError;
+use crate::crash_points::Crash;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::token::ShareUuid;
 use rustix::io::Errno;
@@ -97,12 +97,6 @@ pub enum ShareError {
         path: SubPath,
         /// A symlink, a mount, or a file in the way.
         source: io::Error,
-    },
-    /// The folder of a volume that is being created was removed by hand.
-    #[error("{path} was removed from the share while its volume was being created")]
-    Vanished {
-        /// The volume's folder.
-        path: SubPath,
     },
     /// The folder of a volume that was ready is not there any more.
     #[error(
@@ -273,6 +267,18 @@ impl ShareError {
             }
             _ => false,
         }
+    }
+
+    /// Whether it is about what others have, and so may be said of what has changed since a look.
+    pub(crate) fn is_about_others(&self) -> bool {
+        matches!(
+            self,
+            Self::Overlap { .. }
+                | Self::Foreign { .. }
+                | Self::Blocked { .. }
+                | Self::NothingToAdopt { .. }
+                | Self::FolderGone { .. }
+        )
     }
 
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.

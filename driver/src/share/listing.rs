@@ -3,15 +3,15 @@
 use crate::admission::ExtraThreads;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
-use crate::share::records::keep::Keep;
+use crate::share::records::record::{Kind, Record, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
-use crate::share::records::volume::{Record, State};
+use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::create;
+use crate::side_by_side::side_by_side;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, Builder};
 
 /// Keys whose records are in memory at a time.
 const CHUNK: usize = 256;
@@ -22,13 +22,13 @@ const WORTH_A_THREAD: usize = 16;
 #[derive(Debug)]
 pub enum Listed {
     /// With its record, and what is wrong with it.
-    Volume(Box<Record>, Option<String>),
+    Volume(Box<Record<Volume>>, Option<String>),
     /// With a record that cannot be used, and why.
     Unreadable(Nonce, String),
 }
 
 /// A kind of record, as a list shows it.
-pub trait List: Keep {
+pub trait List: Kind {
     /// What a list shows.
     type Item: Send;
     /// What is kept under `key`, as a list shows it; nothing when there is nothing to show.
@@ -118,25 +118,8 @@ fn read_in_order<R: List>(
             }
         }
     };
-    let mut all = thread::scope(|scope| {
-        let others: Vec<_> = (0..keys.len() / WORTH_A_THREAD)
-            .map_while(|_| {
-                let (thread, read) = (threads.take()?, &read);
-                let reads = move || {
-                    let _thread = thread;
-                    read()
-                };
-                // Where no thread can be had it takes longer.
-                Builder::new().spawn_scoped(scope, reads).ok()
-            })
-            .collect();
-        let mut all = read();
-        for other in others {
-            let theirs = other.join();
-            all.extend(theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
+    let read = side_by_side(threads, 1 + keys.len() / WORTH_A_THREAD, read);
+    let mut all: Vec<_> = read.into_iter().flatten().collect();
     all.sort_unstable_by_key(|(index, _)| *index);
     let in_order = all.into_iter().enumerate();
     in_order
@@ -145,7 +128,7 @@ fn read_in_order<R: List>(
         .collect()
 }
 
-impl List for Record {
+impl List for Volume {
     type Item = Listed;
 
     fn read(share: &Share, key: NameKey) -> Result<Option<Listed>, ShareError> {
@@ -164,11 +147,11 @@ impl List for Record {
 }
 
 impl List for Snapshot {
-    type Item = Self;
+    type Item = Record<Self>;
 
     /// Only finished ones are shown. The specification forbids those that are being made, and has no word for those that are
     /// being deleted or have a record that cannot be used.
-    fn read(share: &Share, key: NameKey) -> Result<Option<Self>, ShareError> {
+    fn read(share: &Share, key: NameKey) -> Result<Option<Record<Self>>, ShareError> {
         Ok(match store::look::<Self>(share, key)? {
             Kept::Found(found) if found.record.state == State::Ready => Some(found.record),
             _ => None,

@@ -1,22 +1,19 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
+pub mod archives;
 pub mod attempt;
-pub mod copying;
-mod crash_points;
 pub mod database;
 pub mod error;
+pub mod life;
 pub mod listing;
-pub mod local;
 pub mod paths;
 pub mod records;
 pub mod recovery;
 mod repeat;
-pub mod roots;
 pub mod snapshots;
 #[cfg(test)]
 mod tests;
 pub mod token;
 pub mod trash;
 pub mod twin;
-pub mod upstream;
 pub mod volume;

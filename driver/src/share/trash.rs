@@ -7,12 +7,12 @@
 
 use crate::admission::{ExtraThread, ExtraThreads};
 use crate::beneath;
+use crate::crash_points::step;
 use crate::metrics::METRICS;
-use crate::share::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::token::Nonce;
-use csi_proto::lock::lock;
+use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
@@ -20,7 +20,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
@@ -240,8 +240,7 @@ impl<'scope> Worker<'scope, '_> {
                 // One that waits is free for other shares.
                 extra = None;
                 queue.idle += 1;
-                let changed = self.purger.changed.wait(queue);
-                queue = changed.unwrap_or_else(PoisonError::into_inner);
+                queue = wait(&self.purger.changed, queue);
                 queue.idle -= 1;
                 continue;
             }

@@ -3,9 +3,9 @@
 
 use super::database::{Expect, Share};
 use super::error::{Doing, ShareError};
-use super::roots::Root;
 use super::token::{Nonce, ShareUuid};
 use crate::beneath;
+use crate::roots::Root;
 use rustix::fs::{self, AtFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::io;

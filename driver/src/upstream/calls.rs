@@ -1,6 +1,7 @@
-//! Carries out calls about volumes and snapshots of kubernetes-csi's driver; `share::upstream` does the work. They have no
+//! Carries out calls about volumes and snapshots of kubernetes-csi's driver; `folders` does the work. They have no
 //! record: the share itself says what they are. Must not know requests of other volumes.
 
+use super::folders;
 use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use crate::controller::error::ControllerError;
 use crate::controller::options::Options;
@@ -10,14 +11,13 @@ use crate::controller::validation::capabilities_objection;
 use crate::export::Export;
 use crate::operations::Operation;
 use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
+use crate::roots::{Root, RootError};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::Origin;
 use crate::share::records::volume::OnDelete;
-use crate::share::roots::{Root, RootError};
 use crate::share::token::NameKey;
-use crate::share::upstream;
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ async fn look<T: Send + 'static>(
         let found = move |root: Root| match work(&root)? {
             Some(found) => Ok(Some(found)),
             // Not gone, but not there: its disk is away.
-            None if upstream::is_empty(&root)? => Err(ShareError::Empty),
+            None if folders::is_empty(&root)? => Err(ShareError::Empty),
             None => Ok(None),
         };
         shares.with_root(export, options, found)
@@ -109,7 +109,7 @@ pub(super) async fn find_volume(
 ) -> Result<(), ControllerError> {
     let path = id.path.clone();
     let found = look(shares, &id.export, options, move |root| {
-        Ok(upstream::is_there(root, &path)?.then_some(()))
+        Ok(folders::is_there(root, &path)?.then_some(()))
     });
     found
         .await?
@@ -231,7 +231,7 @@ pub(super) async fn delete_volume(
             let (text, path) = (id.text, id.path);
             let there = path.clone();
             take_away(shares, id.export, options, there, move |share| {
-                upstream::delete_volume(share, &text, &path, archive)
+                folders::delete_volume(share, &text, &path, archive)
             })
             .await
             .map(|()| -> Option<_> { None })
@@ -264,7 +264,7 @@ pub(super) async fn delete_snapshot(
             let (text, path) = (id.text, id.folder);
             let there = path.clone();
             take_away(shares, id.export, options, there, move |share| {
-                upstream::delete_snapshot(share, &text, &path, &archives)
+                folders::delete_snapshot(share, &text, &path, &archives)
             })
             .await
             .map(|()| -> Option<_> { None })
@@ -278,7 +278,7 @@ pub(super) async fn delete_snapshot(
 }
 
 fn deletion_key(id: &str) -> NameKey {
-    NameKey::of(&upstream::deletion_name(id))
+    NameKey::of(&folders::deletion_name(id))
 }
 
 fn options(
@@ -308,7 +308,7 @@ async fn take_away(
             if matches!(*source, ShareError::NotInitialised) =>
         {
             let there = look(&shares, &export, &options, move |root| {
-                Ok(upstream::is_there(root, &path)?.then_some(()))
+                Ok(folders::is_there(root, &path)?.then_some(()))
             });
             match there.await? {
                 Some(()) => {
@@ -333,7 +333,7 @@ pub(super) async fn find_snapshot(
 ) -> Result<csi::Snapshot, ControllerError> {
     let path = id.archive.clone();
     let found = look(shares, &id.export, options, move |root| {
-        upstream::archive_time(root, &path)
+        folders::archive_time(root, &path)
     });
     let seconds = found
         .await?

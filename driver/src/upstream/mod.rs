@@ -1,16 +1,28 @@
 //! Everything about kubernetes-csi's driver, whose volumes and snapshots this driver can serve: their ids, their attributes, and
 //! the calls about them, which never reach the controller. Owns who answers a call.
 
+#[cfg(feature = "upstream")]
+mod archive;
 pub(crate) mod attributes;
 mod calls;
+pub(crate) mod folders;
 pub mod front;
 pub mod ids;
 
 use crate::config::Config;
 use crate::controller::Controller;
+use crate::share::archives::Archives;
 use csi_proto::v1::controller_server::ControllerServer;
 use front::UpstreamFront;
 use tonic::service::Routes;
+
+/// What unpacks the archives of kubernetes-csi's driver; nothing in a build without that.
+pub fn archives() -> Option<&'static dyn Archives> {
+    #[cfg(feature = "upstream")]
+    return Some(&archive::UpstreamArchives);
+    #[cfg(not(feature = "upstream"))]
+    None
+}
 
 /// Adds the Controller service to `routes`: with the calls about kubernetes-csi's volumes in front of it, where they may come.
 pub fn add_controller(routes: Routes, controller: Controller, config: &Config) -> Routes {

@@ -136,12 +136,26 @@ const DRIVER_ONLY: &[Only] = &[
     },
 ];
 
-const DRIVER_NEVER: &[Never] = &[Never {
-    files: &["driver/src/share", "driver/src/mount"],
-    names: &["tonic", "csi_proto"],
-    except: &["csi_proto::lock", "csi_proto::random"],
-    why: "shares and mounts are plain Rust and never see gRPC or its messages",
-}];
+const DRIVER_NEVER: &[Never] = &[
+    Never {
+        files: &["driver/src/share", "driver/src/copying", "driver/src/mount"],
+        names: &["tonic", "csi_proto"],
+        except: &["csi_proto::lock", "csi_proto::random"],
+        why: "shares, copies and mounts are plain Rust and never see gRPC or its messages",
+    },
+    Never {
+        files: &["driver/src/copying"],
+        names: &["driver/src/share"],
+        except: &[],
+        why: "trees are copied without a thought of what they are",
+    },
+    Never {
+        files: &["driver/src/share", "driver/src/copying"],
+        names: &["driver/src/upstream"],
+        except: &[],
+        why: "what is kubernetes-csi's driver's stands behind one door, in front of the controller",
+    },
+];
 
 const PROTOCOL_ONLY: &[Only] = &[
     Only {

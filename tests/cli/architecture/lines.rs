@@ -100,9 +100,27 @@ fn report() -> String {
     text
 }
 
+/// The lines of code below a folder, file by file.
+fn report_below(folder: &str) -> String {
+    let (mut text, mut total) = (String::new(), 0);
+    for member in [&CLIENT, &PROTOCOL, &DRIVER] {
+        let mut sources = member.hand_written();
+        sources.retain(|path, _| path.starts_with(folder));
+        for (path, source) in sources {
+            let lines = code(&path, &source);
+            total += lines;
+            text += &format!("{lines:>7}  {path}\n");
+        }
+    }
+    text + &format!("{total:>7}  {folder}\n")
+}
+
 #[test]
 fn lines_of_code_can_be_printed() {
-    print_when_asked("CSI_LINES", report);
+    print_when_asked("CSI_LINES", || match std::env::var("CSI_LINES_BELOW") {
+        Ok(folder) => report_below(&folder),
+        Err(_) => report(),
+    });
 }
 
 #[test]

@@ -8,18 +8,18 @@
 //! process which holds it is dead. No other clock decides.
 
 use crate::beneath;
+use crate::copying::Progress;
 use crate::share::attempt::process;
-use crate::share::copying::Progress;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::keep::Keep;
+use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
-use csi_proto::lock::lock;
+use csi_proto::lock::{lock, wait_for};
 use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
@@ -56,7 +56,7 @@ pub(in crate::share) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u6
 }
 
 /// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
-fn beat<R: Keep>(claimed: &Found<R>, attempt: Nonce, progress: &Progress) -> bool {
+fn beat<K: Kind>(claimed: &Found<K>, attempt: Nonce, progress: &Progress) -> bool {
     match touch(&claimed.folder, attempt, progress) {
         Err(error) if beneath::is_gone(&error) => false,
         _ => is_unchanged(claimed),
@@ -83,7 +83,7 @@ fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()
 }
 
 /// Whether the record has no newer generation, as far as can be known.
-pub(in crate::share) fn is_unchanged<R: Keep>(claimed: &Found<R>) -> bool {
+pub(in crate::share) fn is_unchanged<K: Kind>(claimed: &Found<K>) -> bool {
     match store::has_newer(claimed) {
         Ok(newer) => !newer,
         Err(error) => !beneath::is_gone(&error),
@@ -109,27 +109,26 @@ impl Drop for Stopping<'_> {
 
 impl Heart {
     /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
-    pub(in crate::share) fn run<R: Keep>(
+    pub(in crate::share) fn run<K: Kind>(
         &self,
-        claimed: &Found<R>,
+        claimed: &Found<K>,
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
-        let mut over = lock(&self.over);
         loop {
-            let waited = self
-                .changed
-                .wait_timeout_while(over, BEAT, |over| !*over)
-                .unwrap_or_else(PoisonError::into_inner);
-            if !waited.1.timed_out() {
+            let mut over = lock(&self.over);
+            if !*over {
+                (over, _) = wait_for(&self.changed, over, BEAT);
+            }
+            if *over {
                 return true;
             }
-            drop(waited);
+            drop(over);
+            // One too many does no harm.
             if !beat(claimed, attempt, progress) {
                 progress.stop();
                 return false;
             }
-            over = lock(&self.over);
         }
     }
 }
@@ -174,8 +173,8 @@ impl Watch {
 ///
 /// # Errors
 /// I/O errors, which say nothing about it.
-pub(in crate::share) fn is_dead<R: Keep>(
-    found: &Found<R>,
+pub(in crate::share) fn is_dead<K: Kind>(
+    found: &Found<K>,
     attempt: Nonce,
     holder: &str,
 ) -> Result<bool, ShareError> {
@@ -184,13 +183,11 @@ pub(in crate::share) fn is_dead<R: Keep>(
     }
     let touched = beneath::file(&found.folder, name(attempt)).and_then(|file| {
         let stat = fs::fstat(&file)?;
-        Ok(Some((stat.st_mtime, stat.st_mtime_nsec)))
+        Ok((stat.st_mtime, stat.st_mtime_nsec))
     });
-    let touched = match touched {
-        Err(error) if beneath::is_gone(&error) => None,
-        other => other.doing(|| "looking for a sign of life of a copy".to_owned())?,
-    };
-    let sign = (found.record.generation(), touched);
+    let touched = beneath::if_there(touched);
+    let touched = touched.doing(|| "looking for a sign of life of a copy".to_owned())?;
+    let sign = (found.record.generation, touched);
     let mut watch = lock(&WATCH);
     Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)
 }

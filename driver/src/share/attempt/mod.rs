@@ -14,15 +14,17 @@ pub mod source;
 use self::heartbeat::{Heart, Stopping};
 use self::source::{Opened, Target};
 use crate::beneath;
-use crate::share::copying::{self, Progress};
-use crate::share::crash_points::step;
+use crate::copying::{self, Progress};
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::keep::{COPYING, Copied, Copying};
+
 use crate::share::records::leftovers;
 use crate::share::records::origin::Source;
+use crate::share::records::record::{Copying, Kind};
 use crate::share::records::removal;
 use crate::share::records::store::{self, Claimed, Found};
+use crate::share::records::text::COPYING;
 use crate::share::token::Nonce;
 use crate::share::trash;
 use csi_proto::lock::lock;
@@ -91,22 +93,22 @@ impl Begun {
 
 /// Claims the copy that `found`'s record promises, unless it was published with the claim of `begun`. Nothing when somebody
 /// else was first.
-fn claim<R: Copied>(
+fn claim<K: Kind>(
     share: &Share,
-    found: &Found<R>,
+    found: &Found<K>,
     source: &Source,
     begun: Option<Begun>,
-) -> Result<Option<(Found<R>, Begun)>, ShareError> {
+) -> Result<Option<(Found<K>, Begun)>, ShareError> {
     if let Some(begun) = begun
-        && found.record.copying() == Some(&begun.copying)
+        && found.record.copying.as_ref() == Some(&begun.copying)
     {
         return Ok(Some((found.with(found.record.clone())?, begun)));
     }
-    if let Some(copying) = found.record.copying()
+    if let Some(copying) = &found.record.copying
         && is_alive(found, copying)?
     {
         return Err(ShareError::CopiedElsewhere {
-            what: format!("{}/{}", R::FOLDER, found.record.key()),
+            what: format!("{}/{}", K::FOLDER, found.record.key()),
         });
     }
     // Before anything is claimed, so that what cannot be copied costs nothing.
@@ -132,14 +134,14 @@ fn claim<R: Copied>(
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
 /// meanwhile, [`ShareError::Copy`], and I/O errors. What was copied is in the trash then, unless an update may have put it on
 /// record.
-pub(in crate::share) fn make<R: Copied>(
+pub(in crate::share) fn make<K: Kind>(
     share: &Share,
-    found: &Found<R>,
+    found: &Found<K>,
     source: &Source,
     begun: Option<Begun>,
     progress: &Progress,
     finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<Option<Found<R>>, ShareError> {
+) -> Result<Option<Found<K>>, ShareError> {
     let Some((claimed, begun)) = claim(share, found, source, begun)? else {
         return Ok(None);
     };
@@ -179,20 +181,20 @@ pub(in crate::share) fn make<R: Copied>(
         Err(error) => Err(error),
     };
     if !store::is_crash(&result) {
-        let nonce = claimed.record.nonce();
+        let nonce = claimed.record.nonce;
         for name in [links, data, beat] {
             // Nothing of it when it was moved away.
             let _ = trash::discard(share, &claimed.folder, name, nonce);
         }
         // It may have been deleted meanwhile, and then this attempt has kept the folder.
-        leftovers::remove_folder::<R>(share, claimed.record.key(), None);
+        leftovers::remove_folder::<K>(share, claimed.record.key(), None);
     }
     result
 }
 
 /// Makes the finished copy in `folder` what it is to be.
-fn finish<R: Copied>(
-    claimed: &Found<R>,
+fn finish<K: Kind>(
+    claimed: &Found<K>,
     folder: &OwnedFd,
     finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<(), ShareError> {
@@ -203,9 +205,9 @@ fn finish<R: Copied>(
 }
 
 /// Copies, and renews the claim meanwhile. Nothing when the claim was lost.
-fn copy_beating<R: Copied>(
+fn copy_beating<K: Kind>(
     share: &Share,
-    claimed: &Found<R>,
+    claimed: &Found<K>,
     copying: &Copying,
     from: Opened,
     [data, links]: [&str; 2],
@@ -213,16 +215,13 @@ fn copy_beating<R: Copied>(
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
     let made = beneath::make_folder(&claimed.folder, data, 0o700)
         .and_then(|_| beneath::folder(&claimed.folder, data));
-    let target = match made {
-        Ok(target) => target,
-        // Deleted meanwhile, by another controller.
-        Err(error) if beneath::is_gone(&error) => return Ok(None),
-        Err(error) => return Err(error).doing(|| "making the folder of the copy".to_owned()),
-    };
+    let made = beneath::if_there(made).doing(|| "making the folder of the copy".to_owned())?;
+    // Deleted meanwhile, by another controller.
+    let Some(target) = made else { return Ok(None) };
     let to = Target {
         folder: target.try_clone().doing(|| "copying".to_owned())?,
         beside: (claimed.folder.try_clone()).doing(|| "copying".to_owned())?,
-        path: store::path_of::<R>(claimed.record.key()),
+        path: store::path_of::<K>(claimed.record.key()),
         names: [data, links],
     };
     step("the folder of the copy is made")?;
@@ -257,16 +256,14 @@ fn copy_beating<R: Copied>(
 
 /// Whether the claim on a copy that has failed is still this attempt's. Who takes it over moves the copy away, which fails then
 /// before the heart has noticed; and the record is another's, which such a failure must not withdraw.
-fn is_ours<R: Copied>(claimed: &Found<R>, data: &str) -> Result<bool, ShareError> {
-    match beneath::exists(&claimed.folder, data) {
-        Ok(there) => Ok(there && heartbeat::is_unchanged(claimed)),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
-        Err(error) => Err(error).doing(|| "looking for the copy".to_owned()),
-    }
+fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> {
+    let there = beneath::if_there(beneath::exists(&claimed.folder, data));
+    let there = there.doing(|| "looking for the copy".to_owned())? == Some(true);
+    Ok(there && heartbeat::is_unchanged(claimed))
 }
 
 /// Whether a claim is held by somebody who lives.
-fn is_alive<R: Copied>(found: &Found<R>, copying: &Copying) -> Result<bool, ShareError> {
+fn is_alive<K: Kind>(found: &Found<K>, copying: &Copying) -> Result<bool, ShareError> {
     if copying.process == process::own() {
         return Ok(Attempt::lives(copying));
     }

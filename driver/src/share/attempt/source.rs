@@ -1,16 +1,22 @@
 //! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
 
 use crate::beneath;
-use crate::share::copying::{self, CopyError, LinksFolder, Progress, Report, View};
+use crate::copying::{self, CopyError, LinksFolder, Progress, Report, View};
+use crate::roots::Root;
+use crate::share::archives::Archives;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
-use crate::share::records::keep;
+use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
-use crate::share::records::store;
-use crate::share::records::volume::{Record, State};
-use crate::share::upstream;
+use crate::share::records::store::{self, Found};
+use crate::share::records::text;
+use crate::share::records::volume::Volume;
+use rustix::fs;
+use rustix::io::Errno;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -18,7 +24,8 @@ use std::path::PathBuf;
 pub(in crate::share) enum Opened {
     /// A folder, and its path on the share.
     Tree(OwnedFd, PathBuf),
-    Archive(OwnedFd),
+    /// An archive, and who can unpack it.
+    Archive(OwnedFd, &'static dyn Archives),
 }
 
 /// Where a copy goes.
@@ -42,7 +49,7 @@ impl Opened {
     /// # Errors
     /// When there are no descriptors left.
     pub(in crate::share) fn seen(&self) -> Result<Seen, ShareError> {
-        let (Self::Tree(opened, _) | Self::Archive(opened)) = self;
+        let (Self::Tree(opened, _) | Self::Archive(opened, _)) = self;
         let seen = opened.try_clone().map(Seen);
         seen.doing(|| "keeping the source open".to_owned())
     }
@@ -70,16 +77,7 @@ impl Opened {
                 let links = LinksFolder::new(to.beside, to.names[1]);
                 copying::copy(View::new(from, to.folder, links), &more, progress)
             }
-            #[cfg(feature = "upstream")]
-            Self::Archive(from) => copying::unpack(from, &to.folder, progress),
-            #[cfg(not(feature = "upstream"))]
-            Self::Archive(from) => {
-                drop(from);
-                Err(CopyError::Archive {
-                    path: ".".to_owned(),
-                    problem: "this build of the driver does not unpack archives".to_owned(),
-                })
-            }
+            Self::Archive(from, archives) => archives.unpack(from, &to.folder, progress),
         }
     }
 }
@@ -100,46 +98,42 @@ impl Source {
                 0,
             ),
             Self::Archive(origin) => {
-                let archive = origin
-                    .path
-                    .as_ref()
-                    .map(|path| upstream::archive(&share.root, path));
-                return match archive.transpose()?.flatten() {
-                    Some(archive) => Ok((Opened::Archive(archive), 0)),
-                    None => Err(self.gone()),
-                };
+                let archives = share.archives.ok_or_else(|| CopyError::Archive {
+                    path: ".".to_owned(),
+                    problem: "this build of the driver does not unpack archives".to_owned(),
+                })?;
+                let path = origin.path.as_ref().ok_or_else(|| self.gone())?;
+                let archive = archives.open(&share.root, path)?;
+                let archive = archive.ok_or_else(|| self.gone())?;
+                return Ok((Opened::Archive(archive, archives), 0));
             }
             Self::Volume(origin) => {
-                let record = self.volume(share, origin)?;
+                let record = self.ready::<Volume>(share, origin)?.record;
                 if !claim::holds(share, &record)? {
                     return Err(self.gone());
                 }
-                let path = record.path.to_path();
+                let path = record.what.path.to_path();
                 (
                     beneath::folder(&share.root, &path),
                     path,
-                    record.capacity_bytes,
+                    record.what.capacity_bytes,
                 )
             }
             Self::Snapshot(origin) => {
-                let found = self.snapshot(share, origin)?;
-                let data = keep::data_name(found.record.copy);
+                let found = self.ready::<Snapshot>(share, origin)?;
+                let data = text::data_name(found.record.copy);
                 let folder = beneath::folder(&found.folder, &data);
                 let path = store::path_of::<Snapshot>(origin.key).join(data);
-                (folder, path, found.record.size_bytes)
+                (folder, path, found.record.what.size_bytes)
             }
         };
-        match folder {
-            Err(error) if beneath::is_gone(&error) => Err(self.gone()),
-            other => other
-                .map(|folder| (Opened::Tree(folder, path), size_bytes))
-                .doing(|| format!("opening the {self}")),
-        }
+        let folder = beneath::if_there(folder).doing(|| format!("opening the {self}"))?;
+        let folder = folder.ok_or_else(|| self.gone())?;
+        Ok((Opened::Tree(folder, path), size_bytes))
     }
 
     /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so
-    /// what was read until now was complete. Where kubernetes-csi's driver keeps no records, another one may have come to its
-    /// path meanwhile.
+    /// what was read until now was complete. To the path of one without a record another one may have come meanwhile.
     ///
     /// # Errors
     /// As for [`Source::open`].
@@ -148,24 +142,19 @@ impl Source {
         share: &Share,
         seen: &Seen,
     ) -> Result<(), ShareError> {
+        let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
+        if let Some(path) = &origin.path {
+            refresh_above(&share.root, path)?;
+            let (Opened::Tree(now, _) | Opened::Archive(now, _)) = self.open(share)?.0;
+            let same = is_one(&seen.0, &now);
+            return match same.doing(|| format!("looking at the {self} again"))? {
+                true => Ok(()),
+                false => Err(self.gone()),
+            };
+        }
         match self {
-            Self::Volume(Origin {
-                path: Some(path), ..
-            })
-            | Self::Archive(Origin {
-                path: Some(path), ..
-            }) => {
-                upstream::refresh_above(&share.root, path)?;
-                let (Opened::Tree(now, _) | Opened::Archive(now)) = self.open(share)?.0;
-                let same = upstream::is_one(&seen.0, &now);
-                match same.doing(|| format!("looking at the {self} again"))? {
-                    true => Ok(()),
-                    false => Err(self.gone()),
-                }
-            }
-            Self::Archive(_) => self.open(share).map(drop),
-            Self::Volume(origin) => self.volume(share, origin).map(drop),
-            Self::Snapshot(origin) => self.snapshot(share, origin).map(drop),
+            Self::Snapshot(_) => self.ready::<Snapshot>(share, origin).map(drop),
+            _ => self.ready::<Volume>(share, origin).map(drop),
         }
     }
 
@@ -173,33 +162,42 @@ impl Source {
         ShareError::NoSource(self.to_string())
     }
 
-    fn not_ready(&self) -> ShareError {
-        ShareError::SourceNotReady(self.to_string())
-    }
-
-    fn volume(&self, share: &Share, origin: &Origin) -> Result<Record, ShareError> {
-        let found = store::find::<Record>(share, origin.key)?
-            .filter(|found| found.record.nonce == origin.nonce)
-            .ok_or_else(|| self.gone())?;
-        match found.record.state {
-            State::Ready => Ok(found.record),
-            State::Creating => Err(self.not_ready()),
-            State::Deleting => Err(self.gone()),
-        }
-    }
-
-    fn snapshot(
-        &self,
-        share: &Share,
-        origin: &Origin,
-    ) -> Result<store::Found<Snapshot>, ShareError> {
-        let found = store::find::<Snapshot>(share, origin.key)?
+    /// The record of the source, which says that it can be copied.
+    fn ready<K: Kind>(&self, share: &Share, origin: &Origin) -> Result<Found<K>, ShareError> {
+        let found = store::find::<K>(share, origin.key)?
             .filter(|found| found.record.nonce == origin.nonce)
             .ok_or_else(|| self.gone())?;
         match found.record.state {
             State::Ready => Ok(found),
-            State::Creating => Err(self.not_ready()),
+            State::Creating => Err(ShareError::SourceNotReady(self.to_string())),
             State::Deleting => Err(self.gone()),
         }
     }
+}
+
+/// Asks the server about the folders above `path`: an NFS client may believe for half a minute that what lies there is what
+/// lay there before.
+fn refresh_above(root: &Root, path: &SubPath) -> Result<(), ShareError> {
+    let doing = || format!("looking at the folders above {path}");
+    beneath::refresh(root).doing(doing)?;
+    let mut above = PathBuf::new();
+    for component in &path.components()[..path.components().len() - 1] {
+        above.push(component);
+        match beneath::if_there(beneath::folder_handle(root, &above)).doing(doing)? {
+            Some(folder) => beneath::refresh(&folder).doing(doing)?,
+            // Whoever opens what lies there meets it again.
+            None => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether `now` is what was opened as `before`, and that is not deleted.
+fn is_one(before: &OwnedFd, now: &OwnedFd) -> io::Result<bool> {
+    match beneath::refresh(before) {
+        Err(error) if beneath::errno(&error) == Some(Errno::STALE) => return Ok(false),
+        other => other?,
+    }
+    let (before, now) = (fs::fstat(before)?, fs::fstat(now)?);
+    Ok(before.st_nlink > 0 && (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino))
 }

@@ -9,12 +9,13 @@
 //! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::SubPath;
+use crate::share::records::record::Record;
 use crate::share::records::store::{self, Kept};
-use crate::share::records::volume::Record;
+use crate::share::records::volume::Volume;
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
@@ -31,8 +32,8 @@ struct Owner {
 
 impl Owner {
     /// The owner of the folder of `record`; nothing when it needs none.
-    fn of(record: &Record) -> Option<Self> {
-        record.wanted.sub_dir.as_ref().map(|_| Self {
+    fn of(record: &Record<Volume>) -> Option<Self> {
+        record.what.wanted.sub_dir.as_ref().map(|_| Self {
             key: record.key(),
             nonce: record.nonce,
         })
@@ -94,15 +95,42 @@ enum ClaimEnd {
     AlreadyClaimed,
     /// Somebody has changed the tree meanwhile.
     Again,
-    Taken(&'static str, Owner),
+    Taken(Claim),
+}
+
+/// A claim that keeps others from a path.
+struct Claim {
+    /// How the two paths lie.
+    relation: &'static str,
+    owner: Owner,
+    /// The folder that has the owner's file.
+    folder: OwnedFd,
+}
+
+impl Claim {
+    /// The error for who wants `path`; nothing when no volume has this claim. A claim is made after its record and released
+    /// before it, so one without a record is a leftover.
+    fn refusal(&self, share: &Share, path: &SubPath) -> Result<Option<ShareError>, ShareError> {
+        let Owner { key, nonce } = self.owner;
+        let volume = match store::look::<Volume>(share, key)? {
+            Kept::Found(found) if found.record.nonce == nonce => found.record.what.wanted.name,
+            Kept::Unreadable(record) if record.nonce == nonce => nonce.to_string(),
+            _ => return Ok(None),
+        };
+        Ok(Some(ShareError::Overlap {
+            path: path.clone(),
+            relation: self.relation,
+            volume,
+        }))
+    }
 }
 
 /// Claims the path of `record` for it, where that needs a claim; again is fine.
 ///
 /// # Errors
 /// [`ShareError::Overlap`] when it is, lies in, or holds the folder of a volume that exists, and I/O errors.
-pub(in crate::share) fn claim(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn claim(share: &Share, record: &Record<Volume>) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(());
     };
     let draft = format!(
@@ -141,17 +169,14 @@ fn claim_with(
             }
             Ok(ClaimEnd::AlreadyClaimed) => return Ok(false),
             Ok(ClaimEnd::Again) => {}
-            Ok(ClaimEnd::Taken(relation, other)) => {
-                let Some(volume) = volume_name(share, other)? else {
-                    forget_below(share, path, other);
-                    continue;
-                };
-                return Err(ShareError::Overlap {
-                    path: path.clone(),
-                    relation,
-                    volume,
-                });
-            }
+            Ok(ClaimEnd::Taken(claim)) => match claim.refusal(share, path)? {
+                Some(refusal) => return Err(refusal),
+                // What is empty then is in nobody's way.
+                None => {
+                    let leftover = claim.owner.file_name();
+                    let _ = fs::unlinkat(&claim.folder, leftover, AtFlags::empty());
+                }
+            },
             Err(error) if beneath::is_gone(&error) => {}
             Err(error) => return Err(error).doing(doing),
         }
@@ -171,8 +196,12 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
         let name = step_name(component);
         beneath::make_folder(&at, &name, 0o700)?;
         let next = beneath::folder(&at, &name)?;
-        if let Some(other) = place(&next)?.owner {
-            return Ok(ClaimEnd::Taken(INSIDE, other));
+        if let Some(owner) = place(&next)?.owner {
+            return Ok(ClaimEnd::Taken(Claim {
+                relation: INSIDE,
+                owner,
+                folder: next,
+            }));
         }
         at = next;
     }
@@ -182,16 +211,12 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
         return Ok(ClaimEnd::Claimed);
     }
     let folder = beneath::folder(&at, &leaf)?;
-    let place = place(&folder)?;
-    match place.owner {
-        Some(other) if other == owner => return Ok(ClaimEnd::AlreadyClaimed),
-        Some(other) => return Ok(ClaimEnd::Taken(IS, other)),
-        None => {}
-    }
-    for child in &place.children {
-        if let Some(other) = any_owner(&folder, child, 0)? {
-            return Ok(ClaimEnd::Taken(CONTAINS, other));
+    match any_claim(folder, IS, 0)? {
+        Some(claim) if claim.owner == owner && claim.relation == IS => {
+            return Ok(ClaimEnd::AlreadyClaimed);
         }
+        Some(claim) => return Ok(ClaimEnd::Taken(claim)),
+        None => {}
     }
     // Only empty folders are in the way: left by a crash, or on somebody's way down in this moment.
     prune_empty(&at, &leaf, 0);
@@ -201,19 +226,22 @@ fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Re
 /// The depth of the tree is that of the longest path: 1024 bytes.
 const DEEPEST: usize = 513;
 
-fn any_owner(at: &OwnedFd, name: &str, depth: usize) -> io::Result<Option<Owner>> {
-    let folder = match beneath::folder(at, name) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) || depth > DEEPEST => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let place = place(&folder)?;
-    if place.owner.is_some() {
-        return Ok(place.owner);
+/// The claim of `folder`, which is as `relation` says, or of one below it.
+fn any_claim(folder: OwnedFd, relation: &'static str, depth: usize) -> io::Result<Option<Claim>> {
+    let ClaimedFolder { owner, children } = place(&folder)?;
+    if let Some(owner) = owner {
+        return Ok(Some(Claim {
+            relation,
+            owner,
+            folder,
+        }));
     }
-    for child in &place.children {
-        if let Some(owner) = any_owner(&folder, child, depth + 1)? {
-            return Ok(Some(owner));
+    for child in children {
+        if depth < DEEPEST
+            && let Some(below) = beneath::if_there(beneath::folder(&folder, child))?
+            && let Some(claim) = any_claim(below, CONTAINS, depth + 1)?
+        {
+            return Ok(Some(claim));
         }
     }
     Ok(None)
@@ -235,41 +263,12 @@ fn prune_empty(at: &OwnedFd, name: &str, depth: usize) {
     let _ = fs::unlinkat(at, name, AtFlags::REMOVEDIR);
 }
 
-/// Removes the leftover claim of `gone` at, above, or below `path`.
-fn forget_below(share: &Share, path: &SubPath, gone: Owner) {
-    fn forget_in(at: &OwnedFd, name: &str, gone: Owner, depth: usize) {
-        let Ok(folder) = beneath::folder(at, name) else {
-            return;
-        };
-        let _ = fs::unlinkat(&folder, gone.file_name(), AtFlags::empty());
-        if let (true, Ok(place)) = (depth < DEEPEST, place(&folder)) {
-            for child in place.children {
-                forget_in(&folder, &child, gone, depth + 1);
-            }
-        }
-        let _ = fs::unlinkat(at, name, AtFlags::REMOVEDIR);
-    }
-    let Ok(mut at) = top(share) else {
-        return;
-    };
-    if let [above @ .., leaf] = path.components() {
-        for component in above {
-            let Ok(next) = beneath::folder(&at, step_name(component)) else {
-                return;
-            };
-            let _ = fs::unlinkat(&next, gone.file_name(), AtFlags::empty());
-            at = next;
-        }
-        forget_in(&at, &step_name(leaf), gone, 0);
-    }
-}
-
 /// Whether the path of `record` is its now.
 ///
 /// # Errors
 /// I/O errors.
-pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(true);
     };
     let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
@@ -279,11 +278,8 @@ pub(in crate::share) fn holds(share: &Share, record: &Record) -> Result<bool, Sh
         Ok(ClaimedFolder { owner: None, .. }) => place_now(share, &steps),
         other => other,
     };
-    match found {
-        Ok(place) => Ok(place.owner == Some(owner)),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
-        Err(error) => Err(error).doing(|| format!("looking up the claim of {path}")),
-    }
+    let found = beneath::if_there(found).doing(|| format!("looking up the claim of {path}"))?;
+    Ok(found.is_some_and(|place| place.owner == Some(owner)))
 }
 
 /// What stands at the place that `steps` lead to now, asked of the server from the top down.
@@ -295,86 +291,56 @@ fn place_now(share: &Share, steps: &[String]) -> io::Result<ClaimedFolder> {
     place(&at)
 }
 
-/// Who keeps others from `path`, as the error that says so; nothing when it is free or the owner of a claim is gone.
-///
-/// # Errors
-/// I/O errors.
-fn taken(share: &Share, path: &SubPath) -> Result<Option<ShareError>, ShareError> {
-    if let Some(name) = path.own_name() {
-        let relation = if name == path.leaf() { IS } else { INSIDE };
-        return Ok(Some(ShareError::Overlap {
-            path: path.clone(),
-            relation,
-            volume: name.to_owned(),
-        }));
-    }
-    let found = look_down(share, path).or_else(|error| {
-        if beneath::is_gone(&error) {
-            Ok(None)
-        } else {
-            Err(error)
-        }
-    });
-    let Some((relation, other)) = found.doing(|| format!("looking up the claim of {path}"))? else {
-        return Ok(None);
-    };
-    Ok(
-        volume_name(share, other)?.map(|volume| ShareError::Overlap {
-            path: path.clone(),
-            relation,
-            volume,
-        }),
-    )
-}
-
 /// Refuses `path` when somebody keeps others from it.
 ///
 /// # Errors
 /// [`ShareError::Overlap`], and I/O errors.
 pub fn refuse_taken(share: &Share, path: &SubPath) -> Result<(), ShareError> {
-    taken(share, path)?.map_or(Ok(()), Err)
+    if let Some(name) = path.own_name() {
+        return Err(ShareError::Overlap {
+            path: path.clone(),
+            relation: if name == path.leaf() { IS } else { INSIDE },
+            volume: name.to_owned(),
+        });
+    }
+    let found = beneath::if_there(look_down(share, path));
+    let found = found.doing(|| format!("looking up the claim of {path}"))?;
+    match found.flatten() {
+        Some(claim) => claim.refusal(share, path)?.map_or(Ok(()), Err),
+        None => Ok(()),
+    }
 }
 
-fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<(&'static str, Owner)>> {
+fn look_down(share: &Share, path: &SubPath) -> io::Result<Option<Claim>> {
     let mut at = top(share)?;
-    let last = path.components().len() - 1;
-    for (index, component) in path.components().iter().enumerate() {
+    let [above @ .., leaf] = path.components() else {
+        return Err(Errno::INVAL.into());
+    };
+    for component in above {
         at = beneath::folder(&at, step_name(component))?;
-        if let Some(other) = place(&at)?.owner {
-            let relation = if index == last { IS } else { INSIDE };
-            return Ok(Some((relation, other)));
+        if let Some(owner) = place(&at)?.owner {
+            return Ok(Some(Claim {
+                relation: INSIDE,
+                owner,
+                folder: at,
+            }));
         }
     }
-    Ok(any_owner(&at, ".", 0)?.map(|other| (CONTAINS, other)))
-}
-
-/// The name of the volume that `owner` is; nothing when there is none. A claim is made after its record and released
-/// before it, so one without a record is a leftover.
-fn volume_name(share: &Share, owner: Owner) -> Result<Option<String>, ShareError> {
-    Ok(match store::look::<Record>(share, owner.key)? {
-        Kept::Found(found) if found.record.nonce == owner.nonce => Some(found.record.wanted.name),
-        Kept::Unreadable(record) if record.nonce == owner.nonce => Some(owner.nonce.to_string()),
-        _ => None,
-    })
+    any_claim(beneath::folder(&at, step_name(leaf))?, IS, 0)
 }
 
 /// Releases the claim of `record` to its path; again, or without one, is fine.
 ///
 /// # Errors
 /// I/O errors, after which the claim stands.
-pub(in crate::share) fn release(share: &Share, record: &Record) -> Result<(), ShareError> {
-    let (path, Some(owner)) = (&record.path, Owner::of(record)) else {
+pub(in crate::share) fn release(share: &Share, record: &Record<Volume>) -> Result<(), ShareError> {
+    let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(());
     };
     let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
-    match beneath::folder(&share.claims, steps.join("/")) {
-        Ok(folder) => match fs::unlinkat(&folder, owner.file_name(), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT | Errno::STALE) => {}
-            Err(error) => return Err(error).doing(|| format!("releasing the folder {path}")),
-        },
-        Err(error) if beneath::is_gone(&error) => {}
-        Err(error) => return Err(error).doing(|| format!("releasing the folder {path}")),
-    }
+    let released = beneath::folder(&share.claims, steps.join("/"))
+        .and_then(|folder| Ok(fs::unlinkat(&folder, owner.file_name(), AtFlags::empty())?));
+    beneath::if_there(released).doing(|| format!("releasing the folder {path}"))?;
     step("the owner's file is removed")?;
     while let Some(last) = steps.pop() {
         let above = if steps.is_empty() {
@@ -396,7 +362,7 @@ pub(in crate::share) fn release(share: &Share, record: &Record) -> Result<(), Sh
 mod tests {
     use super::*;
     use crate::share::database::Expect;
-    use crate::share::records::volume::State;
+    use crate::share::records::record::State;
     use crate::share::tests::wanted;
     use std::fs::File;
     use std::sync::Arc;
@@ -406,17 +372,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = Arc::new(File::open(folder.path()).unwrap().into());
         let share = Share::open(root, Expect::Any).unwrap();
-        let record = Record::new(
-            wanted("v", "a/b"),
-            Nonce::random().unwrap(),
-            State::Creating,
-        );
+        let nonce = Nonce::random().unwrap();
+        let volume = Volume::new(wanted("v", "a/b"), nonce);
+        let record = Record::new(volume, nonce, State::Creating);
         let owner = Owner::of(&record).unwrap();
         claim(&share, &record).unwrap();
         let draft = folder.path().join(".csi-nfs/drafts/late");
         std::fs::create_dir(&draft).unwrap();
         std::fs::write(draft.join(owner.file_name()), "").unwrap();
-        let attempt = try_claim(&share, &record.path, owner, "late").unwrap();
+        let attempt = try_claim(&share, &record.what.path, owner, "late").unwrap();
         assert!(matches!(attempt, ClaimEnd::AlreadyClaimed));
         assert!(draft.exists() && holds(&share, &record).unwrap());
     }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
-pub(in crate::share) fn blocked(
+pub(crate) fn blocked(
     path: &SubPath,
     doing: impl FnOnce() -> String,
 ) -> impl FnOnce(io::Error) -> ShareError {
@@ -27,8 +27,12 @@ pub(in crate::share) fn blocked(
     }
 }
 
-pub(in crate::share) fn open_parent(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    beneath::folder(&share.root, path.parent())
+/// The folder above `path`, when it is there.
+pub(in crate::share) fn open_parent(
+    share: &Share,
+    path: &SubPath,
+) -> Result<Option<OwnedFd>, ShareError> {
+    beneath::if_there(beneath::folder(&share.root, path.parent()))
         .map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
@@ -54,11 +58,10 @@ pub(in crate::share) fn exists_at(share: &Share, path: &SubPath) -> Result<bool,
         beneath::refresh(&parent)?;
         beneath::folder(parent, path.leaf())
     });
-    match folder {
-        Ok(_) => Ok(true),
+    match beneath::if_there(folder) {
+        Ok(found) => Ok(found.is_some()),
         // A mode that keeps this driver out says that the folder is there.
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
-        Err(error) if beneath::is_gone(&error) => Ok(false),
         Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
     }
 }

@@ -3,7 +3,8 @@
 use crate::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::keep::{Keep, parse_file_name};
+use crate::share::records::record::Kind;
+use crate::share::records::text::parse_file_name;
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use crate::share::trash;
@@ -13,17 +14,17 @@ use rustix::io::Errno;
 /// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
 /// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
 /// done.
-pub(in crate::share) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone: Option<Nonce>) {
+pub(in crate::share) fn remove_folder<K: Kind>(share: &Share, key: NameKey, gone: Option<Nonce>) {
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let removed = fs::unlinkat(R::folder(share), &name, AtFlags::REMOVEDIR);
+        let removed = fs::unlinkat(K::folder(share), &name, AtFlags::REMOVEDIR);
         if !matches!(removed, Err(Errno::EXIST | Errno::NOTEMPTY)) {
             return;
         }
         // Not one of this name that is gone.
-        let folder = beneath::refresh(R::folder(share))
-            .and_then(|()| beneath::folder(R::folder(share), &name));
+        let folder = beneath::refresh(K::folder(share))
+            .and_then(|()| beneath::folder(K::folder(share), &name));
         let Ok(folder) = folder else { return };
         for left in beneath::names(&folder).unwrap_or_default() {
             let Ok(left) = left.to_str() else { return };
@@ -42,21 +43,19 @@ pub(in crate::share) fn remove_folder<R: Keep>(share: &Share, key: NameKey, gone
 ///
 /// # Errors
 /// I/O errors.
-pub(in crate::share) fn clear_leftovers<R: Keep>(
+pub(in crate::share) fn clear_leftovers<K: Kind>(
     share: &Share,
     key: NameKey,
 ) -> Result<(), ShareError> {
-    let doing = || format!("clearing {}/{key}", R::FOLDER);
+    let doing = || format!("clearing {}/{key}", K::FOLDER);
     let name = key.to_string();
-    let folder = match beneath::folder(R::folder(share), &name) {
-        Ok(folder) => folder,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
+    let look = || {
+        let folder = beneath::folder(K::folder(share), &name)?;
+        let names = beneath::names_now(&folder)?;
+        Ok((folder, names))
     };
-    let names = match beneath::names_now(&folder) {
-        Ok(names) => names,
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        Err(error) => return Err(error).doing(doing),
+    let Some((folder, names)) = beneath::if_there(look()).doing(doing)? else {
+        return Ok(());
     };
     let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
     // A newer one has come to the same place, its record with it.
@@ -66,6 +65,6 @@ pub(in crate::share) fn clear_leftovers<R: Keep>(
     for name in names {
         trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
     }
-    remove_folder::<R>(share, key, None);
+    remove_folder::<K>(share, key, None);
     Ok(())
 }

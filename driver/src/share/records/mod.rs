@@ -2,10 +2,11 @@
 //! What a state means, and what follows from it, is the business of the rooms that use them.
 
 pub mod format;
-pub mod keep;
 pub mod leftovers;
 pub mod origin;
+pub mod record;
 pub mod removal;
 pub mod snapshot;
 pub mod store;
+pub mod text;
 pub mod volume;

@@ -1,13 +1,14 @@
 //! How a record of a volume or snapshot goes away, with all that lies beside it. Owns what is left of a record's folder and of
-//! copies; that the record says deleting, and what else has to go first, is the business of `volume::delete` and `snapshots`.
+//! copies; that the record says deleting, and what else has to go first, is the business of `life`.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::keep::{Keep, is_attempt, parse_file_name};
 use crate::share::records::leftovers::remove_folder;
+use crate::share::records::record::Kind;
 use crate::share::records::store::Found;
+use crate::share::records::text::{is_attempt, parse_file_name};
 use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
@@ -17,12 +18,12 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// I/O errors, after which it is there still.
-pub(in crate::share) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Result<(), ShareError> {
+pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Result<(), ShareError> {
     let doing = || "removing the record".to_owned();
-    let nonce = found.record.nonce();
-    let names = match beneath::names_now(&found.folder) {
-        Err(error) if beneath::is_gone(&error) => return Ok(()),
-        names => names.doing(doing)?,
+    let nonce = found.record.nonce;
+    let names = beneath::if_there(beneath::names_now(&found.folder));
+    let Some(names) = names.doing(doing)? else {
+        return Ok(());
     };
     let mut generations = Vec::new();
     for name in names.iter().filter_map(|name| name.to_str().ok()) {
@@ -48,20 +49,20 @@ pub(in crate::share) fn remove<R: Keep>(share: &Share, found: &Found<R>) -> Resu
         }
         step("a generation is removed")?;
     }
-    remove_folder::<R>(share, found.record.key(), Some(nonce));
-    beneath::sync(R::folder(share)).doing(doing)
+    remove_folder::<K>(share, found.record.key(), Some(nonce));
+    beneath::sync(K::folder(share)).doing(doing)
 }
 
 /// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.
 ///
 /// # Errors
 /// I/O errors.
-pub(in crate::share) fn discard_attempts<R: Keep>(
+pub(in crate::share) fn discard_attempts<K: Kind>(
     share: &Share,
-    found: &Found<R>,
+    found: &Found<K>,
 ) -> Result<(), ShareError> {
     for name in &found.attempts {
-        trash::discard(share, &found.folder, name, found.record.nonce())?;
+        trash::discard(share, &found.folder, name, found.record.nonce)?;
     }
     Ok(())
 }

@@ -1,117 +1,90 @@
 //! What is remembered of one snapshot. Owns its values and their checks; its life is in `snapshots`.
 
 use crate::share::database::Share;
-use crate::share::records::keep::{Copied, Copying, Keep};
-use crate::share::records::origin::Origin;
-use crate::share::records::volume::State;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::records::origin::{Origin, Source};
+use crate::share::records::record::{Kind, Record, State};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
-/// All that is known of a snapshot, complete in each generation.
+/// What a CreateSnapshot asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// The format of this record.
-    pub format: u64,
-    /// The nonce in the snapshot's id.
-    pub nonce: Nonce,
-    /// 1 for the first, one more with each change.
-    pub generation: u64,
-    /// Creating while it is copied, and ready when it is on disk.
-    pub state: State,
-    /// The share as it stands in the snapshot's id.
-    pub location: String,
+pub struct Wanted {
     /// The snapshot's name.
     pub name: String,
     /// The volume that it is a copy of.
     pub source: Origin,
+}
+
+/// What is remembered of a snapshot alone. It is creating while it is copied, and ready when it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The original request.
+    #[serde(flatten)]
+    pub wanted: Wanted,
     /// The size of that volume, in bytes, and so the least size of a volume made of it.
     pub size_bytes: i64,
-    /// Seconds since 1970 when it was begun, by the clock of the controller that did.
-    pub created: u64,
-    /// Who copies it, while it is copied, and how far that is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copying: Option<Copying>,
-    /// The attempt that has copied it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copy: Option<Nonce>,
     /// What did not travel, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<String>,
 }
 
-impl Keep for Snapshot {
+impl Kind for Snapshot {
     const FOLDER: &'static str = "snapshots";
+    type Wanted = Wanted;
 
     fn folder(share: &Share) -> &OwnedFd {
         &share.snapshots
     }
 
-    fn key(&self) -> NameKey {
-        NameKey::of(&self.name)
+    fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
-    fn nonce(&self) -> Nonce {
-        self.nonce
+    fn name(wanted: &Wanted) -> &str {
+        &wanted.name
     }
 
-    fn generation(&self) -> u64 {
-        self.generation
+    fn source(wanted: &Wanted) -> Option<Source> {
+        Some(Source::Volume(wanted.source.clone()))
     }
 
-    fn copy(&self) -> Option<Nonce> {
-        self.copy
+    fn difference(record: &Record<Self>, wanted: &Wanted) -> Option<String> {
+        let (own, other) = (&record.what.wanted.source, &wanted.source);
+        // Not the ids' texts: a share may have two names.
+        ((own.key, own.nonce) != (other.key, other.nonce)).then(|| {
+            format!(
+                "it is a snapshot of volume {:?}, asked for was one of {:?}",
+                own.id, other.id
+            )
+        })
     }
 
-    fn next(&self) -> Self {
-        Self {
-            generation: self.generation + 1,
-            ..self.clone()
-        }
+    fn is_sound(record: &Record<Self>) -> bool {
+        let Self {
+            wanted, size_bytes, ..
+        } = &record.what;
+        let is_copied = record.copy.is_some();
+        wanted.name.len() <= 128
+            && wanted.source.is_sound()
+            && *size_bytes >= 0
+            && (record.state != State::Creating || !is_copied)
     }
 
-    fn is_sound(&self) -> bool {
-        self.name.len() <= 128 && self.source.is_sound() && self.size_bytes >= 0
-    }
-}
-
-impl Copied for Snapshot {
-    fn copying(&self) -> Option<&Copying> {
-        self.copying.as_ref()
-    }
-
-    fn with_copying(&self, copying: Option<Copying>) -> Self {
-        Self {
-            copying,
-            ..self.next()
-        }
-    }
-
-    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self {
-        Self {
-            copying: None,
-            copy: Some(copy),
-            state: State::Ready,
-            left_out,
-            ..self.next()
-        }
+    fn note_copied(record: &mut Record<Self>, left_out: Option<String>) {
+        record.state = State::Ready;
+        record.what.left_out = left_out;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::records::format::FORMAT;
-    use crate::share::records::keep;
+    use crate::share::records::text;
+    use crate::share::token::{NameKey, Nonce};
     use proptest::prelude::*;
 
-    fn record() -> Snapshot {
-        Snapshot {
-            format: FORMAT,
-            nonce: Nonce::random().unwrap(),
-            generation: 1,
-            state: State::Creating,
-            location: "s:/a".to_owned(),
+    fn record() -> Record<Snapshot> {
+        let wanted = Wanted {
             name: "s".to_owned(),
             source: Origin {
                 id: "v".to_owned(),
@@ -119,12 +92,13 @@ mod tests {
                 nonce: Nonce::random().unwrap(),
                 path: None,
             },
+        };
+        let what = Snapshot {
+            wanted,
             size_bytes: 1,
-            created: 1,
-            copying: None,
-            copy: None,
             left_out: None,
-        }
+        };
+        Record::new(what, Nonce::random().unwrap(), State::Creating)
     }
 
     #[test]
@@ -132,9 +106,9 @@ mod tests {
         let record = record();
         let read = |text: &str| {
             let content = text.as_bytes();
-            keep::read::<Snapshot>(content, record.key(), record.nonce, record.generation)
+            text::read::<Snapshot>(content, record.key(), record.nonce, record.generation)
         };
-        let text = String::from_utf8(keep::write(&record, None).unwrap()).unwrap();
+        let text = String::from_utf8(text::write(&record, None).unwrap()).unwrap();
         assert_eq!(read(&text).unwrap(), record);
         for length in 0..text.trim_end().len() {
             assert!(read(&text[..length]).is_err(), "{length}");
@@ -156,7 +130,7 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(content in proptest::collection::vec(any::<u8>(), 0..300)) {
             let record = record();
-            let read = keep::read::<Snapshot>(&content, record.key(), record.nonce, 1);
+            let read = text::read::<Snapshot>(&content, record.key(), record.nonce, 1);
             prop_assert!(read.is_err());
         }
     }

@@ -1,5 +1,5 @@
 //! The records of volumes and of snapshots: find, publish, update. Owns `volumes/` and `snapshots/` on the share and the races
-//! about them; how a record goes away is in `removal`, what a state means and what follows from it is the business of `volume` and `snapshots`.
+//! about them; how a record goes away is in `removal`, what a state means and what follows from it is the business of `life`.
 //!
 //! Each has a folder `volumes/<name key>/` with its record in files `<nonce>.<generation>`, the highest one valid.
 //! - It is published by renaming a finished draft folder into place. A folder replaces an empty folder and nothing else,
@@ -13,12 +13,13 @@
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
-use crate::share::records::keep::{self, Keep, MAX_RECORD, data_name, is_attempt, parse_file_name};
 use crate::share::records::leftovers;
+use crate::share::records::record::{Kind, Record};
+use crate::share::records::text::{self, MAX_RECORD, data_name, is_attempt, parse_file_name};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
@@ -29,10 +30,10 @@ use std::path::PathBuf;
 
 /// A record and the open folder that it was found in.
 #[derive(Debug)]
-pub struct Found<R> {
+pub struct Found<K> {
     pub(in crate::share) folder: OwnedFd,
     /// The record's newest generation.
-    pub record: R,
+    pub record: Record<K>,
     /// Whether the data lie beside the record: a volume's until its folder is placed, a snapshot's for ever.
     pub(in crate::share) prepared: bool,
     /// What copies have beside the record that are not finished, or not the record's.
@@ -43,11 +44,11 @@ pub struct Found<R> {
     text: Vec<u8>,
 }
 
-impl<R: Keep> Found<R> {
+impl<K: Kind> Found<K> {
     /// The same, as it is after an update, which has removed all generations but the last two. A copy that takes days renews its
     /// claim so often that asking for those again would take longer than a claim lives.
-    pub(in crate::share) fn with(&self, record: R) -> Result<Self, ShareError> {
-        let kept = record.generation().saturating_sub(1);
+    pub(in crate::share) fn with(&self, record: Record<K>) -> Result<Self, ShareError> {
+        let kept = record.generation.saturating_sub(1);
         Ok(Self {
             folder: self
                 .folder
@@ -82,11 +83,11 @@ pub struct Unreadable {
 
 /// What is kept under a key.
 #[derive(Debug)]
-pub enum Kept<R> {
+pub enum Kept<K> {
     /// Nothing.
     Nothing,
     /// A record.
-    Found(Found<R>),
+    Found(Found<K>),
     /// A record that cannot be used.
     Unreadable(Unreadable),
 }
@@ -101,16 +102,16 @@ pub(in crate::share) enum Claimed {
 }
 
 /// The path on a share of the folder that has the record under `key`.
-pub(in crate::share) fn path_of<R: Keep>(key: NameKey) -> PathBuf {
-    [RECORDS_FOLDER, R::FOLDER, &key.to_string()]
+pub(in crate::share) fn path_of<K: Kind>(key: NameKey) -> PathBuf {
+    [RECORDS_FOLDER, K::FOLDER, &key.to_string()]
         .iter()
         .collect()
 }
 
 /// The error of who finds each time that others have changed what is kept under `key`.
-pub(in crate::share) fn contended<R: Keep>(key: NameKey) -> ShareError {
+pub(in crate::share) fn contended<K: Kind>(key: NameKey) -> ShareError {
     ShareError::Contended {
-        what: format!("the record {}/{key}", R::FOLDER),
+        what: format!("the record {}/{key}", K::FOLDER),
     }
 }
 
@@ -118,12 +119,12 @@ pub(in crate::share) fn contended<R: Keep>(key: NameKey) -> ShareError {
 ///
 /// # Errors
 /// [`ShareError::Damaged`] when it cannot be used, and I/O errors.
-pub fn find<R: Keep>(share: &Share, key: NameKey) -> Result<Option<Found<R>>, ShareError> {
+pub fn find<K: Kind>(share: &Share, key: NameKey) -> Result<Option<Found<K>>, ShareError> {
     match look(share, key)? {
         Kept::Nothing => Ok(None),
         Kept::Found(found) => Ok(Some(found)),
         Kept::Unreadable(record) => Err(ShareError::Damaged {
-            what: format!("the record {}/{key}/{}", R::FOLDER, record.nonce),
+            what: format!("the record {}/{key}/{}", K::FOLDER, record.nonce),
             detail: record.detail,
         }),
     }
@@ -133,13 +134,13 @@ pub fn find<R: Keep>(share: &Share, key: NameKey) -> Result<Option<Found<R>>, Sh
 ///
 /// # Errors
 /// I/O errors.
-pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError> {
+pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError> {
     let name = key.to_string();
-    let kind = R::FOLDER;
+    let kind = K::FOLDER;
     let mut seen_empty = false;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let folder = match beneath::folder(R::folder(share), &name) {
+        let folder = match beneath::folder(K::folder(share), &name) {
             Ok(folder) => folder,
             Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(Kept::Nothing),
             Err(error) if beneath::is_gone(&error) => continue,
@@ -156,7 +157,7 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             if seen_empty {
                 return Ok(Kept::Nothing);
             }
-            beneath::refresh(R::folder(share)).doing(|| format!("reading {kind}"))?;
+            beneath::refresh(K::folder(share)).doing(|| format!("reading {kind}"))?;
             seen_empty = true;
             continue;
         };
@@ -179,9 +180,9 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             }
             Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
         };
-        return Ok(match keep::read::<R>(&content, key, nonce, generation) {
+        return Ok(match text::read::<K>(&content, key, nonce, generation) {
             Ok(record) => {
-                let data = data_name(record.copy());
+                let data = data_name(record.copy);
                 let mut beside = files.beside;
                 Kept::Found(Found {
                     folder,
@@ -195,16 +196,16 @@ pub fn look<R: Keep>(share: &Share, key: NameKey) -> Result<Kept<R>, ShareError>
             Err(detail) => Kept::Unreadable(Unreadable { nonce, detail }),
         });
     }
-    Err(contended::<R>(key))
+    Err(contended::<K>(key))
 }
 
 /// Whether the record has a newer generation than the one that was found.
 ///
 /// # Errors
 /// Whatever stat(2) says. ENOENT and ESTALE: the record is gone.
-pub(in crate::share) fn has_newer<R: Keep>(found: &Found<R>) -> std::io::Result<bool> {
-    let generation = found.record.generation();
-    Ok(newest_from(&found.folder, found.record.nonce(), generation)? > generation)
+pub(in crate::share) fn has_newer<K: Kind>(found: &Found<K>) -> std::io::Result<bool> {
+    let generation = found.record.generation;
+    Ok(newest_from(&found.folder, found.record.nonce, generation)? > generation)
 }
 
 /// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed
@@ -260,12 +261,12 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
 ///
 /// # Errors
 /// I/O errors, after which nothing is left behind but drafts, which the recovery sweeps.
-pub(in crate::share) fn publish<R: Keep>(
+pub(in crate::share) fn publish<K: Kind>(
     share: &Share,
-    record: R,
+    record: Record<K>,
     prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
-) -> Result<Option<Found<R>>, ShareError> {
-    let draft = record.nonce().to_string();
+) -> Result<Option<Found<K>>, ShareError> {
+    let draft = record.nonce.to_string();
     let result = draft_and_rename(share, record, &draft, prepare);
     if !matches!(result, Ok(Some(_))) && !is_crash(&result) {
         remove_draft(share, &draft);
@@ -273,12 +274,12 @@ pub(in crate::share) fn publish<R: Keep>(
     result
 }
 
-fn draft_and_rename<R: Keep>(
+fn draft_and_rename<K: Kind>(
     share: &Share,
-    record: R,
+    record: Record<K>,
     draft: &str,
     prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
-) -> Result<Option<Found<R>>, ShareError> {
+) -> Result<Option<Found<K>>, ShareError> {
     let doing = || "preparing the record on the share".to_owned();
     beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
     let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
@@ -294,23 +295,23 @@ fn draft_and_rename<R: Keep>(
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let renamed = beneath::rename(&share.drafts, draft, R::folder(share), &name);
+        let renamed = beneath::rename(&share.drafts, draft, K::folder(share), &name);
         step("the record is published")?;
         let Err(error) = renamed else {
-            beneath::sync(R::folder(share))
+            beneath::sync(K::folder(share))
                 .doing(doing)
                 .map_err(ShareError::unfinished)?;
             return Ok(Some(Found {
                 folder,
                 prepared,
                 attempts: Vec::new(),
-                oldest: record.generation(),
+                oldest: record.generation,
                 record,
                 text,
             }));
         };
-        match look::<R>(share, key).map_err(ShareError::unfinished)? {
-            Kept::Found(found) if found.record.nonce() == record.nonce() => {
+        match look::<K>(share, key).map_err(ShareError::unfinished)? {
+            Kept::Found(found) if found.record.nonce == record.nonce => {
                 return Ok(Some(found));
             }
             Kept::Found(_) | Kept::Unreadable(_) => return Ok(None),
@@ -321,11 +322,11 @@ fn draft_and_rename<R: Keep>(
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
                     return Err(error).doing(|| "publishing the record".to_owned());
                 }
-                leftovers::clear_leftovers::<R>(share, key)?;
+                leftovers::clear_leftovers::<K>(share, key)?;
             }
         }
     }
-    Err(contended::<R>(key))
+    Err(contended::<K>(key))
 }
 
 /// Best effort: what stays is swept later.
@@ -340,8 +341,8 @@ fn remove_draft(share: &Share, draft: &str) {
     }
 }
 
-fn text_of<R: Keep>(record: &R, before: Option<&[u8]>) -> Result<Vec<u8>, ShareError> {
-    keep::write(record, before).map_err(|error| ShareError::Damaged {
+fn text_of<K: Kind>(record: &Record<K>, before: Option<&[u8]>) -> Result<Vec<u8>, ShareError> {
+    text::write(record, before).map_err(|error| ShareError::Damaged {
         what: "a record that is to be written".to_owned(),
         detail: error.to_string(),
     })
@@ -351,10 +352,10 @@ fn text_of<R: Keep>(record: &R, before: Option<&[u8]>) -> Result<Vec<u8>, ShareE
 ///
 /// # Errors
 /// I/O errors, after which the update may or may not have taken effect.
-pub(in crate::share) fn update<R: Keep>(
+pub(in crate::share) fn update<K: Kind>(
     share: &Share,
-    found: &Found<R>,
-    next: &R,
+    found: &Found<K>,
+    next: &Record<K>,
 ) -> Result<Claimed, ShareError> {
     let doing = || "updating the record".to_owned();
     let text = text_of(next, Some(&found.text))?;
@@ -380,10 +381,10 @@ pub(in crate::share) fn update<R: Keep>(
             }
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
             let _ = beneath::sync(&found.folder);
-            prune(found, next.generation());
+            prune(found, next.generation);
             Ok(Claimed::Won)
         }
-        Err(error) => match look::<R>(share, next.key())? {
+        Err(error) => match look::<K>(share, next.key())? {
             // An equal update by another controller is as good as ours.
             Kept::Found(now) if now.record == *next => Ok(Claimed::Won),
             // As above; or the folder is gone, and then there is no such record any more.
@@ -397,43 +398,43 @@ pub(in crate::share) fn update<R: Keep>(
 
 /// Whether `next` was linked too late, to a name that was free again: others are generations ahead and have removed what it
 /// would have met there, or the record is deleted. Then what was linked would bring it back, and is removed.
-fn is_late<R: Keep>(share: &Share, found: &Found<R>, next: &R) -> std::io::Result<bool> {
+fn is_late<K: Kind>(share: &Share, found: &Found<K>, next: &Record<K>) -> std::io::Result<bool> {
     // An NFS client lists a folder anew that it has changed itself.
     let files = match list(&found.folder) {
         Err(error) if beneath::is_gone(&error) => return Ok(true),
         other => other?,
     };
-    if files.newest != Some((next.nonce(), next.generation())) {
+    if files.newest != Some((next.nonce, next.generation)) {
         return Ok(true);
     }
-    if files.oldest < next.generation() {
+    if files.oldest < next.generation {
         return Ok(false);
     }
     let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
-    leftovers::remove_folder::<R>(share, next.key(), Some(next.nonce()));
+    leftovers::remove_folder::<K>(share, next.key(), Some(next.nonce));
     Ok(true)
 }
 
 /// Removes generations before the last but one, which nobody reads any more.
-fn prune<R: Keep>(found: &Found<R>, newest: u64) {
+fn prune<K: Kind>(found: &Found<K>, newest: u64) {
     for generation in found.oldest..newest.saturating_sub(1) {
-        let old = format!("{}.{generation}", found.record.nonce());
+        let old = format!("{}.{generation}", found.record.nonce);
         let _ = fs::unlinkat(&found.folder, &old, AtFlags::empty());
     }
 }
 
 /// Removes the generations that a crash has left.
-pub(in crate::share) fn prune_leftovers<R: Keep>(found: &Found<R>) {
-    prune(found, found.record.generation());
+pub(in crate::share) fn prune_leftovers<K: Kind>(found: &Found<K>) {
+    prune(found, found.record.generation);
 }
 
 /// All keys that have a folder, sorted. A folder may turn out to hold nothing.
 ///
 /// # Errors
 /// I/O errors.
-pub fn keys<R: Keep>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
-    let mut keys: Vec<NameKey> = beneath::names_now(R::folder(share))
-        .doing(|| format!("listing the {}", R::FOLDER))?
+pub fn keys<K: Kind>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
+    let mut keys: Vec<NameKey> = beneath::names_now(K::folder(share))
+        .doing(|| format!("listing the {}", K::FOLDER))?
         .iter()
         .filter_map(|name| name.to_str().ok()?.parse().ok())
         .collect();
@@ -456,8 +457,8 @@ pub(in crate::share) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
 mod tests {
     use super::*;
     use crate::share::database::Expect;
-    use crate::share::records::volume::{OnDelete, Record, Wanted};
-    use crate::share::volume::create;
+    use crate::share::life;
+    use crate::share::records::volume::{OnDelete, Volume, Wanted};
     use std::fs::File;
     use std::sync::Arc;
 
@@ -482,9 +483,9 @@ mod tests {
             source: None,
             adopt: false,
         };
-        create::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
+        let _: Record<Volume> = life::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let key = NameKey::of("v");
-        let mut current = find::<Record>(&share, key).unwrap().unwrap();
+        let mut current = find::<Volume>(&share, key).unwrap().unwrap();
         for _ in 0..20 {
             let next = current.record.next();
             let updated = update(&share, &current, &next).unwrap();

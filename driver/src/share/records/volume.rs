@@ -1,27 +1,13 @@
 //! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
-use crate::share::database::{Share, now};
+use crate::share::database::Share;
 use crate::share::paths::sub_path::SubPath;
-use crate::share::records::format::FORMAT;
-use crate::share::records::keep::{Copied, Copying, Keep};
 use crate::share::records::origin::Source;
-use crate::share::records::store::Found;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::records::record::{Kind, Record};
+use crate::share::token::Nonce;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
-
-/// Where a volume is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// CreateVolume has begun; a retry finishes it.
-    Creating,
-    /// The volume exists.
-    Ready,
-    /// DeleteVolume has begun and will be finished; there is no way back.
-    Deleting,
-}
 
 /// What happens to the folder when its volume is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,76 +132,37 @@ impl Wanted {
     }
 }
 
-/// All that is known of a volume, complete in each generation.
+/// What is remembered of a volume alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// The format of this record.
-    pub format: u64,
-    /// The nonce in the volume's id.
-    pub nonce: Nonce,
-    /// 1 for the first, one more with each change.
-    pub generation: u64,
-    /// Where the volume is in its life.
-    pub state: State,
-    /// The share as it stands in the volume's id, so that the id is the same in every answer.
-    pub location: String,
+pub struct Volume {
     /// The original request.
     pub wanted: Wanted,
     /// Where the volume's folder is: where the request wants it, or a path that no other volume ever has.
     pub path: SubPath,
     /// The size that was promised last. Advisory.
     pub capacity_bytes: i64,
-    /// Seconds since 1970 when it was made, by the clock of the controller that made it.
-    pub created: u64,
-    /// Who copies the source, while it is copied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copying: Option<Copying>,
-    /// The attempt that has copied the source.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub copy: Option<Nonce>,
     /// What has been changed since.
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
 }
 
-/// A volume's record and the open folder that it was found in.
-pub type FoundVolume = Found<Record>;
-
-impl Record {
-    /// The first generation of a volume that `wanted` describes.
-    pub(in crate::share) fn new(wanted: Wanted, nonce: Nonce, state: State) -> Self {
+impl Volume {
+    /// The volume `nonce` that `wanted` describes.
+    pub(in crate::share) fn new(wanted: Wanted, nonce: Nonce) -> Self {
         Self {
-            format: FORMAT,
-            nonce,
-            generation: 1,
-            state,
-            location: String::new(),
             path: match &wanted.sub_dir {
                 Some(path) => path.clone(),
                 None => SubPath::of_volume(&wanted.name, nonce),
             },
             capacity_bytes: 0,
-            created: now(),
-            copying: None,
-            copy: None,
             changes: Changes::default(),
             wanted,
         }
     }
 
-    /// The key that the record is kept under.
-    pub fn key(&self) -> NameKey {
-        NameKey::of(&self.wanted.name)
-    }
-
     /// What becomes of the folder, as of now.
     pub fn on_delete(&self) -> OnDelete {
         self.changes.on_delete.unwrap_or(self.wanted.on_delete)
-    }
-
-    /// Whether a source waits to be copied before the folder can be placed.
-    pub fn needs_copy(&self) -> bool {
-        self.state == State::Creating && self.wanted.source.is_some() && self.copy.is_none()
     }
 
     /// How `wanted` differs from what this volume was made for, or nothing when this volume answers it.
@@ -278,78 +225,53 @@ impl Record {
     }
 }
 
-impl Keep for Record {
+impl Kind for Volume {
     const FOLDER: &'static str = "volumes";
+    type Wanted = Wanted;
 
     fn folder(share: &Share) -> &OwnedFd {
         &share.volumes
     }
 
-    fn key(&self) -> NameKey {
-        self.key()
+    fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
-    fn nonce(&self) -> Nonce {
-        self.nonce
+    fn name(wanted: &Wanted) -> &str {
+        &wanted.name
     }
 
-    fn generation(&self) -> u64 {
-        self.generation
+    fn source(wanted: &Wanted) -> Option<Source> {
+        wanted.source.clone()
     }
 
-    fn copy(&self) -> Option<Nonce> {
-        self.copy
+    fn difference(record: &Record<Self>, wanted: &Wanted) -> Option<String> {
+        record.what.difference(wanted)
     }
 
-    fn next(&self) -> Self {
-        Self {
-            generation: self.generation + 1,
-            ..self.clone()
-        }
-    }
-
-    fn is_sound(&self) -> bool {
-        let path_is_own = match &self.wanted.sub_dir {
-            Some(path) => *path == self.path && path.own_name().is_none(),
-            None => self.path.is_of_volume(self.nonce) && !self.wanted.adopt,
+    fn is_sound(record: &Record<Self>) -> bool {
+        let (nonce, what) = (record.nonce, &record.what);
+        let path_is_own = match &what.wanted.sub_dir {
+            Some(path) => *path == what.path && path.own_name().is_none(),
+            None => what.path.is_of_volume(nonce) && !what.wanted.adopt,
         };
-        let modes = [self.wanted.mode, self.changes.mode];
+        let modes = [what.wanted.mode, what.changes.mode];
         path_is_own
-            && self.wanted.name.len() <= 128
+            && what.wanted.name.len() <= 128
             && modes.into_iter().flatten().all(|mode| mode <= 0o7777)
-            && (!self.wanted.adopt || self.on_delete() == OnDelete::Retain)
-            && self.capacity_bytes >= 0
-    }
-}
-
-impl Copied for Record {
-    fn copying(&self) -> Option<&Copying> {
-        self.copying.as_ref()
-    }
-
-    fn with_copying(&self, copying: Option<Copying>) -> Self {
-        Self {
-            copying,
-            ..self.next()
-        }
-    }
-
-    fn filled(&self, copy: Nonce, _left_out: Option<String>) -> Self {
-        Self {
-            copying: None,
-            copy: Some(copy),
-            ..self.next()
-        }
+            && (!what.wanted.adopt || what.on_delete() == OnDelete::Retain)
+            && what.capacity_bytes >= 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::records::keep;
+    use crate::share::records::record::State;
+    use crate::share::records::text;
     use proptest::prelude::*;
 
-    fn record() -> Record {
+    fn record() -> Record<Volume> {
         let wanted = Wanted {
             name: "v".to_owned(),
             required_bytes: 10,
@@ -363,31 +285,35 @@ mod tests {
             source: None,
             adopt: false,
         };
-        Record::new(wanted, Nonce::random().unwrap(), State::Creating)
+        made(wanted, Nonce::random().unwrap(), State::Creating)
     }
 
-    fn text(record: &Record) -> String {
-        String::from_utf8(keep::write(record, None).unwrap()).unwrap()
+    fn made(wanted: Wanted, nonce: Nonce, state: State) -> Record<Volume> {
+        Record::new(Volume::new(wanted, nonce), nonce, state)
     }
 
-    fn read(text: &str, record: &Record) -> Result<Record, String> {
+    fn written(record: &Record<Volume>) -> String {
+        String::from_utf8(text::write(record, None).unwrap()).unwrap()
+    }
+
+    fn read(text: &str, record: &Record<Volume>) -> Result<Record<Volume>, String> {
         let content = text.as_bytes();
-        keep::read(content, record.key(), record.nonce, record.generation)
+        text::read(content, record.key(), record.nonce, record.generation)
     }
 
     #[test]
     fn a_record_survives_its_text() {
         let mut record = record();
-        assert_eq!(read(&text(&record), &record).unwrap(), record);
-        record.wanted.sub_dir = None;
-        let record = Record::new(record.wanted, record.nonce, State::Ready);
-        assert_eq!(read(&text(&record), &record).unwrap(), record);
+        assert_eq!(read(&written(&record), &record).unwrap(), record);
+        record.what.wanted.sub_dir = None;
+        let record = made(record.what.wanted, record.nonce, State::Ready);
+        assert_eq!(read(&written(&record), &record).unwrap(), record);
     }
 
     #[test]
     fn forged_and_cut_records_are_refused() {
         let record = record();
-        let text = text(&record);
+        let text = written(&record);
         for length in 0..text.trim_end().len() {
             assert!(read(&text[..length], &record).is_err(), "{length}");
         }
@@ -411,27 +337,25 @@ mod tests {
     #[test]
     fn the_paths_of_volumes_without_a_subdir_are_nobody_elses() {
         let mut own = record();
-        own.wanted.sub_dir = None;
-        let own = Record::new(own.wanted, own.nonce, State::Ready);
-        assert!(own.is_sound());
+        own.what.wanted.sub_dir = None;
+        let own = made(own.what.wanted, own.nonce, State::Ready);
+        assert!(Volume::is_sound(&own));
         let other = Nonce::random().unwrap();
         for path in [SubPath::of_volume("v", other), SubPath::parse("v").unwrap()] {
-            let path_of_another = Record {
-                path,
-                ..own.clone()
-            };
-            assert!(!path_of_another.is_sound());
+            let mut path_of_another = own.clone();
+            path_of_another.what.path = path;
+            assert!(!Volume::is_sound(&path_of_another));
         }
         let mut claimed = own.clone();
-        claimed.wanted.sub_dir = Some(own.path.clone());
-        assert!(!claimed.is_sound(), "a user chooses no such path");
+        claimed.what.wanted.sub_dir = Some(own.what.path.clone());
+        assert!(!Volume::is_sound(&claimed), "a user chooses no such path");
     }
 
     /// As a newer version may write it, one that keeps the format.
     #[test]
     fn fields_that_this_version_does_not_know_survive_an_update() {
         let record = record();
-        let newer = text(&record)
+        let newer = written(&record)
             .replacen(r#""name": "v""#, r#""name": "v", "color": {"a": [1]}"#, 1)
             .replacen(
                 r#""state""#,
@@ -439,8 +363,8 @@ mod tests {
                 1,
             );
         let mut next = read(&newer, &record).unwrap().next();
-        next.changes.mode = Some(0o700);
-        let updated = keep::write(&next, Some(newer.as_bytes())).unwrap();
+        next.what.changes.mode = Some(0o700);
+        let updated = text::write(&next, Some(newer.as_bytes())).unwrap();
         let again = String::from_utf8(updated.clone()).unwrap();
         assert_eq!(read(&again, &next).unwrap(), next);
         let updated: serde_json::Value = serde_json::from_slice(&updated).unwrap();
@@ -455,34 +379,40 @@ mod tests {
         );
         // What this version knows and has taken back is gone.
         let claimed = r#""copying": {"attempt": "0123456789abcdef", "process": "p"}, "state""#;
-        let claimed = text(&record).replacen(r#""state""#, claimed, 1);
+        let claimed = written(&record).replacen(r#""state""#, claimed, 1);
         let mut next = read(&claimed, &record).unwrap().next();
         assert!(next.copying.take().is_some());
-        let updated = keep::write(&next, Some(claimed.as_bytes())).unwrap();
+        let updated = text::write(&next, Some(claimed.as_bytes())).unwrap();
         assert!(!String::from_utf8(updated).unwrap().contains("copying"));
     }
 
     #[test]
     fn a_retry_matches_the_original_or_what_fits() {
         let mut record = record();
-        assert_eq!(record.difference(&record.wanted.clone()), None);
-        record.capacity_bytes = 100;
+        assert_eq!(record.what.difference(&record.what.wanted.clone()), None);
+        record.what.capacity_bytes = 100;
         assert_eq!(
-            record.difference(&record.wanted.clone()),
+            record.what.difference(&record.what.wanted.clone()),
             None,
             "after an expansion"
         );
-        let mut other = record.wanted.clone();
+        let mut other = record.what.wanted.clone();
         (other.required_bytes, other.limit_bytes) = (50, 0);
-        assert_eq!(record.difference(&other), None);
+        assert_eq!(record.what.difference(&other), None);
         other.limit_bytes = 60;
-        assert!(record.difference(&other).unwrap().contains("100 bytes"));
-        let mut other = record.wanted.clone();
+        assert!(
+            record
+                .what
+                .difference(&other)
+                .unwrap()
+                .contains("100 bytes")
+        );
+        let mut other = record.what.wanted.clone();
         other.gid = None;
-        assert!(record.difference(&other).unwrap().contains("gid"));
-        let mut other = record.wanted.clone();
+        assert!(record.what.difference(&other).unwrap().contains("gid"));
+        let mut other = record.what.wanted.clone();
         other.mount_options = vec!["sec=hunter2".to_owned()];
-        let difference = record.difference(&other).unwrap();
+        let difference = record.what.difference(&other).unwrap();
         assert!(difference.contains("mountOptions"), "{difference}");
         assert!(!difference.contains("hunter2"), "{difference}");
     }
@@ -491,7 +421,7 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(content in proptest::collection::vec(any::<u8>(), 0..300)) {
             let record = record();
-            let read = keep::read::<Record>(&content, record.key(), record.nonce, 1);
+            let read = text::read::<Volume>(&content, record.key(), record.nonce, 1);
             prop_assert!(read.is_err());
         }
     }

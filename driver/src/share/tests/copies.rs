@@ -1,18 +1,17 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away.
 
-use super::super::snapshots;
 use super::super::token::Nonce;
 use super::*;
 use crate::share::attempt;
 use crate::share::attempt::heartbeat::tests::let_a_period_pass;
-use crate::share::records::keep::{self, Copied, Copying, Keep};
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::record::Copying;
 use crate::share::records::removal;
-use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::Found;
+use crate::share::records::text;
 use std::os::fd::OwnedFd;
 
-pub(super) fn origin(record: &Record) -> Origin {
+pub(super) fn origin(record: &Record<Volume>) -> Origin {
     Origin {
         id: "v-id".to_owned(),
         key: record.key(),
@@ -22,7 +21,7 @@ pub(super) fn origin(record: &Record) -> Origin {
 }
 
 /// A volume with something in it.
-pub(super) fn full_volume(trial: &Trial, name: &str) -> Record {
+pub(super) fn full_volume(trial: &Trial, name: &str) -> Record<Volume> {
     let record = trial.create(&wanted(name, name)).unwrap();
     for (path, content) in [("a", "1"), ("folder/b", "2"), ("folder/deep/c", "3")] {
         let path = trial.at(name).join(path);
@@ -49,17 +48,26 @@ pub(super) fn assert_full(path: &Path) {
 }
 
 impl Trial {
-    pub(super) fn snapshot(&self, name: &str, volume: &Record) -> Result<Snapshot, ShareError> {
-        snapshots::create(
-            &self.share(),
-            name,
-            &origin(volume),
-            "s:/a",
-            &Progress::default(),
-        )
+    pub(super) fn snapshot(
+        &self,
+        name: &str,
+        volume: &Record<Volume>,
+    ) -> Result<Record<Snapshot>, ShareError> {
+        self.snapshot_of(name, origin(volume), &Progress::default())
     }
 
-    pub(super) fn snapshots(&self) -> Vec<Snapshot> {
+    pub(super) fn snapshot_of(
+        &self,
+        name: &str,
+        source: Origin,
+        progress: &Progress,
+    ) -> Result<Record<Snapshot>, ShareError> {
+        let name = name.to_owned();
+        let wanted = snapshot::Wanted { name, source };
+        life::create(&self.share(), &wanted, "s:/a", progress)
+    }
+
+    pub(super) fn snapshots(&self) -> Vec<Record<Snapshot>> {
         let share = self.share();
         let keys = store::keys::<Snapshot>(&share).unwrap();
         keys.into_iter()
@@ -68,9 +76,9 @@ impl Trial {
             .collect()
     }
 
-    fn data(&self, snapshot: &Snapshot) -> PathBuf {
+    fn data(&self, snapshot: &Record<Snapshot>) -> PathBuf {
         let folder = self.at(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
-        folder.join(keep::data_name(snapshot.copy))
+        folder.join(text::data_name(snapshot.copy))
     }
 
     /// What holds of snapshots whenever nothing runs.
@@ -88,7 +96,7 @@ impl Trial {
             assert_eq!(snapshot.state, State::Ready, "{snapshot:?}");
             assert_full(&self.data(&snapshot));
             let beside = self.files(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
-            let data = keep::data_name(snapshot.copy);
+            let data = text::data_name(snapshot.copy);
             let odd: Vec<_> = beside
                 .iter()
                 .filter(|name| **name != data && !name.starts_with(&snapshot.nonce.to_string()))
@@ -98,7 +106,7 @@ impl Trial {
         for record in self.records() {
             let mut beside = self.files(&format!(".csi-nfs/volumes/{}", record.key()));
             // The way out is there for whom it is needed, and empty.
-            let is_chosen = record.wanted.sub_dir.is_some() && !record.wanted.adopt;
+            let is_chosen = record.what.wanted.sub_dir.is_some() && !record.what.wanted.adopt;
             assert_eq!(beside.remove("leaving"), is_chosen);
             beside.retain(|name| !name.starts_with(&record.nonce.to_string()));
             assert_eq!(beside, BTreeSet::new());
@@ -142,12 +150,15 @@ fn a_crash_in_the_deletion_of_a_snapshot_is_finished() {
                 let volume = full_volume(trial, "v");
                 trial.snapshot("s", &volume).unwrap()
             },
-            |trial, snapshot| snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce),
+            |trial, snapshot| {
+                life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce)
+            },
             |trial, snapshot| {
                 if recover {
                     trial.recover();
                 } else {
-                    snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
+                    life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce)
+                        .unwrap();
                     assert_eq!(trial.snapshots(), []);
                 }
                 trial.check_snapshots();
@@ -164,7 +175,7 @@ fn a_crash_in_a_snapshot_can_be_deleted() {
         |trial, volume| trial.snapshot("s", volume).map(drop),
         |trial, _| {
             for snapshot in trial.snapshots() {
-                snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
+                life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
             }
             assert_eq!(trial.snapshots(), []);
             trial.check_snapshots();
@@ -205,7 +216,7 @@ fn a_crash_in_a_clone_or_restore_is_finished() {
                     trial.recover();
                 } else {
                     let record = trial.create(wanted).unwrap();
-                    assert_eq!(record.capacity_bytes, 1 << 30);
+                    assert_eq!(record.what.capacity_bytes, 1 << 30);
                 }
                 let made = trial.records().len() == 2;
                 assert!(made || recover);
@@ -228,7 +239,7 @@ fn a_crash_in_a_copy_that_was_taken_up_is_finished() {
             let wanted = copy_of(Source::Volume(origin(&full_volume(trial, "v"))));
             for count in 0.. {
                 let _ = crashing(count, || trial.create(&wanted));
-                let begun = |record: &Record| record.copying.is_some();
+                let begun = |record: &Record<Volume>| record.copying.is_some();
                 if trial.records().iter().any(begun) {
                     break;
                 }
@@ -249,7 +260,7 @@ fn of_many_that_make_one_snapshot_all_get_the_same() {
     for _ in 0..10 {
         let trial = Trial::new();
         let volume = full_volume(&trial, "v");
-        let made: Vec<Snapshot> = std::thread::scope(|scope| {
+        let made: Vec<Record<Snapshot>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
@@ -273,7 +284,7 @@ fn of_many_that_make_one_snapshot_all_get_the_same() {
 }
 
 /// A snapshot that another process has begun, with what it leaves when it dies while it copies.
-fn begun_elsewhere(trial: &Trial, volume: &Record) -> Copying {
+fn begun_elsewhere(trial: &Trial, volume: &Record<Volume>) -> Copying {
     for count in 0.. {
         let _ = crashing(count, || trial.snapshot("s", volume));
         let begun = trial.snapshots();
@@ -461,7 +472,7 @@ fn a_copy_that_is_stopped_can_be_resumed() {
     let volume = full_volume(&trial, "v");
     let progress = Progress::default();
     progress.stop();
-    let stopped = snapshots::create(&trial.share(), "s", &origin(&volume), "s:/a", &progress);
+    let stopped = trial.snapshot_of("s", origin(&volume), &progress);
     assert!(matches!(stopped, Err(ShareError::Copy(_))), "{stopped:?}");
     assert_eq!(trial.snapshots()[0].state, State::Creating);
     trial.snapshot("s", &volume).unwrap();

@@ -1,8 +1,8 @@
 //! Crashes between any two steps, and things that happen meanwhile.
 
-use super::super::crash_points::panicking;
 use super::copies::full_volume;
 use super::*;
+use crate::crash_points::panicking;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
                 if policy == OnDelete::Retain { 5 } else { 6 },
                 |trial| {
                     let record = trial.create(&volume).unwrap();
-                    let file = trial.at(&record.path.to_string()).join("file");
+                    let file = trial.at(&record.what.path.to_string()).join("file");
                     std::fs::write(file, "data").unwrap();
                     record
                 },
@@ -67,7 +67,7 @@ fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
                         let above = if sub_dir.is_empty() { "." } else { "team" };
                         let mut left = trial.files(above);
                         left.remove(".csi-nfs");
-                        let leaf = record.path.leaf();
+                        let leaf = record.what.path.leaf();
                         let expected = match policy {
                             OnDelete::Delete => BTreeSet::new(),
                             OnDelete::Retain => BTreeSet::from([leaf.to_owned()]),
@@ -111,7 +111,7 @@ fn a_crash_in_a_creation_can_be_deleted() {
 #[test]
 fn a_crash_in_an_expansion_leaves_the_old_size_or_the_new() {
     let volume = wanted("v", "v");
-    let expand = |trial: &Trial, record: &Record| {
+    let expand = |trial: &Trial, record: &Record<Volume>| {
         change::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0)
     };
     at_each_step(
@@ -119,10 +119,10 @@ fn a_crash_in_an_expansion_leaves_the_old_size_or_the_new() {
         |trial| trial.create(&volume).unwrap(),
         |trial, record| expand(trial, record).map(drop),
         |trial, record| {
-            let size = trial.records()[0].capacity_bytes;
+            let size = trial.records()[0].what.capacity_bytes;
             assert!(size == 1 << 30 || size == 2 << 30);
-            assert_eq!(expand(trial, record).unwrap().capacity_bytes, 2 << 30);
-            assert_eq!(trial.create(&volume).unwrap().capacity_bytes, 2 << 30);
+            assert_eq!(expand(trial, record).unwrap().what.capacity_bytes, 2 << 30);
+            assert_eq!(trial.create(&volume).unwrap().what.capacity_bytes, 2 << 30);
             trial.check();
         },
     );

@@ -1,9 +1,8 @@
 //! Errors of the file system at each step of a copy: what may pass is left to a retry, what lasts leaves nothing behind.
 
-use super::super::crash_points::{failing, is_past};
-use super::super::snapshots;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::crash_points::{failing, is_past};
 use crate::share::records::origin::Source;
 use crate::share::records::snapshot::Snapshot;
 use rustix::io::Errno;
@@ -48,16 +47,16 @@ fn stopped() -> Progress {
 }
 
 /// The records of volumes that have a source.
-fn copies_among(trial: &Trial) -> Vec<Record> {
+fn copies_among(trial: &Trial) -> Vec<Record<Volume>> {
     let mut records = trial.records();
-    records.retain(|record| record.wanted.source.is_some());
+    records.retain(|record| record.what.wanted.source.is_some());
     records
 }
 
 /// A volume, and a snapshot of it that was begun by a controller which has stopped since.
-fn begun(trial: &Trial) -> (Record, Snapshot) {
+fn begun(trial: &Trial) -> (Record<Volume>, Record<Snapshot>) {
     let volume = full_volume(trial, "v");
-    let answer = snapshots::create(&trial.share(), "s", &origin(&volume), "s:/a", &stopped());
+    let answer = trial.snapshot_of("s", origin(&volume), &stopped());
     assert!(matches!(answer, Err(ShareError::Copy(_))), "{answer:?}");
     let [snapshot] = trial.snapshots().try_into().unwrap();
     (volume, snapshot)
@@ -90,7 +89,7 @@ fn an_error_that_may_pass_leaves_a_volume_to_a_retry() {
             errno,
             |trial| {
                 let wanted = copy_of(Source::Volume(origin(&full_volume(trial, "v"))));
-                let answer = create::create(&trial.share(), &wanted, "s:/a", &stopped());
+                let answer = life::create::<Volume>(&trial.share(), &wanted, "s:/a", &stopped());
                 assert!(matches!(answer, Err(ShareError::Copy(_))), "{answer:?}");
                 (copies_among(trial).remove(0), wanted)
             },

@@ -2,7 +2,6 @@
 //! say, no call panics, no folder of anybody else is touched, and the error says what is damaged.
 
 use super::super::listing;
-use super::super::snapshots;
 use super::*;
 use crate::share::error::ShareError;
 use crate::share::records::origin::Origin;
@@ -15,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 /// A share with a volume, a snapshot of it, another volume, and a folder of nobody.
 struct Scene {
     trial: Trial,
-    volume: Record,
-    snapshot: Snapshot,
+    volume: Record<Volume>,
+    snapshot: Record<Snapshot>,
 }
 
 impl Scene {
@@ -31,7 +30,7 @@ impl Scene {
             path: None,
         };
         let progress = Progress::default();
-        let snapshot = snapshots::create(&trial.share(), "s", &origin, "s:/a", &progress).unwrap();
+        let snapshot = trial.snapshot_of("s", origin, &progress).unwrap();
         trial.create(&wanted("other", "victim")).unwrap();
         for path in ["victim", "foreign"] {
             std::fs::create_dir_all(trial.at(path)).unwrap();
@@ -69,8 +68,8 @@ impl Scene {
             Share::open(root, Expect::Initialised)
         };
         if let Ok(share) = open() {
-            let _ = create::existing(&share, &wanted("v", "team/v"));
-            let _ = listing::walk::<Record>(
+            let _ = life::existing::<Volume>(&share, &wanted("v", "team/v"));
+            let _ = listing::walk::<Volume>(
                 &share,
                 &Default::default(),
                 None,
@@ -86,9 +85,14 @@ impl Scene {
             );
             let _ = change::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
             let _ = recovery::recover(&share, |_| Some(()));
-            let _ = create::create(&share, &wanted("v", "team/v"), "s:/a", &Progress::default());
-            let _ = snapshots::delete(&share, NameKey::of("s"), self.snapshot.nonce);
-            let _ = delete::delete(&share, self.volume.key(), self.volume.nonce);
+            let _ = life::create::<Volume>(
+                &share,
+                &wanted("v", "team/v"),
+                "s:/a",
+                &Progress::default(),
+            );
+            let _ = life::delete::<Snapshot>(&share, NameKey::of("s"), self.snapshot.nonce);
+            let _ = life::delete::<Volume>(&share, self.volume.key(), self.volume.nonce);
             let _ = trash::purge(&share, &Default::default(), &mut Default::default());
         }
         for path in ["victim", "foreign"] {
@@ -220,7 +224,7 @@ fn names_of_any_bytes_in_the_records_are_passed_over() {
     }
     let share = scene.trial.share();
     let mut seen = Vec::new();
-    listing::walk::<Record>(
+    listing::walk::<Volume>(
         &share,
         &Default::default(),
         None,

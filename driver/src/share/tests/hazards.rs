@@ -8,7 +8,7 @@ fn a_volume_lives_and_dies() {
     let trial = Trial::new();
     let record = trial.create(&wanted("v", "team/v")).unwrap();
     assert_eq!(
-        (record.state, record.capacity_bytes),
+        (record.state, record.what.capacity_bytes),
         (State::Ready, 1 << 30)
     );
     let metadata = std::fs::metadata(trial.at("team/v")).unwrap();

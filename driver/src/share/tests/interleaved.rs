@@ -1,12 +1,10 @@
 //! Two operations of two controllers, cut into each other at each pair of their steps: the first goes on to one of its steps,
 //! the second to one of its own, then the first to its end, then the second. What storms find by chance, this finds each time.
 
-use super::super::crash_points::{Gate, waiting};
-use super::super::snapshots;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
+use crate::crash_points::{Gate, waiting};
 use crate::share::attempt::process;
-use crate::share::records::keep::Keep;
 use crate::share::records::origin::Source;
 use crate::share::records::volume::Changes;
 
@@ -126,7 +124,7 @@ impl Trial {
     }
 
     /// The volume that `wanted` describes, made by as many repeats as an orchestrator would make.
-    fn made(&self, wanted: &Wanted) -> Record {
+    fn made(&self, wanted: &Wanted) -> Record<Volume> {
         self.silence_copies();
         match self.create(wanted) {
             Err(ShareError::CopiedElsewhere { .. } | ShareError::Unfinished { .. }) => {
@@ -137,10 +135,10 @@ impl Trial {
     }
 
     /// Demands that nothing is left of the volume.
-    fn is_without(&self, volume: &Record) {
-        let name = &volume.wanted.name;
-        assert!(!self.at(&volume.path.to_string()).exists());
-        let of_name = |record: &&Record| record.wanted.name == *name;
+    fn is_without(&self, volume: &Record<Volume>) {
+        let name = &volume.what.wanted.name;
+        assert!(!self.at(&volume.what.path.to_string()).exists());
+        let of_name = |record: &&Record<Volume>| record.what.wanted.name == *name;
         assert_eq!(self.records().iter().find(of_name), None);
         // Neither this one's nor that of another of the name.
         let folders = self.files(".");
@@ -159,7 +157,7 @@ impl Trial {
 fn can_be_made_and_deleted(trial: &Trial, wanted: &Wanted) {
     let record = trial.made(wanted);
     if wanted.source.is_some() {
-        assert_full(&trial.at(&record.path.to_string()));
+        assert_full(&trial.at(&record.what.path.to_string()));
     }
     trial.check_snapshots();
     trial.delete(&record).unwrap();
@@ -219,21 +217,21 @@ fn creations_and_deletions_leave_one_volume_or_none() {
 /// The first one goes on when the volume is gone and another one is at its path.
 #[test]
 fn a_late_deletion_leaves_a_newer_volume_at_the_path_alone() {
-    let delete = |trial: &Trial, record: &Record| drop(trial.delete(record));
-    let expand = |trial: &Trial, record: &Record| {
+    let delete = |trial: &Trial, record: &Record<Volume>| drop(trial.delete(record));
+    let expand = |trial: &Trial, record: &Record<Volume>| {
         let _ = change::expand(&trial.share(), record.key(), record.nonce, 2 << 30, 0);
     };
-    let make_another = |trial: &Trial, record: &Record| {
+    let make_another = |trial: &Trial, record: &Record<Volume>| {
         let _ = trial.delete(record);
         let other = Wanted {
             name: "other".to_owned(),
-            ..record.wanted.clone()
+            ..record.what.wanted.clone()
         };
         if trial.create(&other).is_ok() {
             std::fs::write(trial.at("team/v/file"), "other").unwrap();
         }
     };
-    let firsts: [Operation<'_, Record>; 2] = [&delete, &expand];
+    let firsts: [Operation<'_, Record<Volume>>; 2] = [&delete, &expand];
     for policy in [OnDelete::Delete, OnDelete::Archive, OnDelete::Retain] {
         for first in firsts {
             interleave(
@@ -250,7 +248,7 @@ fn a_late_deletion_leaves_a_newer_volume_at_the_path_alone() {
                 |trial, record| {
                     trial.delete(record).unwrap();
                     for other in trial.records() {
-                        assert_eq!(other.wanted.name, "other");
+                        assert_eq!(other.what.wanted.name, "other");
                         let file = std::fs::read(trial.at("team/v/file")).unwrap();
                         assert_eq!(file, b"other");
                         trial.delete(&other).unwrap();
@@ -264,33 +262,33 @@ fn a_late_deletion_leaves_a_newer_volume_at_the_path_alone() {
 
 #[test]
 fn deletions_and_changes_leave_nothing_of_a_volume() {
-    let delete = |trial: &Trial, record: &Record| drop(trial.delete(record));
-    let delete_and_create = |trial: &Trial, record: &Record| {
+    let delete = |trial: &Trial, record: &Record<Volume>| drop(trial.delete(record));
+    let delete_and_create = |trial: &Trial, record: &Record<Volume>| {
         let _ = trial.delete(record);
-        let _ = trial.create(&record.wanted);
+        let _ = trial.create(&record.what.wanted);
     };
-    let expand_twice = |trial: &Trial, record: &Record| {
+    let expand_twice = |trial: &Trial, record: &Record<Volume>| {
         for size in [2 << 30, 3 << 30] {
             let _ = change::expand(&trial.share(), record.key(), record.nonce, size, 0);
         }
     };
-    let modify = |trial: &Trial, record: &Record| {
+    let modify = |trial: &Trial, record: &Record<Volume>| {
         let changes = Changes {
             mode: Some(0o700),
             ..Changes::default()
         };
         let _ = change::modify(&trial.share(), record.key(), record.nonce, &changes);
     };
-    let recover = |trial: &Trial, _: &Record| {
+    let recover = |trial: &Trial, _: &Record<Volume>| {
         // What others finish meanwhile it may find half done.
         let _ = recovery::recover(&trial.share(), |_| Some(()));
     };
-    let deletions: [[Operation<'_, Record>; 2]; 3] = [
+    let deletions: [[Operation<'_, Record<Volume>>; 2]; 3] = [
         [&delete, &delete],
         [&delete, &delete_and_create],
         [&delete_and_create, &delete_and_create],
     ];
-    let changes: [[Operation<'_, Record>; 2]; 6] = [
+    let changes: [[Operation<'_, Record<Volume>>; 2]; 6] = [
         [&delete_and_create, &expand_twice],
         [&expand_twice, &delete_and_create],
         [&modify, &delete_and_create],
@@ -320,7 +318,7 @@ fn deletions_and_changes_leave_nothing_of_a_volume() {
                     trial.delete(record).unwrap();
                     let archived = format!("team/archived-v-{}/file", record.nonce);
                     assert_eq!(trial.at(&archived).exists(), policy == OnDelete::Archive);
-                    can_be_made_and_deleted(trial, &record.wanted);
+                    can_be_made_and_deleted(trial, &record.what.wanted);
                 },
             );
         }
@@ -329,19 +327,19 @@ fn deletions_and_changes_leave_nothing_of_a_volume() {
 
 #[test]
 fn snapshots_that_are_taken_over_and_deleted_are_whole_or_gone() {
-    let make = |trial: &Trial, volume: &Record| drop(trial.snapshot("s", volume));
-    let make_and_delete = |trial: &Trial, volume: &Record| {
+    let make = |trial: &Trial, volume: &Record<Volume>| drop(trial.snapshot("s", volume));
+    let make_and_delete = |trial: &Trial, volume: &Record<Volume>| {
         if let Ok(snapshot) = trial.snapshot("s", volume) {
-            let _ = snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce);
+            let _ = life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce);
         }
     };
-    let delete = |trial: &Trial, _: &Record| {
+    let delete = |trial: &Trial, _: &Record<Volume>| {
         for snapshot in trial.snapshots() {
-            let _ = snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce);
+            let _ = life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce);
         }
     };
-    let lose_the_volume = |trial: &Trial, volume: &Record| drop(trial.delete(volume));
-    let operations: [[Operation<'_, Record>; 2]; 6] = [
+    let lose_the_volume = |trial: &Trial, volume: &Record<Volume>| drop(trial.delete(volume));
+    let operations: [[Operation<'_, Record<Volume>>; 2]; 6] = [
         [&make, &make],
         [&make, &make_and_delete],
         [&make_and_delete, &make],
@@ -363,7 +361,8 @@ fn snapshots_that_are_taken_over_and_deleted_are_whole_or_gone() {
                 };
                 trial.check_snapshots();
                 if let Some(snapshot) = snapshot {
-                    snapshots::delete(&trial.share(), snapshot.key(), snapshot.nonce).unwrap();
+                    life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce)
+                        .unwrap();
                 }
                 assert_eq!(trial.files(".csi-nfs/snapshots"), BTreeSet::new());
                 assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());

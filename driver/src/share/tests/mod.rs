@@ -15,17 +15,18 @@ mod restored;
 mod threads;
 mod upstream;
 
-use super::copying::Progress;
-use super::crash_points::crashing;
 use super::database::{Expect, Share};
 use super::error::ShareError;
 use super::paths::sub_path::SubPath;
+use super::records::record::{Record, State};
+use super::records::snapshot::{self, Snapshot};
 use super::records::store::{self, Claimed, Kept};
-use super::records::volume::{OnDelete, Record, State, Wanted};
-use super::recovery::Unfinished;
+use super::records::volume::{OnDelete, Volume, Wanted};
 use super::token::NameKey;
-use super::volume::{change, create, delete};
-use super::{recovery, trash};
+use super::volume::change;
+use super::{life, recovery, trash};
+use crate::copying::Progress;
+use crate::crash_points::crashing;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -71,40 +72,41 @@ impl Trial {
             }
         };
         let root = Arc::new(File::open(root).unwrap().into());
-        Share::open(root, Expect::Any).unwrap()
+        Share::open(root, Expect::Any)
+            .unwrap()
+            .with_archives(crate::upstream::archives())
     }
 
     fn at(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }
 
-    fn create(&self, wanted: &Wanted) -> Result<Record, ShareError> {
-        create::create(&self.share(), wanted, "s:/a", &Progress::default())
+    fn create(&self, wanted: &Wanted) -> Result<Record<Volume>, ShareError> {
+        life::create(&self.share(), wanted, "s:/a", &Progress::default())
     }
 
-    fn delete(&self, record: &Record) -> Result<(), ShareError> {
-        delete::delete(&self.share(), record.key(), record.nonce)
+    fn delete(&self, record: &Record<Volume>) -> Result<(), ShareError> {
+        life::delete::<Volume>(&self.share(), record.key(), record.nonce)
     }
 
     fn recover(&self) {
         let recovered = recovery::recover(&self.share(), |_| Some(())).unwrap();
         assert!(recovered.failures.is_empty(), "{recovered:?}");
-        for copy in recovered.copies {
-            let (share, progress) = (self.share(), Progress::default());
-            match copy {
-                Unfinished::Volume(key) => recovery::resume_volume(&share, key, &progress),
-                Unfinished::Snapshot(key) => recovery::resume_snapshot(&share, key, &progress),
-            }
-            .unwrap();
+        let (share, progress) = (self.share(), Progress::default());
+        for key in recovered.volumes {
+            life::resume::<Volume>(&share, key, &progress).unwrap();
+        }
+        for key in recovered.snapshots {
+            life::resume::<Snapshot>(&share, key, &progress).unwrap();
         }
     }
 
-    fn records(&self) -> Vec<Record> {
+    fn records(&self) -> Vec<Record<Volume>> {
         let share = self.share();
-        let keys = store::keys::<Record>(&share).unwrap();
+        let keys = store::keys::<Volume>(&share).unwrap();
         let records =
             keys.into_iter()
-                .filter_map(|key| match store::look::<Record>(&share, key).unwrap() {
+                .filter_map(|key| match store::look::<Volume>(&share, key).unwrap() {
                     Kept::Nothing => None,
                     Kept::Found(found) => Some(found.record),
                     Kept::Unreadable(record) => panic!("{record:?}"),
@@ -128,10 +130,10 @@ impl Trial {
         let mut expected = BTreeSet::new();
         for record in &records {
             assert_eq!(record.state, State::Ready, "{record:?}");
-            let path = record.path.to_string();
+            let path = record.what.path.to_string();
             assert!(self.at(&path).is_dir(), "{path} is missing");
             // What the driver has named needs no claim.
-            if record.wanted.sub_dir.is_some() {
+            if record.what.wanted.sub_dir.is_some() {
                 expected.insert((path, format!("@{}.{}", record.key(), record.nonce)));
             }
         }

@@ -1,7 +1,6 @@
 //! Calls at the same time, and calls that come late.
 
 use super::*;
-use crate::share::records::keep::Keep;
 use crate::share::records::removal;
 
 #[test]
@@ -9,7 +8,7 @@ fn of_many_creations_of_one_name_one_volume_comes() {
     let trial = Trial::new();
     for round in 0..5 {
         let volume = wanted("v", &format!("team/v{round}"));
-        let records: Vec<Record> = std::thread::scope(|scope| {
+        let records: Vec<Record<Volume>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..32)
                 .map(|_| scope.spawn(|| trial.create(&volume).unwrap()))
                 .collect();
@@ -59,7 +58,11 @@ fn of_many_overlapping_creations_no_two_come() {
         let records = trial.records();
         for one in &records {
             for other in &records {
-                let inside = other.path.to_path().starts_with(one.path.to_path());
+                let inside = other
+                    .what
+                    .path
+                    .to_path()
+                    .starts_with(one.what.path.to_path());
                 assert!(one.nonce == other.nonce || !inside, "{one:?} {other:?}");
             }
         }
@@ -88,7 +91,7 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                         0 => drop(trial.create(&volume).unwrap()),
                         1 => {
                             if let Some(found) =
-                                store::find::<Record>(&trial.share(), NameKey::of(&name)).unwrap()
+                                store::find::<Volume>(&trial.share(), NameKey::of(&name)).unwrap()
                             {
                                 trial.delete(&found.record).unwrap();
                             }
@@ -96,7 +99,7 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                         _ => {
                             let share = trial.share();
                             if let Some(found) =
-                                store::find::<Record>(&share, NameKey::of(&name)).unwrap()
+                                store::find::<Volume>(&share, NameKey::of(&name)).unwrap()
                             {
                                 let size = 1 << 31;
                                 match change::expand(
@@ -106,7 +109,7 @@ fn creations_deletions_and_expansions_at_once_leave_a_sound_share() {
                                     size,
                                     0,
                                 ) {
-                                    Ok(record) => assert!(record.capacity_bytes >= size),
+                                    Ok(record) => assert!(record.what.capacity_bytes >= size),
                                     Err(ShareError::NoVolume) => {}
                                     Err(other) => panic!("{other}"),
                                 }
@@ -127,11 +130,11 @@ fn a_late_update_does_not_touch_a_newer_volume_of_the_name() {
     let trial = Trial::new();
     let old = trial.create(&wanted("v", "v")).unwrap();
     let share = trial.share();
-    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
+    let late = store::find::<Volume>(&share, old.key()).unwrap().unwrap();
     trial.delete(&old).unwrap();
     let new = trial.create(&wanted("v", "v")).unwrap();
     let mut next = late.record.next();
-    next.capacity_bytes = 7;
+    next.what.capacity_bytes = 7;
     assert!(matches!(
         store::update(&share, &late, &next),
         Ok(Claimed::Lost)
@@ -148,7 +151,7 @@ fn a_late_update_does_not_bring_a_deleted_volume_back() {
     let trial = Trial::new();
     let volume = trial.create(&wanted("v", "v")).unwrap();
     let share = trial.share();
-    let late = store::find::<Record>(&share, volume.key())
+    let late = store::find::<Volume>(&share, volume.key())
         .unwrap()
         .unwrap();
     let folder = trial.at(&format!(".csi-nfs/volumes/{}", volume.key()));
@@ -181,7 +184,7 @@ fn an_update_that_comes_generations_too_late_is_lost() {
     let volume = trial.create(&wanted("v", "v")).unwrap();
     let share = trial.share();
     let find = || {
-        store::find::<Record>(&share, volume.key())
+        store::find::<Volume>(&share, volume.key())
             .unwrap()
             .unwrap()
     };
@@ -228,7 +231,7 @@ fn a_late_rename_takes_no_newer_volume() {
     let trial = Trial::new();
     let old = trial.create(&wanted("old", "team/v")).unwrap();
     let share = trial.share();
-    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
+    let late = store::find::<Volume>(&share, old.key()).unwrap().unwrap();
     let leaving = beneath::folder(&late.folder, "leaving").unwrap();
     let parent = beneath::folder(&share.root, "team").unwrap();
     trial.delete(&old).unwrap();
@@ -238,7 +241,7 @@ fn a_late_rename_takes_no_newer_volume() {
     let new = trial.create(&wanted("new", "team/v")).unwrap();
     std::fs::write(trial.at("team/v/file"), "data").unwrap();
     assert!(renamed().is_err());
-    assert!(!delete::finish(&share, &late).unwrap_or(false));
+    assert!(!life::finish_deletion(&share, &late).unwrap_or(false));
     assert_eq!(std::fs::read(trial.at("team/v/file")).unwrap(), b"data");
     assert_eq!(trial.records(), [new]);
     trial.check();
@@ -249,13 +252,13 @@ fn a_path_that_the_driver_names_is_never_used_twice() {
     let trial = Trial::new();
     let old = trial.create(&wanted("v", "")).unwrap();
     let share = trial.share();
-    let late = store::find::<Record>(&share, old.key()).unwrap().unwrap();
+    let late = store::find::<Volume>(&share, old.key()).unwrap().unwrap();
     trial.delete(&old).unwrap();
     let new = trial.create(&wanted("v", "")).unwrap();
-    assert_ne!(old.path, new.path);
+    assert_ne!(old.what.path, new.what.path);
     assert_eq!(trial.create(&wanted("v", "")).unwrap(), new);
-    assert!(!delete::finish(&share, &late).unwrap_or(false));
-    assert!(trial.at(&new.path.to_string()).is_dir());
+    assert!(!life::finish_deletion(&share, &late).unwrap_or(false));
+    assert!(trial.at(&new.what.path.to_string()).is_dir());
     assert_eq!(trial.records(), [new]);
     trial.check();
 }

@@ -22,19 +22,19 @@ impl Trial {
         std::fs::rename(self.at("backup"), self.at(".csi-nfs")).unwrap();
     }
 
-    fn trouble(&self, record: &Record) -> Option<String> {
+    fn trouble(&self, record: &Record<Volume>) -> Option<String> {
         let share = self.share();
-        let found = store::find::<Record>(&share, record.key()).unwrap();
-        create::trouble(&share, &found.unwrap()).unwrap()
+        let found = store::find::<Volume>(&share, record.key()).unwrap();
+        crate::share::volume::create::trouble(&share, &found.unwrap()).unwrap()
     }
 
-    fn write(&self, record: &Record, text: &str) {
-        let folder = self.at(&record.path.to_string());
+    fn write(&self, record: &Record<Volume>, text: &str) {
+        let folder = self.at(&record.what.path.to_string());
         std::fs::write(folder.join("file"), text).unwrap();
     }
 
-    fn read(&self, record: &Record) -> String {
-        let folder = self.at(&record.path.to_string());
+    fn read(&self, record: &Record<Volume>) -> String {
+        let folder = self.at(&record.what.path.to_string());
         std::fs::read_to_string(folder.join("file")).unwrap()
     }
 }
@@ -53,7 +53,7 @@ fn records_and_volumes_of_one_backup_are_as_they_were() {
     trial.check();
     for record in [&own, &chosen] {
         assert_eq!(trial.trouble(record), None);
-        assert_eq!(trial.create(&record.wanted).unwrap(), *record);
+        assert_eq!(trial.create(&record.what.wanted).unwrap(), *record);
         trial.delete(record).unwrap();
     }
     assert_eq!(trial.records(), []);
@@ -73,14 +73,14 @@ fn volumes_that_are_newer_than_the_records_are_left_alone() {
     // Their ids name nothing any more, and their folders stay.
     trial.delete(&own).unwrap();
     trial.delete(&chosen).unwrap();
-    let again = trial.create(&own.wanted).unwrap();
-    assert_ne!(again.path, own.path);
-    let refused = trial.create(&chosen.wanted);
+    let again = trial.create(&own.what.wanted).unwrap();
+    assert_ne!(again.what.path, own.what.path);
+    let refused = trial.create(&chosen.what.wanted);
     assert!(matches!(refused, Err(ShareError::Foreign { .. })));
     let adopting = Wanted {
         adopt: true,
         on_delete: OnDelete::Retain,
-        ..chosen.wanted.clone()
+        ..chosen.what.wanted.clone()
     };
     trial.create(&adopting).unwrap();
     assert_eq!(trial.read(&own), "own");
@@ -97,16 +97,16 @@ fn volumes_that_were_deleted_since_can_be_put_back_or_deleted_again() {
     trial.delete(&own).unwrap();
     trial.delete(&chosen).unwrap();
     // One of the same name, which the records do not know either.
-    let newer = trial.create(&own.wanted).unwrap();
+    let newer = trial.create(&own.what.wanted).unwrap();
     trial.write(&newer, "newer");
     trial.restore();
     for record in [&own, &chosen] {
         assert!(trial.trouble(record).unwrap().contains("is missing"));
-        let answer = trial.create(&record.wanted);
+        let answer = trial.create(&record.what.wanted);
         assert!(matches!(answer, Err(ShareError::FolderGone { .. })));
     }
     std::fs::create_dir(trial.at("team/w")).unwrap();
-    assert_eq!(trial.create(&chosen.wanted).unwrap(), chosen);
+    assert_eq!(trial.create(&chosen.what.wanted).unwrap(), chosen);
     trial.delete(&own).unwrap();
     trial.delete(&chosen).unwrap();
     assert_eq!(trial.read(&newer), "newer");

@@ -1,10 +1,8 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
-use super::super::copying;
 use super::super::listing;
-use super::super::snapshots;
 use super::*;
-use crate::share::records::keep::Keep;
+use crate::copying;
 use crate::share::records::origin::Origin;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -38,13 +36,13 @@ fn without_threads() {
     let trial = Trial::new();
     let names: Vec<String> = (0..40).map(|number| format!("v{number}")).collect();
     let made = names.iter().map(|name| trial.create(&wanted(name, name)));
-    let records: Vec<Record> = made.map(Result::unwrap).collect();
+    let records: Vec<Record<Volume>> = made.map(Result::unwrap).collect();
     let mut listed = 0;
     let count = |_, _| {
         listed += 1;
         ControlFlow::Continue(())
     };
-    listing::walk::<Record>(&trial.share(), &Default::default(), None, || false, count).unwrap();
+    listing::walk::<Volume>(&trial.share(), &Default::default(), None, || false, count).unwrap();
     assert_eq!(listed, records.len());
 
     // Those that copy ask for little, and can be had.
@@ -66,13 +64,13 @@ fn without_threads() {
         nonce: records[0].nonce,
         path: None,
     };
-    let begun = snapshots::create(&trial.share(), "s", &origin, "s:/a", &Progress::default());
+    let begun = trial.snapshot_of("s", origin, &Progress::default());
     let error = begun.unwrap_err().to_string();
     assert!(error.contains("starting a thread"), "{error}");
     // There may be threads again, so it is left to a retry.
     let [left] = trial.snapshots().try_into().unwrap();
     assert_eq!(left.state, State::Creating);
-    snapshots::delete(&trial.share(), left.key(), left.nonce).unwrap();
+    life::delete::<Snapshot>(&trial.share(), left.key(), left.nonce).unwrap();
     assert!(trial.files(".csi-nfs/snapshots").is_empty());
     for record in &records {
         trial.delete(record).unwrap();

@@ -1,9 +1,9 @@
 //! Volumes and snapshots of kubernetes-csi's driver that are taken away: crashes, and races with volumes of our own.
 
-use super::super::upstream;
 use super::*;
 #[cfg(feature = "upstream")]
 use crate::share::records::origin::{Origin, Source};
+use crate::upstream::folders;
 
 const ID: &str = "s#a#team/v##";
 
@@ -15,7 +15,7 @@ fn place(trial: &Trial) {
 
 fn delete(trial: &Trial, archive: bool) -> Result<(), ShareError> {
     let path = SubPath::parse("team/v").unwrap();
-    upstream::delete_volume(&trial.share(), ID, &path, archive)
+    folders::delete_volume(&trial.share(), ID, &path, archive)
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_users_folder_named_like_the_records_keeps_no_volume() {
 #[cfg(feature = "upstream")]
 #[test]
 fn a_source_that_is_made_anew_is_never_copied_in_part() {
-    use crate::share::crash_points::{Gate, waiting};
+    use crate::crash_points::{Gate, waiting};
     const FILES: u32 = 4;
     let make = |trial: &Trial, content: &str| {
         std::fs::create_dir_all(trial.at("team/v/in")).unwrap();

@@ -2,17 +2,17 @@
 //! gRPC.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
+use crate::share::life::Life;
 use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, set_attributes};
-use crate::share::records::keep::Keep;
+use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Claimed};
-use crate::share::records::volume::{Changes, OnDelete, Record, State};
+use crate::share::records::volume::{Changes, OnDelete, Volume};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
-use crate::share::volume::create::finish_create;
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
 /// it is then.
@@ -25,36 +25,17 @@ pub fn expand(
     nonce: Nonce,
     required: i64,
     limit: i64,
-) -> Result<Record, ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            _ => return Err(ShareError::NoVolume),
-        };
-        match found.record.state {
-            State::Deleting => return Err(ShareError::NoVolume),
-            State::Creating if found.record.needs_copy() => return Err(ShareError::NoVolume),
-            State::Creating => {
-                finish_create(share, &found)?;
-                continue;
-            }
-            State::Ready => {}
-        }
-        let current = found.record.capacity_bytes;
+) -> Result<Record<Volume>, ShareError> {
+    change(share, key, nonce, |volume| {
+        let current = volume.what.capacity_bytes;
         if limit > 0 && current > limit {
             return Err(ShareError::TooLarge { current, limit });
         }
-        if current >= required {
-            return Ok(found.record);
-        }
-        let mut next = found.record.next();
-        next.capacity_bytes = required;
-        if let Claimed::Won = store::update(share, &found, &next)? {
-            return Ok(next);
-        }
-    }
-    Err(store::contended::<Record>(key))
+        Ok(Some(Volume {
+            capacity_bytes: current.max(required),
+            ..volume.what.clone()
+        }))
+    })
 }
 
 /// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
@@ -66,60 +47,77 @@ pub fn modify(
     key: NameKey,
     nonce: Nonce,
     changes: &Changes,
-) -> Result<Record, ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            _ => return Err(ShareError::NoVolume),
-        };
-        let record = &found.record;
-        match record.state {
-            State::Ready => {}
-            State::Creating if !record.needs_copy() => {
-                finish_create(share, &found)?;
-                continue;
-            }
-            State::Creating | State::Deleting => return Err(ShareError::NoVolume),
-        }
-        let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
-        if record.wanted.adopt {
-            let policy = changes
-                .on_delete
-                .is_some_and(|policy| policy != OnDelete::Retain);
-            let what = match (ownership, policy) {
-                (true, _) => "its owner or mode",
-                (false, true) => "onDelete",
-                (false, false) => return Ok(found.record),
+) -> Result<Record<Volume>, ShareError> {
+    let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
+    change(share, key, nonce, |volume| {
+        let what = &volume.what;
+        if what.wanted.adopt {
+            let is_kept = changes.on_delete.unwrap_or(OnDelete::Retain) == OnDelete::Retain;
+            return match (ownership, is_kept) {
+                (true, _) => Err(ShareError::Adopted {
+                    what: "its owner or mode",
+                }),
+                (false, false) => Err(ShareError::Adopted { what: "onDelete" }),
+                (false, true) => Ok(Some(what.clone())),
             };
-            return Err(ShareError::Adopted { what });
         }
         if ownership {
-            let path = &record.path;
-            let folder = beneath::folder(&share.root, path.to_path())
-                .map_err(blocked(path, || format!("opening {path}")))?;
-            if !is_ours(share, record)? {
-                continue;
+            let folder = beneath::folder(&share.root, what.path.to_path())
+                .map_err(blocked(&what.path, || format!("opening {}", what.path)))?;
+            if !is_ours(share, volume)? {
+                return Ok(None);
             }
             set_attributes(&folder, changes.mode, changes.uid, changes.gid)?;
             step("the folder is changed")?;
         }
-        let mut next = record.next();
-        next.changes = record.changes.and(changes);
-        if next.changes == record.changes {
+        Ok(Some(Volume {
+            changes: what.changes.and(changes),
+            ..what.clone()
+        }))
+    })
+}
+
+/// Makes of the volume what `changed` makes of it when it is ready, or nothing when it is to be looked at again. Returns the
+/// record as it is then.
+fn change(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    changed: impl Fn(&Record<Volume>) -> Result<Option<Volume>, ShareError>,
+) -> Result<Record<Volume>, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<Volume>(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            _ => return Err(ShareError::NoVolume),
+        };
+        match found.record.state {
+            State::Ready => {}
+            State::Creating if !found.record.needs_copy() => {
+                Volume::finish_creation(share, &found)?;
+                continue;
+            }
+            State::Creating | State::Deleting => return Err(ShareError::NoVolume),
+        }
+        let Some(what) = changed(&found.record)? else {
+            continue;
+        };
+        if what == found.record.what {
             return Ok(found.record);
         }
+        let mut next = found.record.next();
+        next.what = what;
         if let Claimed::Won = store::update(share, &found, &next)? {
             return Ok(next);
         }
     }
-    Err(store::contended::<Record>(key))
+    Err(store::contended::<Volume>(key))
 }
 
 /// Whether the folder at the record's path is its volume's now. A claim counts only with its record: a creation that came too
 /// late may have left one.
-fn is_ours(share: &Share, record: &Record) -> Result<bool, ShareError> {
+fn is_ours(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
     Ok(claim::holds(share, record)?
-        && store::find::<Record>(share, record.key())?
+        && store::find::<Volume>(share, record.key())?
             .is_some_and(|found| found.record.nonce == record.nonce))
 }

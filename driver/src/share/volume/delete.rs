@@ -8,17 +8,17 @@
 //! is released, and into a folder that is removed nothing can be renamed any more, however late.
 
 use crate::beneath;
-use crate::share::crash_points::step;
+use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
+use crate::share::life;
 use crate::share::paths::claim;
 use crate::share::paths::open::{make_parents, open_parent};
 use crate::share::paths::sub_path::SubPath;
-use crate::share::records::keep::Keep;
-use crate::share::records::keep::data_name;
-use crate::share::records::removal;
-use crate::share::records::store::{self};
-use crate::share::records::volume::{FoundVolume, OnDelete, Record, State, Wanted};
+use crate::share::records::record::{Record, State};
+use crate::share::records::store::{self, Found};
+use crate::share::records::text::data_name;
+use crate::share::records::volume::{OnDelete, Volume, Wanted};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use crate::share::trash;
@@ -34,66 +34,30 @@ const LEFT: &str = "left";
 const PLACED: &str = "placed";
 const UNPLACED: &str = "unplaced";
 
-/// Deletes the volume `nonce` of the name with `key`. One that is not there (any more) is fine.
+/// Takes away what the record of a deletion is about, and releases its claim. Returns whether this call has seen the volume's
+/// folder leave its path.
 ///
 /// # Errors
-/// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
-pub fn delete(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
-    for attempt in 0..ATTEMPTS {
-        pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
-            Some(found) if found.record.nonce == nonce => found,
-            // Another nonce: a newer volume of that name, which a late retry must not hit.
-            _ => return Ok(()),
-        };
-        if found.record.state == State::Deleting {
-            match finish(share, &found) {
-                Err(error) if error.is_stale() => continue,
-                other => return other.map(drop),
-            }
-        }
-        let mut next = found.record.next();
-        next.state = State::Deleting;
-        match store::update(share, &found, &next) {
-            // Won or lost, the next look tells.
-            Ok(_) => {}
-            // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
-            // way, the record still says ready, and the repeated call does the rest.
-            Err(error) if error.is_full() => return finish(share, &found.with(next)?).map(drop),
-            // The first step of all: nothing was begun.
-            Err(error) if error.is_read_only() => return Err(error),
-            Err(other) => return Err(other.unfinished()),
-        }
-    }
-    Err(store::contended::<Record>(key))
-}
-
-/// Finishes a deletion that the record tells of. Returns whether this call has seen the volume's folder leave its path.
-///
-/// # Errors
-/// As for [`delete`].
-pub(in crate::share) fn finish(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
-    step("the record says deleting")?;
-    let taken = match found.record.wanted.sub_dir {
+/// I/O errors.
+pub(super) fn take_away(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
+    let taken = match found.record.what.wanted.sub_dir {
         None => take_own(share, found),
         Some(_) => take_claimed(share, found),
-    };
-    let taken = taken.map_err(ShareError::unfinished)?;
+    }?;
     step("the folder is taken away")?;
-    claim::release(share, &found.record).map_err(ShareError::unfinished)?;
+    claim::release(share, &found.record)?;
     step("the claim is released")?;
-    removal::remove(share, found).map_err(ShareError::unfinished)?;
     Ok(taken)
 }
 
 /// Takes away a folder that the driver has named.
-fn take_own(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
-    let (record, path) = (&found.record, &found.record.path);
+fn take_own(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
+    let (record, path) = (&found.record, &found.record.what.path);
     if trash::discard(share, &found.folder, &data_name(record.copy), record.nonce)? {
         return Ok(false);
     }
     step("the prepared folder is not there")?;
-    match record.on_delete() {
+    match record.what.on_delete() {
         OnDelete::Retain => Ok(false),
         OnDelete::Archive => archive(share, record, &share.root, path.leaf()),
         OnDelete::Delete => trash::discard(share, &share.root, path.leaf(), record.nonce)
@@ -102,10 +66,10 @@ fn take_own(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
 }
 
 /// Takes away a folder that is where a user wanted it.
-fn take_claimed(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> {
+fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
     let record = &found.record;
-    let doing = || format!("taking away {}", record.path);
-    if record.wanted.adopt {
+    let doing = || format!("taking away {}", record.what.path);
+    if record.what.wanted.adopt {
         return Ok(false);
     }
     if let Some(leaving) = beside(found, LEAVING)? {
@@ -120,7 +84,7 @@ fn take_claimed(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> 
         let Some(left) = beside(found, LEFT)? else {
             return Ok(taken);
         };
-        taken |= match record.on_delete() {
+        taken |= match record.what.on_delete() {
             OnDelete::Archive => archive(share, record, &left, PLACED)?,
             _ => trash::discard(share, &left, PLACED, record.nonce)?,
         };
@@ -133,11 +97,11 @@ fn take_claimed(share: &Share, found: &FoundVolume) -> Result<bool, ShareError> 
             Err(error) => return Err(error).doing(doing),
         }
     }
-    Err(store::contended::<Record>(record.key()))
+    Err(store::contended::<Volume>(record.key()))
 }
 
 /// The open folder of that name beside the record, when it is there.
-fn beside(found: &FoundVolume, name: &str) -> Result<Option<OwnedFd>, ShareError> {
+fn beside(found: &Found<Volume>, name: &str) -> Result<Option<OwnedFd>, ShareError> {
     let look = || {
         beneath::refresh(&found.folder)?;
         beneath::folder(&found.folder, name)
@@ -150,8 +114,8 @@ fn beside(found: &FoundVolume, name: &str) -> Result<Option<OwnedFd>, ShareError
 }
 
 /// Moves the volume's folder to `leaving`: the prepared one, so that it is not placed any more; else the one at its path.
-fn leave(share: &Share, found: &FoundVolume, leaving: &OwnedFd) -> Result<(), ShareError> {
-    let (record, path) = (&found.record, &found.record.path);
+fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), ShareError> {
+    let (record, path) = (&found.record, &found.record.what.path);
     let doing = || format!("moving {path} away");
     let is_in = |name| beneath::exists(leaving, name).doing(doing);
     // What comes to the path after the volume's folder has left is somebody else's.
@@ -171,13 +135,11 @@ fn leave(share: &Share, found: &FoundVolume, leaving: &OwnedFd) -> Result<(), Sh
     if is_in(UNPLACED)? || !beneath::exists(&found.folder, LEAVING).doing(doing)? {
         return Ok(());
     }
-    if record.on_delete() == OnDelete::Retain || !claim::holds(share, record)? {
+    if record.what.on_delete() == OnDelete::Retain || !claim::holds(share, record)? {
         return Ok(());
     }
-    let parent = match open_parent(share, path) {
-        Ok(parent) => parent,
-        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(()),
-        Err(other) => return Err(other),
+    let Some(parent) = open_parent(share, path)? else {
+        return Ok(());
     };
     // What this client knows to be there may be another's by now.
     beneath::refresh(&parent).doing(doing)?;
@@ -197,11 +159,11 @@ fn leave(share: &Share, found: &FoundVolume, leaving: &OwnedFd) -> Result<(), Sh
 /// Moves `name` in `folder` to the archive of the volume, beside its path. Returns whether it was there.
 fn archive(
     share: &Share,
-    record: &Record,
+    record: &Record<Volume>,
     folder: &OwnedFd,
     name: &str,
 ) -> Result<bool, ShareError> {
-    let path = &record.path;
+    let path = &record.what.path;
     let doing = || format!("archiving {path}");
     let parent = make_parents(share, path)?;
     // Unique, and the same on each retry.
@@ -258,7 +220,7 @@ pub fn delete_unrecorded(
     let key = NameKey::of(name);
     for attempt in 0..ATTEMPTS {
         pause(attempt);
-        let found = match store::find::<Record>(share, key)? {
+        let found = match store::find::<Volume>(share, key)? {
             // Begun by an earlier call.
             Some(found) => found,
             None => {
@@ -268,7 +230,7 @@ pub fn delete_unrecorded(
                 claim::refuse_taken(share, path)?;
                 let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
                 let wanted = Wanted::unrecorded(name, path, on_delete);
-                let record = Record::new(wanted, nonce, State::Deleting);
+                let record = Record::new(Volume::new(wanted, nonce), nonce, State::Deleting);
                 match store::publish(share, record, prepare_to_leave)? {
                     Some(published) => published,
                     None => continue,
@@ -276,8 +238,8 @@ pub fn delete_unrecorded(
             }
         };
         let record = &found.record;
-        if record.wanted.name != name || record.path != *path {
-            let other = record.wanted.name.clone();
+        if record.what.wanted.name != name || record.what.path != *path {
+            let other = record.what.wanted.name.clone();
             return Err(ShareError::KeyTaken { other });
         }
         match take_unrecorded(share, &found, &look) {
@@ -287,13 +249,13 @@ pub fn delete_unrecorded(
             Err(error) => return Err(error),
         }
     }
-    Err(store::contended::<Record>(key))
+    Err(store::contended::<Volume>(key))
 }
 
 /// Takes away what `found`, the record of a deletion, is about. Returns false when that may be there still.
 fn take_unrecorded(
     share: &Share,
-    found: &FoundVolume,
+    found: &Found<Volume>,
     look: impl Fn() -> Result<bool, ShareError>,
 ) -> Result<bool, ShareError> {
     let record = &found.record;
@@ -306,11 +268,11 @@ fn take_unrecorded(
         return claimed.map(|()| false);
     }
     // Without the claim this removes the record and nothing else.
-    let taken = finish(share, found)?;
+    let taken = life::finish_deletion(share, found)?;
     claimed?;
     // Another call may have finished this deletion before the claim was made, and has released none.
     claim::release(share, record)?;
-    Ok(taken || !look()? || claim::refuse_taken(share, &record.path).is_err())
+    Ok(taken || !look()? || claim::refuse_taken(share, &record.what.path).is_err())
 }
 
 /// Makes the way out of a volume at a path that a user has chosen, in the draft of its record.

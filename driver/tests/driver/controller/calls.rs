@@ -3,7 +3,7 @@
 use crate::placed::of_volume;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
-use csi_nfs::share::local::LocalRoots;
+use csi_nfs::roots::local::LocalRoots;
 pub use csi_proto::v1::controller_server::Controller as Service;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::v1::*;
@@ -32,6 +32,7 @@ impl Host {
         let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
         let roots = LocalRoots::new([(export.clone(), self.folder.path().to_owned())]);
         let mut config = ControllerConfig::new(Arc::new(roots));
+        config.archives = csi_nfs::upstream::archives();
         config.other_exports = vec![export];
         config
     }

@@ -3,8 +3,8 @@
 use super::calls::*;
 use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs::export::Export;
-use csi_nfs::share::local::LocalRoots;
-use csi_nfs::share::roots::{Root, RootError, ShareRoots};
+use csi_nfs::roots::local::LocalRoots;
+use csi_nfs::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::CreateVolumeRequest;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

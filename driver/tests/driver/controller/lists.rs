@@ -3,7 +3,7 @@
 use super::calls::*;
 use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs::export::Export;
-use csi_nfs::share::local::LocalRoots;
+use csi_nfs::roots::local::LocalRoots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tonic::Code;

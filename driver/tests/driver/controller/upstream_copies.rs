@@ -7,7 +7,7 @@ use super::snapshots::{
 };
 use super::upstream::{UPSTREAM, archived, in_front, made, names, no_leftovers, successor};
 use csi_nfs::export::Export;
-use csi_nfs::share::local::LocalRoots;
+use csi_nfs::roots::local::LocalRoots;
 use csi_nfs::share::records::volume::OnDelete;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;

@@ -1,44 +1,13 @@
-//! What the records of volumes and of snapshots have in common: where they are kept, and their text. Owns what becomes of
-//! fields that this version does not know: an update leaves them as they are.
+//! The text of records, and the names of their files and of what lies beside them. Owns what becomes of fields that this
+//! version does not know: an update leaves them as they are.
 
-use crate::share::database::Share;
 use crate::share::records::format::check_format;
+use crate::share::records::record::{Kind, Record};
 use crate::share::token::{NameKey, Nonce};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::os::fd::OwnedFd;
 
 /// The longest record that is read, in bytes. Parameters have at most 4 KiB.
 pub const MAX_RECORD: u64 = 64 * 1024;
-
-/// What is kept under a name, one record a folder, all records of one kind in a folder of their own.
-pub trait Keep:
-    Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + Sized + 'static
-{
-    /// The name of that folder below `.csi-nfs`.
-    const FOLDER: &'static str;
-    /// That folder.
-    #[doc(hidden)]
-    fn folder(share: &Share) -> &OwnedFd;
-    /// What the record is kept under.
-    fn key(&self) -> NameKey;
-    /// Which of those that had this name.
-    fn nonce(&self) -> Nonce;
-    /// 1 for the first, one more with each change.
-    fn generation(&self) -> u64;
-    /// The attempt that has copied the source. No other one's data are the record's, whatever lies beside it.
-    fn copy(&self) -> Option<Nonce>;
-    /// The same, one generation on.
-    #[must_use]
-    fn next(&self) -> Self;
-    /// Whether its values are such as this driver writes.
-    fn is_sound(&self) -> bool;
-    /// The name of the file that holds this generation.
-    fn file_name(&self) -> String {
-        format!("{}.{}", self.nonce(), self.generation())
-    }
-}
 
 /// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
 const PREPARED: &str = "data";
@@ -71,42 +40,23 @@ pub(in crate::share) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     (number > 0 && number.to_string() == generation).then_some((nonce.parse().ok()?, number))
 }
 
-/// Who copies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Copying {
-    /// This attempt.
-    pub attempt: Nonce,
-    /// The process that makes it.
-    pub process: String,
-}
-
-/// A record that can be filled.
-pub trait Copied: Keep {
-    /// The claim on the copy.
-    fn copying(&self) -> Option<&Copying>;
-    /// The next generation, with another claim.
-    fn with_copying(&self, copying: Option<Copying>) -> Self;
-    /// The next generation, with the data there that the attempt `copy` has made. `left_out` is what did not travel.
-    fn filled(&self, copy: Nonce, left_out: Option<String>) -> Self;
-}
-
 /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(in crate::share) fn read<R: Keep>(
+pub(in crate::share) fn read<K: Kind>(
     content: &[u8],
     key: NameKey,
     nonce: Nonce,
     generation: u64,
-) -> Result<R, String> {
+) -> Result<Record<K>, String> {
     check_format(content).map_err(|error| error.to_string())?;
-    let record: R = serde_json::from_slice(content).map_err(|error| error.to_string())?;
-    if (record.nonce(), record.generation(), record.key()) != (nonce, generation, key) {
+    let record: Record<K> = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+    if (record.nonce, record.generation, record.key()) != (nonce, generation, key) {
         return Err("its content does not match its file's name".to_owned());
     }
-    if !record.is_sound() {
-        return Err(format!("it has values that no record in {} has", R::FOLDER));
+    if !K::is_sound(&record) {
+        return Err(format!("it has values that no record in {} has", K::FOLDER));
     }
     Ok(record)
 }
@@ -115,14 +65,14 @@ pub(in crate::share) fn read<R: Keep>(
 ///
 /// # Errors
 /// What is wrong with it.
-pub(in crate::share) fn write<R: Keep>(
-    record: &R,
+pub(in crate::share) fn write<K: Kind>(
+    record: &Record<K>,
     before: Option<&[u8]>,
 ) -> serde_json::Result<Vec<u8>> {
     let mut unknown = Value::Null;
     if let Some(before) = before {
         unknown = serde_json::from_slice(before)?;
-        let known: R = serde_json::from_slice(before)?;
+        let known: Record<K> = serde_json::from_slice(before)?;
         take_away(&mut unknown, &serde_json::to_value(known)?);
     }
     let mut text = match unknown {

@@ -13,7 +13,7 @@ use super::node::Pair;
 use super::progress::Course;
 use super::report::{LeftOut, Omissions};
 use crate::beneath;
-use crate::share::crash_points;
+use crate::crash_points;
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};

@@ -18,13 +18,13 @@ use super::progress::Course;
 use super::report::Omissions;
 use super::view::{View, Views};
 use crate::admission::ExtraThread;
-use crate::share::crash_points;
-use csi_proto::lock::lock;
+use crate::crash_points;
+use csi_proto::lock::{lock, wait, wait_for};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Entries that are handed on together.
@@ -52,7 +52,7 @@ pub(super) fn copy(
         let mut is_refused = false;
         while most > 0 && !queue.is_done() {
             if is_refused || !queue.wants_a_thread(most) {
-                queue = tree.wait(&tree.wanted, queue);
+                queue = wait(&tree.wanted, queue);
                 is_refused = false;
                 continue;
             }
@@ -206,10 +206,6 @@ impl<'a> Tree<'a> {
         lock(&self.queue)
     }
 
-    fn wait<'q>(&self, event: &Condvar, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
-        event.wait(queue).unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for work, or that there will be none. Returns whether an extra thread has waited long enough: others on the
     /// server may have work for it.
     fn wait_for_work<'q>(
@@ -218,13 +214,10 @@ impl<'a> Tree<'a> {
         is_extra: bool,
     ) -> (MutexGuard<'q, Queue>, bool) {
         if !is_extra {
-            return (self.wait(&self.changed, queue), false);
+            return (wait(&self.changed, queue), false);
         }
-        let (queue, waited) = self
-            .changed
-            .wait_timeout(queue, IDLE)
-            .unwrap_or_else(PoisonError::into_inner);
-        let is_idle = waited.timed_out() && queue.work.is_empty();
+        let (queue, is_over) = wait_for(&self.changed, queue, IDLE);
+        let is_idle = is_over && queue.work.is_empty();
         (queue, is_idle)
     }
 

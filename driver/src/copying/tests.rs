@@ -1,7 +1,7 @@
 //! Copies of trees: what they keep, what they leave out, and how they end early.
 
 use super::*;
-use crate::share::crash_points;
+use crate::crash_points;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 /// What a folder's entry keeps of its source until all that is in it is done.
 #[derive(Clone, Debug)]
-pub(super) struct Basics {
+pub struct Basics {
     uid: u32,
     gid: u32,
     /// Permission bits with the set-id bits.
@@ -42,8 +42,7 @@ impl Basics {
     }
 
     /// As an archive says: times of access and modification in seconds and nanoseconds.
-    #[cfg(feature = "upstream")]
-    pub(super) fn new(uid: u32, gid: u32, mode: u32, times: [(i64, u32); 2]) -> Self {
+    pub fn new(uid: u32, gid: u32, mode: u32, times: [(i64, u32); 2]) -> Self {
         let [last_access, last_modification] = times.map(|(seconds, nanoseconds)| Timespec {
             tv_sec: seconds,
             tv_nsec: nanoseconds.into(),
@@ -66,7 +65,7 @@ impl Basics {
 
     /// Gives the open file or folder `target` owner, mode, `attributes` and times, in the order in which none undoes
     /// another. `made` is what it is now.
-    pub(super) fn give(
+    pub fn give(
         &self,
         target: &OwnedFd,
         made: &Stat,
@@ -93,7 +92,7 @@ impl Basics {
     }
 
     /// The same for what cannot be opened: a symlink, FIFO, socket or device.
-    pub(super) fn give_by_name(
+    pub fn give_by_name(
         &self,
         target: Named<'_>,
         made: &Stat,
@@ -164,21 +163,19 @@ enum Owner {
 
 /// An extended attribute.
 #[derive(Clone, Debug)]
-pub(super) struct Attribute {
+pub struct Attribute {
     name: CString,
     value: Vec<u8>,
 }
 
 impl Attribute {
     /// What it takes in memory, in bytes.
-    #[cfg(feature = "upstream")]
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.name.as_bytes().len() + self.value.len()
     }
 
     /// One of that name.
-    #[cfg(feature = "upstream")]
-    pub(super) fn new(name: CString, value: Vec<u8>) -> Self {
+    pub fn new(name: CString, value: Vec<u8>) -> Self {
         Self { name, value }
     }
 

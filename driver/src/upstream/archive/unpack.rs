@@ -5,13 +5,11 @@
 //! is made by one name in a folder that was opened beneath the target without following a symlink, and what is there
 //! already is removed and never written to. Memory does not grow with the archive, but with the depth of its folders.
 
-use super::attributes::{Attribute, Basics};
-use super::error::CopyError;
-use super::named::Named;
-use super::progress::Progress;
-use super::report::{LeftOut, Omissions, Report};
 use super::tar::{Archive, Entry, Kind, TarError};
 use crate::beneath;
+use crate::copying::attributes::{Attribute, Basics};
+use crate::copying::named::Named;
+use crate::copying::{CopyError, LeftOut, Omissions, Progress, Report};
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -46,7 +44,7 @@ pub(super) const PATH_COST: usize = 64;
 /// # Errors
 /// [`CopyError::Archive`] for one that is damaged, cut short or would write elsewhere; else as for copying. The target then
 /// holds a part.
-pub fn unpack(
+pub(super) fn unpack(
     archive: OwnedFd,
     target: &OwnedFd,
     progress: &Progress,

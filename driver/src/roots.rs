@@ -1,5 +1,7 @@
 //! How the controller gets hold of a share's root folder, whether it is mounted over NFS or a local folder.
 
+pub mod local;
+
 use crate::export::Export;
 use std::fmt;
 use std::future::Future;

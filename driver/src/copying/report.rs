@@ -73,10 +73,11 @@ impl Report {
 
 /// What was left out so far.
 #[derive(Debug, Default)]
-pub(super) struct Omissions(Mutex<BTreeMap<LeftOut, Omission>>);
+pub struct Omissions(Mutex<BTreeMap<LeftOut, Omission>>);
 
 impl Omissions {
-    pub(super) fn add(&self, kind: LeftOut, example: impl FnOnce() -> String) {
+    /// Notes that something of that kind was left out, such as `example`.
+    pub fn add(&self, kind: LeftOut, example: impl FnOnce() -> String) {
         let mut all = lock(&self.0);
         all.entry(kind)
             .and_modify(|omission| omission.count += 1)
@@ -86,7 +87,8 @@ impl Omissions {
             });
     }
 
-    pub(super) fn into_report(self, files: u64, bytes: u64) -> Report {
+    /// The report of a copy that has come to so many entries and bytes.
+    pub fn into_report(self, files: u64, bytes: u64) -> Report {
         let left_out = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         Report {
             files,

@@ -10,7 +10,7 @@ use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::admission::ExtraThreads;
 use crate::beneath;
-use crate::share::roots::Mounted;
+use crate::roots::Mounted;
 use csi_proto::lock::lock;
 use rustix::fs::{fstatfs, syncfs};
 use std::os::fd::OwnedFd;

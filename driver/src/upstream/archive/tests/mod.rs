@@ -5,7 +5,7 @@ mod attacks;
 mod damage;
 
 use super::tar::MAX_EXTENSION;
-use super::unpack::{MAX_DEVICES, PATH_COST};
+use super::unpack::{MAX_DEVICES, PATH_COST, unpack};
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;

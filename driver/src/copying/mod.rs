@@ -1,14 +1,13 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns the order of its
 //! parts; what a copy is told and what it tells are `progress`, `report` and `error`, the walk is `tree`, its folders are
 //! `folders`, one entry is `entry`, the bytes of a file are `content`, the rest of it is `attributes`, files with several
-//! names are `links`, several mounts at a time `view`; an archive instead of a tree is read by `tar` and unpacked by
-//! `unpack`. Must not know volumes or snapshots.
+//! names are `links`, several mounts at a time `view`. Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
 //! in which nobody else works.
 
-mod attributes;
+pub mod attributes;
 mod content;
 mod descriptors;
 mod entry;
@@ -17,33 +16,23 @@ mod folders;
 mod links;
 mod listing;
 mod means;
-mod named;
+pub mod named;
 mod node;
 mod progress;
 mod report;
-#[cfg(feature = "upstream")]
-mod tar;
 #[cfg(test)]
 mod tests;
 mod tree;
-#[cfg(feature = "upstream")]
-mod unpack;
-#[cfg(test)]
-#[cfg(feature = "upstream")]
-mod unpack_tests;
 mod view;
 
 pub use error::CopyError;
 pub use links::LinksFolder;
 pub use progress::Progress;
-pub use report::{LeftOut, Omission, Report};
-#[cfg(feature = "upstream")]
-pub use unpack::unpack;
+pub use report::{LeftOut, Omission, Omissions, Report};
 pub use view::{More, View};
 
 use means::Means;
 use progress::Course;
-use report::Omissions;
 use view::Views;
 
 /// Copies all that is in the source of `first`, and the folder's own attributes, to its empty target, and returns when it is

@@ -161,11 +161,12 @@ pub(crate) fn ask() -> rustix::io::Result<()> {
 /// to a file beside it, or `COUNT STEP`: the process dies at that step, after it has passed it COUNT times.
 #[cfg(all(debug_assertions, not(test)))]
 mod plan {
+    use csi_proto::lock::lock;
     use rustix::process::{Signal, getpid, kill_process};
     use std::fs::File;
     use std::io::Write;
     use std::path::PathBuf;
-    use std::sync::{LazyLock, Mutex, PoisonError};
+    use std::sync::{LazyLock, Mutex};
 
     static PLAN: LazyLock<Option<PathBuf>> =
         LazyLock::new(|| std::env::var_os("CSI_NFS_CRASH_PLAN").map(PathBuf::from));
@@ -192,7 +193,7 @@ mod plan {
         if planned != step {
             return;
         }
-        let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = lock(&PASSED);
         if count.parse() == Ok(*passed) {
             let _ = kill_process(getpid(), Signal::KILL);
         }

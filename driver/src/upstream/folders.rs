@@ -4,25 +4,23 @@
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
 use crate::beneath;
-use crate::share::database::{self, Share};
+use crate::roots::Root;
+use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::open::blocked;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::volume::OnDelete;
-use crate::share::roots::Root;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
 use rustix::fs::{self, FileType};
-use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 
 /// What an archive may be called after the name of its volume.
 const ENDINGS: [&str; 2] = ["tar.gz", "tar"];
 
 /// Under what name the deletion of `id` is recorded. Ids of other drivers may be longer than a name.
-pub fn deletion_name(id: &str) -> String {
+pub(crate) fn deletion_name(id: &str) -> String {
     format!("deletion of csi-driver-nfs {:032x}", fnv(id.as_bytes()))
 }
 
@@ -30,73 +28,13 @@ pub fn deletion_name(id: &str) -> String {
 ///
 /// # Errors
 /// [`ShareError::Blocked`] when something else is there, and I/O errors.
-pub fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> {
+pub(crate) fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> {
     open(root, path).map(|folder| folder.is_some())
 }
 
 fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
-    match beneath::folder(root, path.to_path()) {
-        Ok(folder) => Ok(Some(folder)),
-        Err(error) if beneath::is_gone(&error) => Ok(None),
-        Err(error) => Err(blocked(path, || format!("opening {path}"))(error)),
-    }
-}
-
-/// Asks the server about the folders above `path`: an NFS client may believe for half a minute that what lies there is what
-/// lay there before.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn refresh_above(root: &Root, path: &SubPath) -> Result<(), ShareError> {
-    let doing = || format!("looking at the folders above {path}");
-    beneath::refresh(root).doing(doing)?;
-    let mut above = PathBuf::new();
-    for component in &path.components()[..path.components().len() - 1] {
-        above.push(component);
-        let folder = match beneath::folder_handle(root, &above) {
-            // Whoever opens what lies there meets it again.
-            Err(error) if beneath::is_gone(&error) => return Ok(()),
-            folder => folder.doing(doing)?,
-        };
-        beneath::refresh(&folder).doing(doing)?;
-    }
-    Ok(())
-}
-
-/// Whether `now` is what was opened as `before`, and that is not deleted.
-///
-/// # Errors
-/// I/O errors, but not that the server does not know it any more.
-pub(super) fn is_one(before: &OwnedFd, now: &OwnedFd) -> std::io::Result<bool> {
-    match beneath::refresh(before) {
-        Err(error) if beneath::errno(&error) == Some(Errno::STALE) => return Ok(false),
-        other => other?,
-    }
-    let (before, now) = (fs::fstat(before)?, fs::fstat(now)?);
-    Ok(before.st_nlink > 0 && (before.st_dev, before.st_ino) == (now.st_dev, now.st_ino))
-}
-
-/// Whether `folder` is the root of a share with records in it. A volume's user may have made a folder of that name, which is
-/// none: what the driver makes is its own, and has a label or volumes.
-fn has_records(share: &Share, folder: &OwnedFd) -> std::io::Result<bool> {
-    let records = match beneath::folder(folder, RECORDS_FOLDER) {
-        Ok(records) => records,
-        // Nothing, a file, or a symlink.
-        Err(error)
-            if beneath::is_gone(&error)
-                || matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)) =>
-        {
-            return Ok(false);
-        }
-        Err(error) => return Err(error),
-    };
-    let owner = |folder: &OwnedFd| Ok::<_, std::io::Error>(fs::fstat(folder)?.st_uid);
-    let parts = database::MARKS.iter();
-    let is_marked = parts.map(|mark| beneath::exists(&records, mark));
-    let is_marked = is_marked
-        .collect::<std::io::Result<Vec<_>>>()?
-        .contains(&true);
-    Ok(is_marked && owner(&records)? == owner(&share.drafts)?)
+    beneath::if_there(beneath::folder(root, path.to_path()))
+        .map_err(blocked(path, || format!("opening {path}")))
 }
 
 /// Whether there is nothing on the share but what a file system makes itself. One that should hold a volume is then not the
@@ -104,7 +42,7 @@ fn has_records(share: &Share, folder: &OwnedFd) -> std::io::Result<bool> {
 ///
 /// # Errors
 /// I/O errors.
-pub fn is_empty(root: &Root) -> Result<bool, ShareError> {
+pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
     let names = few(root, 2).doing(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
 }
@@ -129,17 +67,14 @@ fn few(folder: &OwnedFd, most: usize) -> std::io::Result<Vec<CString>> {
 ///
 /// # Errors
 /// [`ShareError::Blocked`] when what is there is no file, and I/O errors.
-pub fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
+pub(crate) fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
     for ending in ENDINGS {
         let file = path
             .to_path()
             .with_file_name(format!("{}.{ending}", path.leaf()));
         let doing = || format!("opening the archive {path}.{ending}");
-        let seen = match beneath::handle(root, &file) {
-            Ok(seen) => seen,
-            Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(blocked(path, doing)(error)),
-        };
+        let seen = beneath::if_there(beneath::handle(root, &file)).map_err(blocked(path, doing))?;
+        let Some(seen) = seen else { continue };
         // A device does things when it is opened, and a FIFO blocks.
         let kind = FileType::from_raw_mode(fs::fstat(&seen).doing(doing)?.st_mode);
         if kind != FileType::RegularFile {
@@ -148,11 +83,7 @@ pub fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareErro
                 why: format!("the archive {path}.{ending} is no regular file"),
             });
         }
-        return match beneath::file(root, &file) {
-            Ok(archive) => Ok(Some(archive)),
-            Err(error) if beneath::is_gone(&error) => Ok(None),
-            Err(error) => Err(blocked(path, doing)(error)),
-        };
+        return beneath::if_there(beneath::file(root, &file)).map_err(blocked(path, doing));
     }
     Ok(None)
 }
@@ -161,7 +92,7 @@ pub fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareErro
 ///
 /// # Errors
 /// As for [`archive`].
-pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
+pub(crate) fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
     let archive = archive(root, path)?;
     let stat = archive.map(fs::fstat).transpose();
     Ok(stat
@@ -175,7 +106,7 @@ pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareErr
 /// [`ShareError::Overlap`] when the folder is, holds or lies in a volume's; [`ShareError::NotPlain`] when it holds a share's
 /// records or a snapshot; [`ShareError::Blocked`] when a symlink, a mount or a file is in the way. Nothing was changed then.
 /// [`ShareError::Unfinished`] wants a retry.
-pub fn delete_volume(
+pub(crate) fn delete_volume(
     share: &Share,
     id: &str,
     path: &SubPath,
@@ -207,7 +138,7 @@ pub fn delete_volume(
 ///
 /// # Errors
 /// As for [`delete_volume`].
-pub fn delete_snapshot(
+pub(crate) fn delete_snapshot(
     share: &Share,
     id: &str,
     path: &SubPath,
@@ -240,11 +171,11 @@ fn delete(
     objection: impl Fn(&OwnedFd) -> std::io::Result<Option<String>>,
 ) -> Result<(), ShareError> {
     delete::delete_unrecorded(share, &deletion_name(id), path, on_delete, || {
-        let Some(folder) = open(&share.root, path)? else {
+        let Some(folder) = open(share.root(), path)? else {
             return Ok(false);
         };
         let doing = || format!("looking at {path}");
-        let why = match has_records(share, &folder).doing(doing)? {
+        let why = match share.is_root_of_another(&folder).doing(doing)? {
             true => Some(format!(
                 "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes; if they are none, remove that folder"
             )),

@@ -11,7 +11,7 @@ use super::report::LeftOut;
 use super::tree::Tree;
 use super::view::{View, is_same};
 use crate::beneath;
-use crate::share::crash_points;
+use crate::crash_points;
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};

@@ -2,7 +2,7 @@
 //! between those and mounted ones. Must not mount.
 
 use crate::export::Export;
-use crate::share::roots::{Root, RootError, ShareRoots};
+use crate::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;

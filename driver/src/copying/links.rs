@@ -5,12 +5,13 @@
 use super::named::Named;
 use crate::admission::ExtraThreads;
 use crate::beneath;
-use csi_proto::lock::lock;
+use crate::side_by_side::side_by_side;
+use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
 
 /// Which file it is: the number of its inode with the time of its birth, since such a number is soon used again. Where the
 /// kernel does not say when it was born, as over NFS before Linux 6.16, the time of its last modification takes that place: a
@@ -123,10 +124,7 @@ impl Links {
     ) -> std::io::Result<Turn<'a>> {
         let mut copying = self.lock();
         while copying.contains(&key) {
-            copying = self
-                .changed
-                .wait(copying)
-                .unwrap_or_else(PoisonError::into_inner);
+            copying = wait(&self.changed, copying);
         }
         // Claimed before it is tried, so that of two only one finds nothing.
         copying.insert(key.clone());
@@ -183,23 +181,8 @@ fn clear(folder: &OwnedFd, most: usize, extra: &ExtraThreads) -> std::io::Result
         }
         // Opened anew: what has been read once is not read again.
         let names = Mutex::new(fs::Dir::new(beneath::folder(folder, ".")?)?);
-        std::thread::scope(|scope| {
-            // As many as can be had, and this one.
-            let workers: Vec<_> = (1..most)
-                .map_while(|_| {
-                    let (thread, names) = (extra.take()?, &names);
-                    let works = move || {
-                        let _thread = thread;
-                        clear_some(folder, names)
-                    };
-                    std::thread::Builder::new().spawn_scoped(scope, works).ok()
-                })
-                .collect();
-            clear_some(folder, &names)?;
-            workers
-                .into_iter()
-                .try_for_each(|worker| worker.join().unwrap_or(Ok(())))
-        })?;
+        let cleared = side_by_side(extra, most, || clear_some(folder, &names));
+        cleared.into_iter().collect::<io::Result<()>>()?;
     }
 }
 

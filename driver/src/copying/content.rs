@@ -3,7 +3,7 @@
 
 use super::means::Means;
 use super::progress::Course;
-use crate::share::crash_points;
+use crate::crash_points;
 use rustix::fs::{self, SeekFrom, Stat};
 use rustix::io::{self, Errno};
 use std::os::fd::OwnedFd;

@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 
 /// A name in an open folder.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Named<'a> {
+pub struct Named<'a> {
+    /// The folder.
     pub folder: &'a OwnedFd,
+    /// The name in it.
     pub name: &'a CStr,
 }

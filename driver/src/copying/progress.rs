@@ -42,7 +42,8 @@ impl Progress {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, bytes: u64) {
+    /// Counts one more entry, of so many bytes.
+    pub fn count(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         METRICS.copied_files.inc();

@@ -1,8 +1,8 @@
 //! Why a copy ends before it is complete.
 
-use crate::share::crash_points;
+use crate::crash_points;
 #[cfg(test)]
-use crate::share::crash_points::Crash;
+use crate::crash_points::Crash;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
@@ -57,7 +57,8 @@ impl CopyError {
         matches!(self, Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::STALE))
     }
 
-    pub(super) fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
+    /// The error for what the file system said when this was tried.
+    pub fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match Errno::from_io_error(&source) {
             Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom { path, source },

@@ -1,0 +1,410 @@
+//! The life of a volume or snapshot: it is begun, its source is copied, it is finished; it is deleted. Owns the order of these
+//! steps, so that each can be repeated and a crash between any two is finished by whoever comes next. What only a volume or a
+//! snapshot needs on the way is in `volume` and `snapshots`. Blocking; must not know gRPC.
+//!
+//! Create: the record says creating, and is published with the claim on the copy of its source, where it has one. The copy is
+//! made beside the record (`attempt`). Then the rest is done, and the record says ready. Delete: the record says deleting, what
+//! it is about is taken away, the record is removed.
+
+use crate::copying::Progress;
+use crate::crash_points::step;
+use crate::share::attempt::{self, Begun, heartbeat};
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::records::record::{Kind, Record, State};
+use crate::share::records::removal;
+use crate::share::records::store::{self, Claimed, Found};
+use crate::share::repeat::{ATTEMPTS, pause};
+use crate::share::token::{NameKey, Nonce};
+use std::os::fd::OwnedFd;
+
+/// What a kind of record has to do of its own at the stations of a life.
+pub trait Life: Kind {
+    /// The new one `nonce` that `wanted` describes, of a source with so many bytes.
+    ///
+    /// # Errors
+    /// When it cannot be had, before anything is begun.
+    #[doc(hidden)]
+    fn begin(
+        share: &Share,
+        wanted: &Self::Wanted,
+        nonce: Nonce,
+        source_bytes: Option<i64>,
+    ) -> Result<Self, ShareError>;
+
+    /// Makes ready, in the draft of its record, what is published with it. Returns whether the data are among that.
+    ///
+    /// # Errors
+    /// I/O errors.
+    #[doc(hidden)]
+    fn prepare(_draft: &OwnedFd, _wanted: &Self::Wanted) -> Result<bool, ShareError> {
+        Ok(false)
+    }
+
+    /// Makes the copied folder what it is to be, before anybody can see it.
+    ///
+    /// # Errors
+    /// I/O errors.
+    #[doc(hidden)]
+    fn finish_copy(_folder: &OwnedFd, _wanted: &Self::Wanted) -> Result<(), ShareError> {
+        Ok(())
+    }
+
+    /// Finishes a creation whose source is copied. Returns the record as it is then; nothing when it is to be looked at again.
+    ///
+    /// # Errors
+    /// When it cannot be had, and it is withdrawn then; I/O errors leave it to a retry.
+    #[doc(hidden)]
+    fn finish_creation(
+        share: &Share,
+        found: &Found<Self>,
+    ) -> Result<Option<Record<Self>>, ShareError>;
+
+    /// Looks at one that says ready before it is answered with.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    #[doc(hidden)]
+    fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError>;
+
+    /// The generation that takes `record` back: nobody has used it.
+    #[doc(hidden)]
+    fn withdrawn(record: &Record<Self>) -> Record<Self> {
+        record.deleting()
+    }
+
+    /// Takes away what a record that says deleting is about. Returns whether this call has seen it go.
+    ///
+    /// # Errors
+    /// I/O errors.
+    #[doc(hidden)]
+    fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError>;
+}
+
+/// What a call does next that wants one.
+#[derive(Debug)]
+enum Next {
+    FinishDeletion,
+    Refuse(ShareError),
+    Copy,
+    Finish,
+    /// It is there.
+    Answer,
+}
+
+/// What follows from what is on record of the name that `wanted` has.
+fn next<K: Kind>(record: &Record<K>, wanted: &K::Wanted) -> Next {
+    let name = K::name(record.what.wanted());
+    if name != K::name(wanted) {
+        let other = name.to_owned();
+        return Next::Refuse(ShareError::KeyTaken { other });
+    }
+    if record.state == State::Deleting {
+        return Next::FinishDeletion;
+    }
+    match K::difference(record, wanted) {
+        Some(difference) => Next::Refuse(ShareError::Different { difference }),
+        None if record.state == State::Ready => Next::Answer,
+        None if record.needs_copy() => Next::Copy,
+        None => Next::Finish,
+    }
+}
+
+/// How often an error is met that another call may have caused before it is believed.
+const BELIEVED: usize = 3;
+
+/// Makes what `wanted` describes, or returns the one that answers it. `location` is the share as it is to stand in a new id,
+/// `progress` that of copying the source, where there is one.
+///
+/// # Errors
+/// [`ShareError::Different`], [`ShareError::Overlap`], [`ShareError::Foreign`], those that are final for a copy and the like
+/// leave nothing behind. [`ShareError::CopiedElsewhere`], [`ShareError::Unfinished`] and a copy that was stopped want a retry.
+pub fn create<K: Life>(
+    share: &Share,
+    wanted: &K::Wanted,
+    location: &str,
+    progress: &Progress,
+) -> Result<Record<K>, ShareError> {
+    let key = NameKey::of(K::name(wanted));
+    let mut doubts = 0;
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = store::find::<K>(share, key)?;
+        match advance(share, found, wanted, location, progress) {
+            Ok(Some(record)) => return Ok(record),
+            // Overtaken, or lost to somebody else: the next look tells.
+            Ok(None) => {}
+            Err(error) if error.is_stale() => {}
+            // This very one, made by another call since the look, will be found.
+            Err(ShareError::Overlap { volume, .. }) if volume == K::name(wanted) => {}
+            Err(error) if error.is_about_others() && doubts + 1 < BELIEVED => doubts += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(store::contended::<K>(key))
+}
+
+/// The one that answers `wanted`, if it is ready.
+///
+/// # Errors
+/// I/O errors. What is in the way of a creation is said by [`create`].
+pub fn existing<K: Life>(
+    share: &Share,
+    wanted: &K::Wanted,
+) -> Result<Option<Record<K>>, ShareError> {
+    let found = store::find::<K>(share, NameKey::of(K::name(wanted)))?;
+    let answers = |found: &Found<K>| matches!(next(&found.record, wanted), Next::Answer);
+    let Some(found) = found.filter(answers) else {
+        return Ok(None);
+    };
+    match K::check_ready(share, &found) {
+        Err(error) if error.is_about_others() => Ok(None),
+        checked => checked.map(|()| Some(found.record)),
+    }
+}
+
+/// Does what comes next. Returns the record when it is ready; nothing when it is to be looked at again.
+fn advance<K: Life>(
+    share: &Share,
+    found: Option<Found<K>>,
+    wanted: &K::Wanted,
+    location: &str,
+    progress: &Progress,
+) -> Result<Option<Record<K>>, ShareError> {
+    let (found, begun) = match found {
+        Some(found) => (found, None),
+        None => match begin(share, wanted, location)? {
+            Some(begun) => begun,
+            None => return Ok(None),
+        },
+    };
+    match next(&found.record, wanted) {
+        Next::Refuse(refusal) => Err(refusal),
+        Next::FinishDeletion => finish_deletion(share, &found).map(|_| None),
+        Next::Copy => match copy(share, &found, begun, progress)? {
+            Some(copied) if copied.record.state == State::Ready => Ok(Some(copied.record)),
+            Some(copied) => K::finish_creation(share, &copied),
+            None => Ok(None),
+        },
+        Next::Finish => K::finish_creation(share, &found),
+        Next::Answer => K::check_ready(share, &found).map(|()| Some(found.record)),
+    }
+}
+
+/// A record, and the copy of its source that it was published with.
+type Published<K> = (Found<K>, Option<Begun>);
+
+/// Publishes the record of a new one. Returns it, with the copy of its source that it was published with; nothing when
+/// somebody else was first.
+fn begin<K: Life>(
+    share: &Share,
+    wanted: &K::Wanted,
+    location: &str,
+) -> Result<Option<Published<K>>, ShareError> {
+    let begun = K::source(wanted).map(|source| Begun::of(share, &source));
+    let begun = begun.transpose()?;
+    let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+    let source_bytes = begun.as_ref().map(|begun| begun.size_bytes);
+    let record = Record {
+        location: location.to_owned(),
+        copying: begun.as_ref().map(|begun| begun.copying.clone()),
+        ..Record::new(
+            K::begin(share, wanted, nonce, source_bytes)?,
+            nonce,
+            State::Creating,
+        )
+    };
+    let found = store::publish(share, record, |draft| {
+        if let Some(begun) = &begun {
+            heartbeat::begin(draft, begun.copying.attempt)?;
+        }
+        K::prepare(draft, wanted)
+    })?;
+    Ok(found.map(|found| (found, begun)))
+}
+
+/// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with
+/// the copy; nothing when it is to be looked at again.
+///
+/// # Errors
+/// Those of copying. What cannot be copied is withdrawn; after an error that may pass it is left to a retry.
+fn copy<K: Life>(
+    share: &Share,
+    found: &Found<K>,
+    begun: Option<Begun>,
+    progress: &Progress,
+) -> Result<Option<Found<K>>, ShareError> {
+    let record = &found.record;
+    let wanted = record.what.wanted();
+    let Some(source) = K::source(wanted) else {
+        return Ok(None);
+    };
+    let finish = |folder: &OwnedFd| K::finish_copy(folder, wanted);
+    match attempt::make(share, found, &source, begun, progress, finish) {
+        Err(error) if error.is_stale() => Ok(None),
+        Err(error) if error.is_final() => {
+            // Whatever generation the record has by now.
+            let withdrawn = |now: &Record<K>| now.needs_copy().then(|| K::withdrawn(now));
+            delete_as(share, record.key(), record.nonce, withdrawn)
+                .map_err(ShareError::unfinished)?;
+            Err(error)
+        }
+        other => other.map_err(ShareError::unfinished),
+    }
+}
+
+/// Goes on with a creation, if a copy that its record wants is all that holds it up.
+///
+/// # Errors
+/// As for [`create`].
+pub fn resume<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Result<(), ShareError> {
+    match store::find::<K>(share, key)? {
+        Some(found) if found.record.needs_copy() => {
+            let record = &found.record;
+            create(share, record.what.wanted(), &record.location, progress).map(|_: Record<K>| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Takes back one that cannot be had, if `found` is as it is now. Returns whether it was.
+///
+/// # Errors
+/// I/O errors leave it to a retry.
+pub(super) fn withdraw<K: Life>(share: &Share, found: &Found<K>) -> Result<bool, ShareError> {
+    let record = &found.record;
+    let withdrawn = |now: &Record<K>| (now == record).then(|| K::withdrawn(now));
+    delete_as(share, record.key(), record.nonce, withdrawn).map_err(ShareError::unfinished)
+}
+
+/// Deletes the one with this `nonce` of the name with `key`. One that is not there (any more) is fine.
+///
+/// # Errors
+/// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
+pub fn delete<K: Life>(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
+    delete_as(share, key, nonce, |record: &Record<K>| {
+        Some(record.deleting())
+    })
+    .map(drop)
+}
+
+/// Deletes as [`delete`] does, by the generation that `deleting` makes of the record; not, when it makes none. Returns whether
+/// this call has deleted it.
+fn delete_as<K: Life>(
+    share: &Share,
+    key: NameKey,
+    nonce: Nonce,
+    deleting: impl Fn(&Record<K>) -> Option<Record<K>>,
+) -> Result<bool, ShareError> {
+    for attempt in 0..ATTEMPTS {
+        pause(attempt);
+        let found = match store::find::<K>(share, key)? {
+            Some(found) if found.record.nonce == nonce => found,
+            // Another nonce: a newer one of that name, which a late retry must not hit.
+            _ => return Ok(false),
+        };
+        let is_ours = found.record.state != State::Deleting;
+        let found = if is_ours {
+            let Some(next) = deleting(&found.record) else {
+                return Ok(false);
+            };
+            match store::update(share, &found, &next) {
+                Ok(Claimed::Won) => {}
+                Ok(Claimed::Lost) => continue,
+                // On a full share a deletion must still be possible: all its other steps take no room. Should it die half
+                // way, the record still says what it said, and the repeated call does the rest.
+                Err(error) if error.is_full() => {}
+                // The first step of all: nothing was begun.
+                Err(error) if error.is_read_only() => return Err(error),
+                Err(other) => return Err(other.unfinished()),
+            }
+            found.with(next)?
+        } else {
+            found
+        };
+        match finish_deletion(share, &found) {
+            Err(error) if error.is_stale() => {}
+            other => return other.map(|_| is_ours),
+        }
+    }
+    Err(store::contended::<K>(key))
+}
+
+/// Finishes a deletion that the record tells of. Returns whether this call has seen go what it is about.
+///
+/// # Errors
+/// As for [`delete`].
+pub(super) fn finish_deletion<K: Life>(
+    share: &Share,
+    found: &Found<K>,
+) -> Result<bool, ShareError> {
+    step("the record says deleting")?;
+    let taken = K::take_away(share, found).map_err(ShareError::unfinished)?;
+    removal::remove(share, found).map_err(ShareError::unfinished)?;
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::records::origin::{Origin, Source};
+    use crate::share::records::volume::Volume;
+    use crate::share::tests::wanted;
+
+    /// What follows from a record that `change` has made of one in this state, for who wants a volume "v".
+    fn after(state: State, change: impl Fn(&mut Record<Volume>)) -> Next {
+        let nonce = Nonce::random().unwrap();
+        let mut record = Record::new(Volume::new(wanted("v", "v"), nonce), nonce, state);
+        record.what.capacity_bytes = 1 << 30;
+        change(&mut record);
+        let mut wanted = record.what.wanted.clone();
+        wanted.name = "v".to_owned();
+        wanted.gid = None;
+        next(&record, &wanted)
+    }
+
+    #[test]
+    fn what_a_call_does_follows_from_the_record() {
+        use State::{Creating, Deleting, Ready};
+        let same = |_: &mut Record<Volume>| {};
+        let other_name = |record: &mut Record<Volume>| record.what.wanted.name = "w".to_owned();
+        let other_gid = |record: &mut Record<Volume>| record.what.wanted.gid = Some(1);
+        let source = Source::Snapshot(Origin {
+            id: "s".to_owned(),
+            key: NameKey::of("s"),
+            nonce: Nonce::random().unwrap(),
+            path: None,
+        });
+        let of_source =
+            |record: &mut Record<Volume>| record.what.wanted.source = Some(source.clone());
+        let copied = |record: &mut Record<Volume>| {
+            of_source(record);
+            record.copy = Some(Nonce::random().unwrap());
+        };
+        assert!(matches!(after(Creating, same), Next::Finish));
+        assert!(matches!(after(Creating, of_source), Next::Copy));
+        assert!(matches!(after(Creating, copied), Next::Finish));
+        assert!(matches!(after(Ready, same), Next::Answer));
+        assert!(matches!(after(Ready, copied), Next::Answer));
+        for state in [Creating, Ready] {
+            let refusal = after(state, other_gid);
+            assert!(matches!(
+                refusal,
+                Next::Refuse(ShareError::Different { .. })
+            ));
+        }
+        // Whatever it was, it is on its way out.
+        for change in [
+            &same as &dyn Fn(&mut Record<Volume>),
+            &other_gid,
+            &of_source,
+            &copied,
+        ] {
+            assert!(matches!(after(Deleting, change), Next::FinishDeletion));
+        }
+        for state in [Creating, Ready, Deleting] {
+            let refusal = after(state, other_name);
+            assert!(matches!(refusal, Next::Refuse(ShareError::KeyTaken { .. })));
+        }
+    }
+}
