@@ -1,13 +1,15 @@
 //! Copies on a server that is far away: a folder with many names is copied through several mounts of its share, which all go
-//! with the copy.
+//! with the copy, or with the driver, also when the server dies.
 
-use crate::server::Server;
+use crate::server::{Away, Server};
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::driver::Driver;
 use crate::support::placed::of_volume;
+use crate::support::process::children;
 use csi_proto::v1::CreateVolumeRequest;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::process::Signal;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -120,8 +122,17 @@ fn superblocks(server: &Server) -> usize {
     all.lines().filter(of_server).count()
 }
 
+/// Whether a process lives. One that is dead may wait for a parent that hangs.
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
 #[track_caller]
-fn wait_until(what: &str, done: impl Fn() -> bool) {
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < end, "{what}");
@@ -136,9 +147,9 @@ struct Scene {
     request: CreateVolumeRequest,
 }
 
-fn scene(name: &str) -> Scene {
+fn scene(name: &str, args: &[&str]) -> Scene {
     let mut server = Server::new(name);
-    let driver = Driver::with_args(&[]);
+    let driver = Driver::with_args(args);
     let parameters = server.share().parameters();
     let request = calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
@@ -175,7 +186,7 @@ fn are_made_through_several_mounts_that_all_keep_the_same() {
         driver,
         server,
         request,
-    } = &mut scene("far");
+    } = &mut scene("far", &[]);
     assert_eq!(superblocks(server), 1, "the control mount");
     calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
@@ -186,4 +197,49 @@ fn are_made_through_several_mounts_that_all_keep_the_same() {
     is_equal(server);
     wait_until("its mounts stay after a copy", || superblocks(server) <= 1);
     server.slow_down(0);
+}
+
+/// A hanging mount is bounded by its own time; a thread that waits for the server when its process is killed, by the server alone.
+#[test]
+fn on_a_server_that_dies_leave_no_helper_and_end_when_it_is_back() {
+    let Scene {
+        driver,
+        server,
+        request,
+    } = &mut scene("dies", &["--mount-timeout", "3s"]);
+    let pid = driver.process().pid().as_raw_pid();
+    let helpers = || children(pid).into_iter().flat_map(children).count();
+    let (endpoint, copy) = (driver.endpoint(), request.clone());
+    let copying = std::thread::spawn(move || {
+        calls::runtime().block_on(async {
+            let calls = Calls::to(&endpoint).within(None);
+            calls.create(copy).await.unwrap_err();
+        });
+    });
+    wait_until("the copy has no further mount", || superblocks(server) > 2);
+    server.leave(Away::CutOff);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let target = driver.target("hangs");
+        let hanging = calls.publish("volume", &request.parameters, &target);
+        hanging.await.unwrap_err();
+    });
+    wait_until("a helper stays", || helpers() == 0);
+    copying.join().unwrap();
+    assert!(driver.is_running() && superblocks(server) > 2);
+    let nursery = children(pid);
+    driver.process().signal(Signal::KILL);
+    wait_until("the nursery stays", || {
+        !nursery.iter().any(|nursery| runs(*nursery))
+    });
+    server.slow_down(0);
+    server.come_back(Away::CutOff);
+    driver.wait_for_death();
+    wait_until("its mounts stay", || superblocks(server) == 0);
+    driver.restart();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        repeated(|| calls.create(request.clone())).await.unwrap();
+    });
+    is_equal(server);
 }

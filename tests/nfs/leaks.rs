@@ -3,6 +3,7 @@
 use crate::server::{Away, Server};
 use crate::support::calls::{self, Calls};
 use crate::support::driver::Driver;
+use crate::support::process::children;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,24 +38,6 @@ fn held(pid: i32) -> Held {
 /// The helpers of a driver, which its nursery has started.
 fn helpers(pid: i32) -> Vec<i32> {
     children(pid).into_iter().flat_map(children).collect()
-}
-
-/// Its children, dead ones that nobody has reaped among them.
-fn children(pid: i32) -> Vec<i32> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let parent = |child: i32| -> Option<i32> {
-        let stat = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
-        stat.rsplit_once(')')?
-            .1
-            .split_ascii_whitespace()
-            .nth(1)?
-            .parse()
-            .ok()
-    };
-    numbers
-        .filter(|child| parent(*child) == Some(pid))
-        .collect()
 }
 
 /// Waits until the process holds no more than `before`, with a few threads of the runtime's pool that may come and go. The

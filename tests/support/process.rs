@@ -158,6 +158,22 @@ impl Process {
     }
 }
 
+/// The children of a process, dead ones that nobody has reaped among them.
+pub fn children(pid: i32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc")
+        .expect("/proc is mounted")
+        .flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parent = |child: i32| -> Option<i32> {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        let (_, after_name) = stat.rsplit_once(')')?;
+        after_name.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    numbers
+        .filter(|child| parent(*child) == Some(pid))
+        .collect()
+}
+
 /// Waits for the end of a child that nobody has waited for, but not longer than `limit`; whether it came.
 pub fn ends_within(child: &Child, limit: Duration) -> bool {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {

@@ -69,6 +69,7 @@ impl Opened {
                 let more = || {
                     let mount = share.mount_again()?;
                     let beside = beneath::folder(&**mount.root(), &to.path).ok()?;
+                    // Nothing but this very share has a folder of that name, which was drawn for this attempt.
                     let folder = beneath::folder(&beside, to.names[0]).ok()?;
                     let from = beneath::folder(&**mount.root(), &path).ok()?;
                     let links = LinksFolder::new(beside, to.names[1]);

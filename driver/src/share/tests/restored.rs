@@ -1,6 +1,10 @@
 //! The records folder put back from a backup: with the volumes of that time, and with those of a later one.
 
+use super::copies::full_volume;
 use super::*;
+use crate::share::records::keep::Keep as _;
+use crate::share::records::volume::Changes;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 impl Trial {
@@ -112,6 +116,64 @@ fn volumes_that_were_deleted_since_can_be_put_back_or_deleted_again() {
     assert_eq!(trial.read(&newer), "newer");
     assert_eq!(trial.records(), []);
     trial.check();
+}
+
+#[test]
+fn a_newer_volume_at_the_path_of_a_deleted_one_is_taken_for_it_unless_it_is_moved_away() {
+    for is_moved in [false, true] {
+        let trial = Trial::new();
+        let older = trial.create(&wanted("v", "team/v")).unwrap();
+        trial.back_up();
+        trial.delete(&older).unwrap();
+        let newer = trial.create(&wanted("w", "team/v")).unwrap();
+        trial.write(&newer, "newer");
+        if is_moved {
+            std::fs::rename(trial.at("team/v"), trial.at("team/aside")).unwrap();
+        }
+        trial.restore();
+        assert_eq!(trial.trouble(&older).is_some(), is_moved);
+        trial.delete(&older).unwrap();
+        trial.recover();
+        trial.check();
+        assert!(!trial.at("team/v").exists());
+        assert_eq!(trial.at("team/aside/file").exists(), is_moved);
+    }
+}
+
+#[test]
+fn a_volume_that_was_changed_since_has_its_old_record_and_its_new_folder() {
+    let trial = Trial::new();
+    let volume = trial.create(&wanted("v", "")).unwrap();
+    trial.back_up();
+    let (key, nonce) = (volume.key(), volume.nonce);
+    change::expand(&trial.share(), key, nonce, 2 << 30, 0).unwrap();
+    let changes = Changes {
+        mode: Some(0o700),
+        on_delete: Some(OnDelete::Retain),
+        ..Changes::default()
+    };
+    change::modify(&trial.share(), key, nonce, &changes).unwrap();
+    trial.restore();
+    assert_eq!(trial.records(), std::slice::from_ref(&volume));
+    let folder = trial.at(&volume.path.to_string());
+    assert_eq!(
+        folder.metadata().unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    trial.check();
+}
+
+#[test]
+fn a_snapshot_that_was_made_since_is_gone_and_a_deleted_one_is_back_with_its_data() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let deleted = trial.snapshot("deleted", &volume).unwrap();
+    trial.back_up();
+    trial.snapshot("made", &volume).unwrap();
+    super::super::snapshots::delete(&trial.share(), deleted.key(), deleted.nonce).unwrap();
+    trial.restore();
+    assert_eq!(trial.snapshots(), [deleted]);
+    trial.check_snapshots();
 }
 
 #[test]
