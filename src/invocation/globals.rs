@@ -198,7 +198,9 @@ impl Globals {
     /// The metadata to send.
     pub fn metadata(&self) -> Vec<(String, String)> {
         let all = self.metadata.iter().flatten();
-        let last: TextMap = all.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let last: TextMap = all
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
         last.into_iter().collect()
     }
 

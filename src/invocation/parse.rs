@@ -28,7 +28,10 @@ pub fn parse<W: Into<OsString> + Clone>(
             (ErrorKind::MissingSubcommand, _) => list_commands(&tree, &mut error),
             (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
                 let word = word.clone();
-                for line in verbs::with_group(&words, &word) {
+                let before = before(&words, &word);
+                let is_first = !before.iter().any(|word| is_command(&tree, word));
+                let lines = is_first.then(|| verbs::with_group(&words, &word));
+                for line in lines.into_iter().flatten() {
                     match tree.try_get_matches_from_mut(&line) {
                         // Not there: that word was the value of a flag.
                         Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {}
@@ -43,10 +46,21 @@ pub fn parse<W: Into<OsString> + Clone>(
     })
 }
 
+/// The words before the first such word.
+fn before<'a>(words: &'a [OsString], word: &str) -> &'a [OsString] {
+    let place = words.iter().position(|other| other == word);
+    &words[..place.unwrap_or(words.len())]
+}
+
+/// Whether the word names a command of the tree's root.
+fn is_command(tree: &Command, word: &OsString) -> bool {
+    let word = word.to_str();
+    word.is_some_and(|word| tree.find_subcommand(word).is_some())
+}
+
 /// Names the commands that `word` may mean, in the place of clap's suggestions, which come in no order and from one level.
 fn suggest(tree: &Command, words: &[OsString], word: &str, error: &mut clap::Error) {
-    let before = words.iter().take_while(|other| *other != word);
-    let here = before.fold(tree, |command, word| {
+    let here = before(words, word).iter().fold(tree, |command, word| {
         let inner = word.to_str().and_then(|word| command.find_subcommand(word));
         inner.unwrap_or(command)
     });
@@ -193,12 +207,16 @@ mod tests {
                 "{line}"
             );
         }
+        let in_shell = cli::command("csi").no_binary_name(true);
+        let matches = parse(in_shell, ["probe"]).expect("a line of the shell");
+        assert!(crate::rpc::called(&matches).is_some());
         for (line, part) in [
             ("csi publish v", "'controller publish', 'node publish'"),
             ("csi controller stats v", "'node stats'"),
             ("csi list-volums", "'controller list-volumes'"),
             ("csi ls", "unrecognized subcommand 'ls'"),
             ("csi list-volumes --nonsense", "--nonsense"),
+            ("csi bench plugin-info", "'identity plugin-info'"),
         ] {
             let error_text = error_text(line);
             assert!(error_text.contains(part), "{part}\n{error_text}");

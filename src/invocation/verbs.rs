@@ -20,7 +20,7 @@ pub fn with_group(words: &[OsString], verb: &str) -> Vec<Vec<OsString>> {
     let Some(group) = group_of(verb) else {
         return Vec::new();
     };
-    let places = words.iter().enumerate().skip(1);
+    let places = words.iter().enumerate();
     let places = places.filter(|(_, word)| *word == verb);
     let line = |(place, _)| {
         let mut line = words.to_vec();

@@ -72,7 +72,7 @@ impl Yaml {
         if self.entries == 0 {
             writeln!(out, "{list}: []")?;
         }
-        writeln!(out, "nextToken: ''")
+        writeln!(out, "nextToken: \"\"")
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
             yaml.entry("entries", &value, &mut out).expect("written");
         }
         yaml.finish("entries", &mut out).expect("written");
-        let expected = "entries:\n- a: |-\n    x\n\n    y\n  b:\n    - c\n- {\"a\":\"\\u202e\"}\nnextToken: ''\n";
+        let expected = "entries:\n- a: |-\n    x\n\n    y\n  b:\n  - c\n- {\"a\":\"\\u202e\"}\nnextToken: \"\"\n";
         assert_eq!(String::from_utf8_lossy(&out), expected);
         let mut out = Vec::new();
         Yaml::default()
@@ -202,7 +202,7 @@ mod tests {
             .expect("written");
         assert_eq!(
             String::from_utf8_lossy(&out),
-            "entries: []\nnextToken: ''\n"
+            "entries: []\nnextToken: \"\"\n"
         );
     }
 }

@@ -192,7 +192,7 @@ fn mistakes_on_the_command_line() {
         ("controller list-volumes surplus", "surplus"),
         ("identity probe --timeout soon", "soon"),
         ("node stats vol-1", "--volume-path"),
-        ("identity probe -o yaml", "json"),
+        ("identity probe -o yml", "yaml"),
     ] {
         csi.run(line).exits(2).says(said);
     }

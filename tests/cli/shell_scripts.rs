@@ -113,9 +113,9 @@ fn what_is_demanded_and_not_so_fails() {
         ("set nothing 1", 2, "there is endpoint, output, timeout"),
         ("set timeout soon", 2, "timeout: "),
         (
-            "set output yaml",
+            "set output yml",
             2,
-            "output: \"yaml\" is not one of table, wide",
+            "output: \"yml\" is not one of table, wide",
         ),
         ("set endpoint ftp://x", 2, "endpoint: "),
         (

@@ -102,7 +102,7 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
     }
     csi.run("controller list-volumes -o yaml --all")
         .succeeds()
-        .prints("entries: []\nnextToken: ''\n");
+        .prints("entries: []\nnextToken: \"\"\n");
     for flags in ["-o json", "-o json --all", "-o json --sort-by CAPACITY"] {
         let output = csi.run(&format!("controller list-volumes {flags}"));
         assert_eq!(output.stderr, "", "{output}");

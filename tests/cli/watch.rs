@@ -83,7 +83,7 @@ DELETED    vol-2              1Gi
     assert_eq!(first["object"]["volume"]["volumeId"], "vol-1");
     let yaml = watched("-o yaml", "vol-2", "type: DELETED\n");
     assert!(
-        yaml.starts_with("type: ADDED\nobject:\n  volume:\n    capacityBytes: '1073741824'\n"),
+        yaml.starts_with("type: ADDED\nobject:\n  volume:\n    capacityBytes: \"1073741824\"\n"),
         "{yaml}"
     );
     assert_eq!(yaml.matches("---\n").count(), 4, "{yaml}");
