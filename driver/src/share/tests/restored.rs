@@ -2,7 +2,6 @@
 
 use super::copies::full_volume;
 use super::*;
-use crate::share::records::keep::Keep as _;
 use crate::share::records::volume::Changes;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
@@ -155,7 +154,7 @@ fn a_volume_that_was_changed_since_has_its_old_record_and_its_new_folder() {
     change::modify(&trial.share(), key, nonce, &changes).unwrap();
     trial.restore();
     assert_eq!(trial.records(), std::slice::from_ref(&volume));
-    let folder = trial.at(&volume.path.to_string());
+    let folder = trial.at(&volume.what.path.to_string());
     assert_eq!(
         folder.metadata().unwrap().permissions().mode() & 0o777,
         0o700
@@ -170,7 +169,7 @@ fn a_snapshot_that_was_made_since_is_gone_and_a_deleted_one_is_back_with_its_dat
     let deleted = trial.snapshot("deleted", &volume).unwrap();
     trial.back_up();
     trial.snapshot("made", &volume).unwrap();
-    super::super::snapshots::delete(&trial.share(), deleted.key(), deleted.nonce).unwrap();
+    life::delete::<Snapshot>(&trial.share(), deleted.key(), deleted.nonce).unwrap();
     trial.restore();
     assert_eq!(trial.snapshots(), [deleted]);
     trial.check_snapshots();
