@@ -199,6 +199,22 @@ fn are_made_through_several_mounts_that_all_keep_the_same() {
     server.slow_down(0);
 }
 
+/// A server that is cut off until this is dropped, since who uses it does not end before.
+struct Gone<'a>(&'a mut Server);
+
+impl<'a> Gone<'a> {
+    fn now(server: &'a mut Server) -> Self {
+        server.leave(Away::CutOff);
+        Self(server)
+    }
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.come_back(Away::CutOff);
+    }
+}
+
 /// A hanging mount is bounded by its own time; a thread that waits for the server when its process is killed, by the server alone.
 #[test]
 fn on_a_server_that_dies_leave_no_helper_and_end_when_it_is_back() {
@@ -216,8 +232,9 @@ fn on_a_server_that_dies_leave_no_helper_and_end_when_it_is_back() {
             calls.create(copy).await.unwrap_err();
         });
     });
-    wait_until("the copy has no further mount", || superblocks(server) > 2);
-    server.leave(Away::CutOff);
+    let mounts = || driver.log().matches(" control mount export=").count();
+    wait_until("the copy has no further mount", || mounts() > 2);
+    let gone = Gone::now(server);
     calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
         let target = driver.target("hangs");
@@ -226,14 +243,14 @@ fn on_a_server_that_dies_leave_no_helper_and_end_when_it_is_back() {
     });
     wait_until("a helper stays", || helpers() == 0);
     copying.join().unwrap();
-    assert!(driver.is_running() && superblocks(server) > 2);
+    assert!(driver.is_running() && superblocks(gone.0) > 2);
     let nursery = children(pid);
     driver.process().signal(Signal::KILL);
     wait_until("the nursery stays", || {
         !nursery.iter().any(|nursery| runs(*nursery))
     });
+    drop(gone);
     server.slow_down(0);
-    server.come_back(Away::CutOff);
     driver.wait_for_death();
     wait_until("its mounts stay", || superblocks(server) == 0);
     driver.restart();

@@ -67,6 +67,12 @@ pub trait Life: Kind {
     #[doc(hidden)]
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError>;
 
+    /// The generation that takes `record` away.
+    #[doc(hidden)]
+    fn going(_share: &Share, record: &Record<Self>) -> Record<Self> {
+        record.deleting()
+    }
+
     /// The generation that takes `record` back: nobody has used it.
     #[doc(hidden)]
     fn withdrawn(record: &Record<Self>) -> Record<Self> {
@@ -283,7 +289,7 @@ pub(super) fn withdraw<K: Life>(share: &Share, found: &Found<K>) -> Result<bool,
 /// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
 pub fn delete<K: Life>(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
     delete_as(share, key, nonce, |record: &Record<K>| {
-        Some(record.deleting())
+        Some(K::going(share, record))
     })
     .map(drop)
 }

@@ -1,6 +1,7 @@
 //! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
 use crate::share::database::Share;
+use crate::share::paths::identity::FolderIdentity;
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Kind, Record};
@@ -144,6 +145,9 @@ pub struct Volume {
     /// What has been changed since.
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
+    /// The folder that a deletion takes away from a path that a user has chosen, where it was there when that began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<FolderIdentity>,
 }
 
 impl Volume {
@@ -156,6 +160,7 @@ impl Volume {
             },
             capacity_bytes: 0,
             changes: Changes::default(),
+            leaving: None,
             wanted,
         }
     }

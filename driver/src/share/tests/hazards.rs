@@ -186,3 +186,59 @@ fn what_comes_to_the_place_of_a_folder_that_is_taken_away_stays() {
         assert!(times > 5, "only {times} steps");
     }
 }
+
+/// Another driver, which knows no claims, has made its own folder at the path.
+pub(super) fn make_anothers(trial: &Trial, path: &str) {
+    let _ = std::fs::remove_dir_all(trial.at(path));
+    std::fs::create_dir_all(trial.at(path)).unwrap();
+    std::fs::write(trial.at(path).join("theirs"), "x").unwrap();
+}
+
+#[test]
+fn what_others_make_at_the_path_of_an_interrupted_deletion_stays() {
+    at_each_step(
+        8,
+        |trial| trial.create(&wanted("v", "team/v")).unwrap(),
+        |trial, record| trial.delete(record),
+        |trial, record| {
+            let states: Vec<_> = trial.records().iter().map(|record| record.state).collect();
+            make_anothers(trial, "team/v");
+            trial.delete(record).unwrap();
+            // Before a deletion is on record, what is at a claimed path is the volume's.
+            let was_begun = states != [State::Ready];
+            assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
+            assert_eq!(trial.records(), []);
+            trial.check();
+        },
+    );
+}
+
+#[test]
+fn what_a_late_rename_takes_from_others_is_given_back() {
+    let late = AtomicUsize::new(0);
+    for on_delete in [OnDelete::Delete, OnDelete::Archive] {
+        at_each_step(
+            8,
+            |trial| {
+                let mut wanted = wanted("v", "team/v");
+                wanted.on_delete = on_delete;
+                trial.create(&wanted).unwrap()
+            },
+            |trial, record| trial.delete(record),
+            |trial, record| {
+                let left = format!(".csi-nfs/volumes/{}/left", record.key());
+                let is_empty = trial.at(&left).exists() && trial.files(&left).is_empty();
+                if is_empty {
+                    make_anothers(trial, "team/v");
+                    std::fs::rename(trial.at("team/v"), trial.at(&left).join("placed")).unwrap();
+                    late.fetch_add(1, Ordering::Relaxed);
+                }
+                trial.delete(record).unwrap();
+                assert_eq!(trial.at("team/v/theirs").exists(), is_empty);
+                assert_eq!(trial.records(), []);
+                trial.check();
+            },
+        );
+    }
+    assert!(late.into_inner() >= 2);
+}

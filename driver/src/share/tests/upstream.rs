@@ -1,5 +1,6 @@
 //! Volumes and snapshots of kubernetes-csi's driver that are taken away: crashes, and races with volumes of our own.
 
+use super::hazards::make_anothers;
 use super::*;
 #[cfg(feature = "upstream")]
 use crate::share::records::origin::{Origin, Source};
@@ -62,6 +63,27 @@ fn a_crash_alone_takes_nothing_half() {
             trial.recover();
             trial.check();
             assert!(trial.at("team/v/in/file").exists() || !trial.at("team/v").exists());
+        },
+    );
+}
+
+#[test]
+fn what_its_driver_makes_at_the_path_of_an_interrupted_deletion_stays() {
+    at_each_step(
+        8,
+        place,
+        |trial, ()| delete(trial, false),
+        |trial, ()| {
+            // Without a record nothing tells two of its folders apart.
+            let was_begun = trial
+                .records()
+                .iter()
+                .any(|record| record.state == State::Deleting);
+            make_anothers(trial, "team/v");
+            delete(trial, false).unwrap();
+            assert_eq!(trial.at("team/v/theirs").exists(), was_begun);
+            assert_eq!(trial.records(), []);
+            trial.check();
         },
     );
 }

@@ -75,6 +75,15 @@ impl Life for Volume {
         }
     }
 
+    fn going(share: &Share, record: &Record<Self>) -> Record<Self> {
+        let mut next = record.deleting();
+        // What is not placed yet leaves from beside the record.
+        if record.state == State::Ready {
+            next.what.leaving = delete::at_path(share, record);
+        }
+        next
+    }
+
     fn withdrawn(record: &Record<Self>) -> Record<Self> {
         let mut next = record.deleting();
         if !record.what.wanted.adopt {

@@ -5,7 +5,8 @@
 //! else has finished this deletion and a newer volume has come to the same path. A path that the driver has named is never
 //! used again, so there such a rename finds nothing. From a path that a user has chosen, the folder leaves through the folder
 //! `leaving` beside the record, which was made with that and is never made again: it is removed before the claim of the path
-//! is released, and into a folder that is removed nothing can be renamed any more, however late.
+//! is released, and into a folder that is removed nothing can be renamed any more, however late. Others who know no claims may make a folder
+//! at such a path while a deletion goes on: the record says which folder was to leave, and another one stays, or is given back.
 
 use crate::beneath;
 use crate::crash_points::step;
@@ -13,6 +14,7 @@ use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::life;
 use crate::share::paths::claim;
+use crate::share::paths::identity::FolderIdentity;
 use crate::share::paths::open::{make_parents, open_parent};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::record::{Record, State};
@@ -84,6 +86,9 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
         let Some(left) = beside(found, LEFT)? else {
             return Ok(taken);
         };
+        if is_anothers(record, &left, PLACED)? {
+            give_back(share, record, &left)?;
+        }
         taken |= match record.what.on_delete() {
             OnDelete::Archive => archive(share, record, &left, PLACED)?,
             _ => trash::discard(share, &left, PLACED, record.nonce)?,
@@ -143,6 +148,9 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     };
     // What this client knows to be there may be another's by now.
     beneath::refresh(&parent).doing(doing)?;
+    if is_anothers(record, &parent, path.leaf())? {
+        return Ok(());
+    }
     match beneath::rename(&parent, path.leaf(), leaving, PLACED) {
         // Moved by another call, or removed by hand; or another call has moved it and something else has come.
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
@@ -153,6 +161,34 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
         }
     }
     step("the placed folder is leaving")?;
+    beneath::sync(&parent).doing(doing)
+}
+
+/// Which folder lies at the record's path, where a user has chosen that; nothing when that cannot be told.
+pub(super) fn at_path(share: &Share, record: &Record<Volume>) -> Option<FolderIdentity> {
+    record.what.wanted.sub_dir.as_ref()?;
+    let parent = open_parent(share, &record.what.path).ok()??;
+    beneath::refresh(&parent).ok()?;
+    FolderIdentity::of(&parent, record.what.path.leaf()).ok()?
+}
+
+/// Whether `name` in `folder` is not what the deletion began with: others, who know no claims, have made it since.
+fn is_anothers(record: &Record<Volume>, folder: &OwnedFd, name: &str) -> Result<bool, ShareError> {
+    let Some(leaving) = record.what.leaving else {
+        return Ok(false);
+    };
+    let now =
+        FolderIdentity::of(folder, name).doing(|| format!("looking at {}", record.what.path))?;
+    Ok(now.is_some_and(|now| !leaving.may_be(now)))
+}
+
+/// Moves what a late rename has taken from others back to its path.
+fn give_back(share: &Share, record: &Record<Volume>, left: &OwnedFd) -> Result<(), ShareError> {
+    let path = &record.what.path;
+    let doing = || format!("giving back what others have made at {path}");
+    let parent = make_parents(share, path)?;
+    gone_is_fine(beneath::rename(left, PLACED, &parent, path.leaf())).doing(doing)?;
+    step("it is given back")?;
     beneath::sync(&parent).doing(doing)
 }
 
@@ -230,7 +266,8 @@ pub fn delete_unrecorded(
                 claim::refuse_taken(share, path)?;
                 let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
                 let wanted = Wanted::unrecorded(name, path, on_delete);
-                let record = Record::new(Volume::new(wanted, nonce), nonce, State::Deleting);
+                let mut record = Record::new(Volume::new(wanted, nonce), nonce, State::Deleting);
+                record.what.leaving = at_path(share, &record);
                 match store::publish(share, record, prepare_to_leave)? {
                     Some(published) => published,
                     None => continue,
@@ -272,7 +309,10 @@ fn take_unrecorded(
     claimed?;
     // Another call may have finished this deletion before the claim was made, and has released none.
     claim::release(share, record)?;
-    Ok(taken || !look()? || claim::refuse_taken(share, &record.what.path).is_err())
+    Ok(taken
+        || record.what.leaving.is_some()
+        || !look()?
+        || claim::refuse_taken(share, &record.what.path).is_err())
 }
 
 /// Makes the way out of a volume at a path that a user has chosen, in the draft of its record.
