@@ -59,7 +59,8 @@ fn waiting_in_vain_tells_why() {
 
 #[test]
 fn versions_of_both_sides_are_told() {
-    let own = "Client Version: 0.1.0\nCSI Version: 1.12.0\n";
+    let (client, spec) = (env!("CARGO_PKG_VERSION"), csi_proto::SPEC_VERSION);
+    let own = &format!("Client Version: {client}\nCSI Version: {spec}\n");
     let csi = Csi::new();
     csi.run("version").succeeds().prints(own);
     let driver = ScriptedDriver::unix();
@@ -74,8 +75,8 @@ fn versions_of_both_sides_are_told() {
         "{own}Plugin Name: a.csi.example\nPlugin Version: 1.2\\u{{1b}}[2J\n"
     ));
     let json = at_driver.run("version -o json").succeeds().json();
-    assert_eq!(json["clientVersion"], "0.1.0");
-    assert_eq!(json["csiVersion"], "1.12.0");
+    assert_eq!(json["clientVersion"], client);
+    assert_eq!(json["csiVersion"], spec);
     assert_eq!(json["plugin"]["vendorVersion"], info.vendor_version);
     // A driver that does not answer hides nothing that is known.
     let at_nobody = Csi::at("/nowhere/csi.sock");
