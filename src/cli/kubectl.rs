@@ -1,4 +1,4 @@
-//! The flags that this program has besides when kubectl runs it as its plugin, and the driver that they name.
+//! The flags that `kubectl csi` has and `csi` has not, and the driver that they name.
 
 use crate::invocation::globals::Globals;
 use clap::Args;

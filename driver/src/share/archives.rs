@@ -1,5 +1,4 @@
-//! Archives that a volume can be made of. No share of this driver has any: whose they are, how they are found and what is in
-//! them is the business of whoever hands this in.
+//! What a share must know of archives, to make a volume of one. Must not know their format, nor which driver wrote them.
 
 use crate::copying::{CopyError, Progress, Report};
 use crate::roots::Root;
