@@ -12,7 +12,7 @@ pub mod process;
 pub mod source;
 
 use self::heartbeat::{Heart, Stopping};
-use self::source::{Opened, Target};
+use self::source::{OpenSource, Target};
 use crate::beneath;
 use crate::copying::{self, Progress};
 use crate::crash_points::step;
@@ -66,7 +66,7 @@ impl Drop for Attempt {
 
 /// A copy that is about to be made.
 pub(in crate::share) struct Begun {
-    from: Opened,
+    from: OpenSource,
     /// The size of the source that is on record, in bytes.
     pub size_bytes: i64,
     attempt: Attempt,
@@ -209,7 +209,7 @@ fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     copying: &Copying,
-    from: Opened,
+    from: OpenSource,
     [data, links]: [&str; 2],
     progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
