@@ -1,4 +1,4 @@
-//! Making the copy of a source that a record promises, once, whoever tries and whoever dies. Owns the claim on the copy;
+//! Makes the copy that a record promises, exactly once, whichever controllers try or die. Owns the claim on the copy;
 //! how trees are copied is the business of `copying`, what follows is that of the record's life.
 //!
 //! The claim is a generation of the record that names the attempt. It is link(2), so of two one wins. A claim whose holder is

@@ -1,4 +1,4 @@
-//! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
+//! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
 use crate::beneath;
 use crate::copying::{self, CopyError, LinksFolder, Progress, Report, View};
