@@ -1,4 +1,4 @@
-//! One piece of work, done by as many threads as may be had. Must not know what it is.
+//! Does one piece of work with as many threads as it is given. Must not know what the work is.
 
 use crate::admission::ExtraThreads;
 use std::panic::resume_unwind;

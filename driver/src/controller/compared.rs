@@ -1,4 +1,4 @@
-//! What it has come to to compare the shares at two addresses. Must not compare them.
+//! The results of comparing the shares at two addresses. Must not compare them.
 
 use crate::export::Export;
 use crate::share::token::ShareUuid;

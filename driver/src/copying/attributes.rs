@@ -1,5 +1,5 @@
-//! Everything of an entry but its bytes: owner, mode, times, extended attributes and ACLs. Owns which of them travel and
-//! which failures only mean that something is left out.
+//! The attributes of an entry, which is everything but its bytes: owner, mode, times, extended attributes and ACLs. Owns
+//! which of them travel and which failures only mean that something is left out.
 //!
 //! Over NFS each setting is a call, so only what differs is set, and what the kernel has at hand is not asked for again.
 

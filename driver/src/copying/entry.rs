@@ -42,7 +42,7 @@ pub(super) enum Done {
 /// How often an entry may turn out to be of another kind than it was a moment ago.
 const TURNS: usize = 16;
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
     /// Copies the entry `name` of a folder, of which the listing said `kind`.
     pub(super) fn copy(
         &mut self,
@@ -58,16 +58,16 @@ impl Desk<'_> {
                 _ => self.other(pair, name, &path),
             };
             match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
-                Step::Done(bytes) => {
+                EntryStep::Done(bytes) => {
                     self.course.progress.count(bytes);
                     return Ok(Done::Yes);
                 }
-                Step::LeftOut(what) => {
+                EntryStep::LeftOut(what) => {
                     self.omissions.add(what, &path);
                     return Ok(Done::Yes);
                 }
-                Step::Stopped => return Err(CopyError::Stopped),
-                Step::Is(other) => kind = other,
+                EntryStep::Stopped => return Err(CopyError::Stopped),
+                EntryStep::Is(other) => kind = other,
             }
         }
         Err(CopyError::Changing { path: path() })
@@ -76,45 +76,59 @@ impl Desk<'_> {
     fn file(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {
         let [from, to] = pair.named(name);
         let source = match self.open(from) {
-            Ok(Opened::File(source)) => source,
-            Ok(Opened::Other(kind)) => return Ok(Step::Is(kind)),
+            Ok(SourceEntry::File(source)) => source,
+            Ok(SourceEntry::Other(kind)) => return Ok(EntryStep::Is(kind)),
             Err(error) => return changed(from, error, "opening"),
         };
         let stat = match fs::fstat(&source) {
             Ok(stat) => stat,
-            Err(Errno::STALE) => return Ok(Step::Is(FileType::Unknown)),
+            Err(Errno::STALE) => return Ok(EntryStep::Is(FileType::Unknown)),
             Err(error) => return Err(("looking at", error.into())),
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind != FileType::RegularFile {
-            return Ok(Step::Is(kind));
+            return Ok(EntryStep::Is(kind));
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let first = if stat.st_nlink > 1 {
-            let key = FileIdentity::of(&source, c"", &stat);
-            let turn = self.links.turn(&pair.view.links, key, to);
-            match turn.map_err(because("linking"))? {
-                Turn::Linked => return Ok(Step::Done(0)),
-                Turn::First(first) => Some(first),
-            }
-        } else {
-            None
+        let identity = || FileIdentity::of(&source, c"", &stat);
+        let first = match self.turn(pair, &stat, identity, to)? {
+            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
+            Some(Turn::First(first)) => Some(first),
+            None => None,
         };
         match self.regular(&source, &stat, to, path) {
             Ok(true) => {}
-            Ok(false) => return Ok(Step::Stopped),
+            Ok(false) => return Ok(EntryStep::Stopped),
             // A server of version 3 does not know that a file is open, and has it no more when its last name goes.
             Err((_, error)) if is_stale(&error) && beneath::refresh(&source).is_err() => {
                 return match fs::unlinkat(to.folder, to.name, AtFlags::empty()) {
                     // Gone, or replaced by another one.
-                    Ok(()) | Err(Errno::NOENT) => Ok(Step::Is(FileType::Unknown)),
+                    Ok(()) | Err(Errno::NOENT) => Ok(EntryStep::Is(FileType::Unknown)),
                     Err(error) => Err(("removing the half copy of", error.into())),
                 };
             }
             Err(failure) => return Err(failure),
         }
         keep(first, to)?;
-        Ok(Step::Done(size))
+        Ok(EntryStep::Done(size))
+    }
+
+    /// Whether an entry of several names is to be copied here, or is linked by now. None: it has one name.
+    fn turn<'t>(
+        &self,
+        pair: &'t Pair,
+        stat: &Stat,
+        identity: impl FnOnce() -> FileIdentity,
+        to: Named<'_>,
+    ) -> Result<Option<Turn<'t>>, (&'static str, io::Error)>
+    where
+        'a: 't,
+    {
+        if stat.st_nlink <= 1 {
+            return Ok(None);
+        }
+        let turn = self.links.turn(&pair.view.links, identity(), to);
+        turn.map(Some).map_err(because("linking"))
     }
 
     /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
@@ -161,23 +175,25 @@ impl Desk<'_> {
 
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
     /// at first.
-    fn open(&self, from: Named<'_>) -> io::Result<Opened> {
+    fn open(&self, from: Named<'_>) -> io::Result<SourceEntry> {
         crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
         if self.means.harmless {
-            return beneath::file(from.folder, path).map(Opened::File);
+            return beneath::file(from.folder, path).map(SourceEntry::File);
         }
         let seen = beneath::handle(from.folder, path)?;
         let kind = FileType::from_raw_mode(fs::fstat(&seen)?.st_mode);
         if kind != FileType::RegularFile {
-            return Ok(Opened::Other(kind));
+            return Ok(SourceEntry::Other(kind));
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
         // Reading must not change the source, not even the time of its last access; only its owner may ask for that.
         match fs::open(&*again, flags | OFlags::NOATIME, fs::Mode::empty()) {
-            Err(Errno::PERM) => Ok(fs::open(&*again, flags, fs::Mode::empty()).map(Opened::File)?),
-            other => Ok(other.map(Opened::File)?),
+            Err(Errno::PERM) => {
+                Ok(fs::open(&*again, flags, fs::Mode::empty()).map(SourceEntry::File)?)
+            }
+            other => Ok(other.map(SourceEntry::File)?),
         }
     }
 
@@ -190,17 +206,13 @@ impl Desk<'_> {
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         if matches!(kind, FileType::RegularFile | FileType::Directory) {
-            return Ok(Step::Is(kind));
+            return Ok(EntryStep::Is(kind));
         }
-        let first = if stat.st_nlink > 1 {
-            let key = FileIdentity::of(from.folder, from.name, &stat);
-            let turn = self.links.turn(&pair.view.links, key, to);
-            match turn.map_err(because("linking"))? {
-                Turn::Linked => return Ok(Step::Done(0)),
-                Turn::First(first) => Some(first),
-            }
-        } else {
-            None
+        let identity = || FileIdentity::of(from.folder, from.name, &stat);
+        let first = match self.turn(pair, &stat, identity, to)? {
+            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
+            Some(Turn::First(first)) => Some(first),
+            None => None,
         };
         let basics = Basics::of(&stat);
         if kind == FileType::Symlink {
@@ -212,7 +224,7 @@ impl Desk<'_> {
             match make_special(to, kind, &basics, &stat) {
                 Ok(()) => {}
                 Err(Errno::PERM | Errno::OPNOTSUPP | Errno::INVAL | Errno::ACCESS) => {
-                    return Ok(Step::LeftOut(LeftOut::Special));
+                    return Ok(EntryStep::LeftOut(LeftOut::Special));
                 }
                 Err(error) => return Err(("making", error.into())),
             }
@@ -223,16 +235,16 @@ impl Desk<'_> {
             .give_by_name(to, &made, self.omissions, path)
             .map_err(because("giving its attributes to"))?;
         keep(first, to)?;
-        Ok(Step::Done(0))
+        Ok(EntryStep::Done(0))
     }
 }
 
-enum Opened {
+enum SourceEntry {
     File(OwnedFd),
     Other(FileType),
 }
 
-enum Step {
+enum EntryStep {
     /// So many bytes are copied.
     Done(u64),
     LeftOut(LeftOut),
@@ -241,7 +253,7 @@ enum Step {
     Is(FileType),
 }
 
-type Result_ = Result<Step, (&'static str, io::Error)>;
+type Result_ = Result<EntryStep, (&'static str, io::Error)>;
 
 fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> (&'static str, io::Error) {
     move |error| (doing, error.into())
@@ -254,15 +266,15 @@ fn is_stale(error: &io::Error) -> bool {
 /// What it means that the entry `from` is not there as it was listed.
 fn changed(from: Named<'_>, error: io::Error, doing: &'static str) -> Result_ {
     match beneath::errno(&error) {
-        Some(Errno::NOENT) => Ok(Step::LeftOut(LeftOut::Vanished)),
+        Some(Errno::NOENT) => Ok(EntryStep::LeftOut(LeftOut::Vanished)),
         // Its folder is there, and tells. Otherwise it is the folder that is to be looked for.
         Some(Errno::STALE) if beneath::refresh(from.folder).is_ok() => {
-            Ok(Step::Is(FileType::Unknown))
+            Ok(EntryStep::Is(FileType::Unknown))
         }
-        Some(Errno::XDEV) => Ok(Step::LeftOut(LeftOut::Mount)),
+        Some(Errno::XDEV) => Ok(EntryStep::LeftOut(LeftOut::Mount)),
         // A symlink, a socket, a device without a driver, no symlink any more.
         Some(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::INVAL) => {
-            Ok(Step::Is(FileType::Unknown))
+            Ok(EntryStep::Is(FileType::Unknown))
         }
         _ => Err((doing, error)),
     }

@@ -1,4 +1,4 @@
-//! Why a copy ends before it is complete.
+//! The errors that end a copy before it is complete.
 
 use crate::crash_points;
 #[cfg(test)]

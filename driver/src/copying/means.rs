@@ -1,4 +1,4 @@
-//! How two file systems let files be copied, as far as it was found out.
+//! The ways to copy files between two file systems, as far as they are known by now.
 
 use super::view::View;
 use std::io;

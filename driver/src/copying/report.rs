@@ -1,4 +1,4 @@
-//! What a finished copy tells: how much it was, and what was left out.
+//! The report of a finished copy: how much was copied, and what was left out.
 
 use csi_proto::lock::lock;
 use std::collections::BTreeMap;

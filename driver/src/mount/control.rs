@@ -9,8 +9,8 @@ use crate::log::{Level, Log};
 use crate::mount::control_options::{is_relied_on, of_control_mount};
 use crate::mount::helper::{HelperError, Helpers, drop_aside};
 use crate::mount::options::{MountOptions, OptionError};
+use crate::mount::redaction;
 use crate::mount::task::{FailureKind, NfsSource, Task};
-use crate::mount::told;
 use crate::policy::Policy;
 use crate::roots::{Root, RootError, ShareRoots};
 use csi_proto::lock::lock;
@@ -228,7 +228,7 @@ impl ControlMounts {
         );
         if let Some(shown) = done.shown {
             // Values that a call has given may come from a secret.
-            let shown = told::options(&shown, |name| {
+            let shown = redaction::options(&shown, |name| {
                 is_relied_on(name) || !given.iter().any(|given| given == name)
             });
             let fields = [

@@ -9,7 +9,7 @@ use crate::mount::launch::{MARKER, NURSERY, command};
 use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::perform::perform;
-use crate::mount::task::{Done, Failure, FailureKind, Report, Task};
+use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, Task};
 use csi_proto::lock::lock;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -92,16 +92,16 @@ fn stuck_words(stuck: Option<u32>) -> String {
 
 /// What a helper has opened, if anything. A caller that has given up meanwhile does not wait for its end.
 #[derive(Debug)]
-pub struct Opened(Option<OwnedFd>);
+pub struct OpenedFile(Option<OwnedFd>);
 
-impl Opened {
+impl OpenedFile {
     /// The file itself, whose end is now the caller's to see to.
     pub fn take(mut self) -> Option<OwnedFd> {
         self.0.take()
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedFile {
     fn drop(&mut self) {
         if let Some(file) = self.0.take() {
             drop_aside(file);
@@ -143,7 +143,11 @@ impl Helpers {
     ///
     /// # Errors
     /// When the task fails or does not end in time.
-    pub async fn run(&self, task: &Task, bound: Duration) -> Result<(Done, Opened), HelperError> {
+    pub async fn run(
+        &self,
+        task: &Task,
+        bound: Duration,
+    ) -> Result<(Done, OpenedFile), HelperError> {
         self.run_holding(task, bound, ()).await
     }
 
@@ -156,7 +160,7 @@ impl Helpers {
         task: &Task,
         bound: Duration,
         guard: impl Send + 'static,
-    ) -> Result<(Done, Opened), HelperError> {
+    ) -> Result<(Done, OpenedFile), HelperError> {
         let deadline = Instant::now() + bound;
         let mut step = "starting".to_owned();
         let too_late = |step: &str| HelperError::Deadline {
@@ -249,9 +253,9 @@ pub fn run_now(task: &Task) -> io::Result<Result<(), Failure>> {
     let mut inbox = Inbox::default();
     let answer = loop {
         match inbox.next()? {
-            Some(Report::Step(_)) => {}
-            Some(Report::Done(_)) => break Ok(()),
-            Some(Report::Failed(failure)) => break Err(failure),
+            Some(HelperMessage::Step(_)) => {}
+            Some(HelperMessage::Done(_)) => break Ok(()),
+            Some(HelperMessage::Failed(failure)) => break Err(failure),
             None if inbox.fill(&ours)? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             None => {}
         }
@@ -296,11 +300,11 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     let task: Task = serde_json::from_slice(&task)?;
     let mut say = |step: String| {
         // Whoever does not listen any more does not need to know.
-        let _ = send(&socket, &Report::Step(step), None);
+        let _ = send(&socket, &HelperMessage::Step(step), None);
     };
     let (report, descriptor) = match perform(&task, &mut say) {
-        Ok((done, descriptor)) => (Report::Done(done), descriptor),
-        Err(failure) => (Report::Failed(failure), None),
+        Ok((done, descriptor)) => (HelperMessage::Done(done), descriptor),
+        Err(failure) => (HelperMessage::Failed(failure), None),
     };
     send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
 }
@@ -311,7 +315,7 @@ async fn converse(
     task: &Task,
     step: &mut String,
     log: Log,
-) -> io::Result<Result<(Done, Opened), Failure>> {
+) -> io::Result<Result<(Done, OpenedFile), Failure>> {
     socket.set_nonblocking(true)?;
     let mut socket = tokio::net::UnixStream::from_std(socket)?;
     socket.write_all(&line(task)?).await?;
@@ -327,12 +331,12 @@ async fn converse(
             continue;
         };
         match report {
-            Report::Step(now) => {
+            HelperMessage::Step(now) => {
                 log.event(Level::Debug, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
-            Report::Done(done) => return Ok(Ok((done, Opened(inbox.descriptor)))),
-            Report::Failed(failure) => return Ok(Err(failure)),
+            HelperMessage::Done(done) => return Ok(Ok((done, OpenedFile(inbox.descriptor)))),
+            HelperMessage::Failed(failure) => return Ok(Err(failure)),
         }
     }
 }
@@ -361,7 +365,7 @@ mod tests {
     fn nobody_waits_for_the_end_of_what_nobody_took() {
         let (file, _peer) = slow_to_close();
         let begun = Instant::now();
-        drop(Opened(Some(file)));
+        drop(OpenedFile(Some(file)));
         // Far from what the close would take, however slow the machine is.
         assert!(begun.elapsed() < Duration::from_secs(300));
     }

@@ -1,7 +1,8 @@
 //! Mounting and unmounting: NFS exports and local folders, in helper processes that a deadline can kill.
 //!
 //! Everything that may block on a server that is gone happens in a helper ([`helper`], [`task`]); this process reads
-//! mountinfo instead of touching what may be a dead mount. What asks no server is done by a thread (`direct`). Nothing here knows CSI.
+//! mountinfo instead of touching what may be a dead mount. What asks no server is done by a thread (`direct`). Nothing here
+//! knows CSI.
 
 pub mod address;
 mod below;
@@ -21,5 +22,5 @@ pub mod option_names;
 pub mod options;
 mod perform;
 pub(crate) mod private;
+mod redaction;
 pub mod task;
-mod told;

@@ -1,11 +1,11 @@
-//! Reads the mounts of this process from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount, because
-//! it touches no file system. Owns the file's syntax.
+//! Reads the mounts of this process from `/proc/self/mountinfo`: the only way to ask about a target that may be a dead mount,
+//! because it touches no file system. Owns the file's syntax.
 //!
 //! Our own, because paths are bytes, and one line that is not understood must not hide all other mounts.
 
 use crate::log::{Level, Log};
 use crate::mount::options::MountFlags;
-use crate::mount::told;
+use crate::mount::redaction;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -63,7 +63,7 @@ pub fn read(log: Log) -> io::Result<Vec<Mount>> {
                 ("lines", odd.len().into()),
                 (
                     "first",
-                    told::options(&String::from_utf8_lossy(first), |_| false).into(),
+                    redaction::options(&String::from_utf8_lossy(first), |_| false).into(),
                 ),
             ];
             log.event(Level::Warn, "mountinfo is not understood in part", &fields);

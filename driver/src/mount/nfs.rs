@@ -8,8 +8,8 @@ use crate::mount::kernel::{self, mount_failure, old_flags, open_target, through}
 use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::private;
+use crate::mount::redaction;
 use crate::mount::task::{Failure, FailureKind, NfsSource, Say};
-use crate::mount::told;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -228,7 +228,7 @@ fn mount_once(
     configured.map_err(|errno| {
         let words = kernel_words(&context);
         let names = options.iter().map(|(name, _)| name.as_str());
-        let mut failure = refusal(errno, what, &told::refusal(&words, names));
+        let mut failure = refusal(errno, what, &redaction::refusal(&words, names));
         if is_about_an_option(errno, &words) {
             failure.kind = FailureKind::Option;
         }

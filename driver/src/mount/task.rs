@@ -93,7 +93,7 @@ pub struct NfsSource {
 
 /// A message from the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Report {
+pub enum HelperMessage {
     /// What it does now, so that a deadline can say where it struck.
     Step(String),
     /// It is done. A file descriptor may come with it.

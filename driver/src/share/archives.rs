@@ -1,4 +1,5 @@
-//! What a share must know of archives, to make a volume of one. Must not know their format, nor which driver wrote them.
+//! The interface by which a share makes a volume of an archive. Must not know the format of archives, nor which driver wrote
+//! them.
 
 use crate::copying::{CopyError, Progress, Report};
 use crate::roots::Root;

@@ -1,5 +1,5 @@
 //! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
-//! from another share's or from none. What the parts hold is the business of the modules beside it.
+//! from another share's or from none. The modules beside it own what the parts hold.
 
 use crate::beneath;
 use crate::crash_points::step;

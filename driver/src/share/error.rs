@@ -1,4 +1,4 @@
-//! What can go wrong with a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
+//! The errors of a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
 use crate::copying::CopyError;
 use crate::crash_points::Crash;

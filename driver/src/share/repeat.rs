@@ -1,4 +1,4 @@
-//! How often, and in what rhythm, an operation looks again at what others change.
+//! How often, and at which intervals, an operation looks again at files that other controllers change.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is deleted and not gone yet. Owns `trash/` on the share: how things get there at once, and how they are purged
+//! Deleted folders until they are gone. Owns `trash/` on the share: how things get there at once, and how they are purged
 //! bit by bit, by many threads, by any number of controllers, and again after a restart.
 //!
 //! An entry `<nonce>-<random>.purge` is to be purged.

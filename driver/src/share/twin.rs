@@ -1,5 +1,6 @@
-//! Whether two open roots with one UUID are one share, or one is a copy of the other's storage. A copy made block by block has
-//! the same inode numbers, times and generations, so no attribute tells: something new on the one must be seen on the other.
+//! Finds out whether two open roots with one UUID are one share, or one is a copy of the other's storage. A copy made block
+//! by block has the same inode numbers, times and generations, so no attribute tells: something new on the one must be seen
+//! on the other.
 
 use super::database::{Expect, Share};
 use super::error::{Doing, ShareError};

@@ -1,5 +1,5 @@
-//! The sign of life of whoever copies, and who is taken for dead. Owns the file `beat.<attempt>` beside a record; that a copy is
-//! claimed, and what is copied, is the business of the room above.
+//! The heartbeat of a process that copies, and the rule by which it is taken for dead. Owns the file `beat.<attempt>` beside
+//! a record; that a copy is claimed, and what is copied, is the business of the room above.
 //!
 //! The file is made with the claim and touched again and again, which takes no room and changes no record. A beat
 //! never makes the file. Where the file was moved away, or the record has a newer generation, the copy stops. Watchers

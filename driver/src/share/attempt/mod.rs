@@ -1,4 +1,4 @@
-//! Making the copy of a source that a record promises, once, whoever tries and whoever dies. Owns the claim on the copy;
+//! Makes the copy that a record promises, exactly once, whichever controllers try or die. Owns the claim on the copy;
 //! how trees are copied is the business of `copying`, what follows is that of the record's life.
 //!
 //! The claim is a generation of the record that names the attempt. It is link(2), so of two one wins. A claim whose holder is
@@ -12,7 +12,7 @@ pub mod process;
 pub mod source;
 
 use self::heartbeat::{Heart, Stopping};
-use self::source::{Opened, Target};
+use self::source::{OpenSource, Target};
 use crate::beneath;
 use crate::copying::{self, Progress};
 use crate::crash_points::step;
@@ -66,7 +66,7 @@ impl Drop for Attempt {
 
 /// A copy that is about to be made.
 pub(in crate::share) struct Begun {
-    from: Opened,
+    from: OpenSource,
     /// The size of the source that is on record, in bytes.
     pub size_bytes: i64,
     attempt: Attempt,
@@ -209,7 +209,7 @@ fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     copying: &Copying,
-    from: Opened,
+    from: OpenSource,
     [data, links]: [&str; 2],
     progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {

@@ -1,5 +1,5 @@
-//! Which process holds something, in words that other processes understand: those of this machine can tell at once whether
-//! it lives, the others have to wait for its sign of life. Must not know what is held.
+//! Names the process that holds something, so that other processes understand it: a process of this machine sees at once
+//! whether the holder lives, any other waits for its heartbeat. Must not know what is held.
 
 use crate::share::token::Nonce;
 use rustix::io::Errno;

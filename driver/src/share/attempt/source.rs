@@ -1,4 +1,4 @@
-//! What a volume or snapshot is a copy of: how it is opened, and whether it is still there. Must not change it.
+//! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
 use crate::beneath;
 use crate::copying::{self, CopyError, LinksFolder, Progress, Report, View};
@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// A source that is open for reading.
-pub(in crate::share) enum Opened {
+pub(in crate::share) enum OpenSource {
     /// A folder, and its path on the share.
     Tree(OwnedFd, PathBuf),
     /// An archive, and who can unpack it.
@@ -43,7 +43,7 @@ pub(in crate::share) struct Target<'a> {
 /// What a source was when it was opened. While this is held its inode number is nobody else's.
 pub(in crate::share) struct Seen(OwnedFd);
 
-impl Opened {
+impl OpenSource {
     /// What [`Source::still_there`] looks for.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Source {
     ///
     /// # Errors
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
-    pub(in crate::share) fn open(&self, share: &Share) -> Result<(Opened, i64), ShareError> {
+    pub(in crate::share) fn open(&self, share: &Share) -> Result<(OpenSource, i64), ShareError> {
         let (folder, path, size_bytes) = match self {
             // Whoever made it has recorded no size.
             Self::Volume(Origin {
@@ -106,7 +106,7 @@ impl Source {
                 let path = origin.path.as_ref().ok_or_else(|| self.gone())?;
                 let archive = archives.open(&share.root, path)?;
                 let archive = archive.ok_or_else(|| self.gone())?;
-                return Ok((Opened::Archive(archive, archives), 0));
+                return Ok((OpenSource::Archive(archive, archives), 0));
             }
             Self::Volume(origin) => {
                 let record = self.ready::<Volume>(share, origin)?.record;
@@ -130,7 +130,7 @@ impl Source {
         };
         let folder = beneath::if_there(folder).doing(|| format!("opening the {self}"))?;
         let folder = folder.ok_or_else(|| self.gone())?;
-        Ok((Opened::Tree(folder, path), size_bytes))
+        Ok((OpenSource::Tree(folder, path), size_bytes))
     }
 
     /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so
@@ -146,7 +146,7 @@ impl Source {
         let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
         if let Some(path) = &origin.path {
             refresh_above(&share.root, path)?;
-            let (Opened::Tree(now, _) | Opened::Archive(now, _)) = self.open(share)?.0;
+            let (OpenSource::Tree(now, _) | OpenSource::Archive(now, _)) = self.open(share)?.0;
             let same = is_one(&seen.0, &now);
             return match same.doing(|| format!("looking at the {self} again"))? {
                 true => Ok(()),

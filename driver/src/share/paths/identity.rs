@@ -1,4 +1,5 @@
-//! Which folder lies at a path: what tells it from one that somebody else makes there later. Must not change anything.
+//! The identity of the folder at a path: it tells that folder from another one that somebody makes there later. Must not
+//! change anything.
 
 use rustix::fs::{self, AtFlags, StatxFlags};
 use rustix::io::{self, Errno};

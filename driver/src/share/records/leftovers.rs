@@ -1,4 +1,4 @@
-//! What is left of a record's folder when its record is gone, or has not come.
+//! Leftovers of a record's folder: its record is gone, or was never published.
 
 use crate::beneath;
 use crate::share::database::Share;

@@ -1,5 +1,5 @@
-//! What is remembered of volumes and snapshots, as files on the share: their values, their text, and how they appear, change and go.
-//! What a state means, and what follows from it, is the business of the rooms that use them.
+//! The records of volumes and snapshots, as files on the share: their values, their text, and how they appear, change and go.
+//! The rooms that use a record decide what its state means.
 
 pub mod format;
 pub mod leftovers;

@@ -1,4 +1,4 @@
-//! What a volume or snapshot is a copy of, as records name it. How it is opened is in `source`.
+//! The origin of a volume or snapshot, as its record names it: the source of its copy. `attempt/source.rs` opens it.
 
 use crate::share::paths::sub_path::SubPath;
 use crate::share::token::{NameKey, Nonce};

@@ -1,4 +1,4 @@
-//! What is remembered of a volume or snapshot: what all records have, and what a kind of them says of itself. Owns what follows
+//! One record: the values that all records have, and the trait of each kind of record. Owns what follows
 //! from one generation for the next; how records are kept is the business of `store`, their text that of `text`.
 
 use crate::share::database::{Share, now};

@@ -1,4 +1,4 @@
-//! How a record of a volume or snapshot goes away, with all that lies beside it. Owns what is left of a record's folder and of
+//! Removes the record of a volume or snapshot, with all that lies beside it. Owns what is left of a record's folder and of
 //! copies; that the record says deleting, and what else has to go first, is the business of `life`.
 
 use crate::beneath;

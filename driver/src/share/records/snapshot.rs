@@ -1,4 +1,4 @@
-//! What is remembered of one snapshot. Owns its values and their checks; its life is in `snapshots`.
+//! The record of one snapshot. Owns its values and their checks; its life is in `snapshots`.
 
 use crate::share::database::Share;
 use crate::share::records::origin::{Origin, Source};

@@ -1,4 +1,4 @@
-//! What is remembered of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
+//! The record of one volume. Owns its values and their checks: the paths of a record that was forged are refused here.
 
 use crate::share::database::Share;
 use crate::share::paths::identity::FolderIdentity;

@@ -1,4 +1,4 @@
-//! What can be changed of a volume that exists: its size, and the owner, mode and policy of its folder. Blocking; must not know
+//! Changes a volume that exists: its size, and the owner, mode and policy of its folder. Blocking; must not know
 //! gRPC.
 
 use crate::beneath;

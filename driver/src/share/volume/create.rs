@@ -1,4 +1,4 @@
-//! How a volume comes to be, empty, as a copy, or by adoption: what only a volume needs in its life until it is ready. Its
+//! Creates a volume, empty, as a copy, or by adoption: the steps that only a volume needs until it is ready. Its
 //! deletion is in `delete`, what is changed later in `change`. Blocking; must not know gRPC.
 //!
 //! The record and the folder beside it are published in one rename (`store`), then the path is claimed if a user has chosen it

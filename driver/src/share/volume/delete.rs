@@ -1,12 +1,13 @@
-//! How a volume is deleted: its folder is taken away, kept or archived, its claim released, its record removed. Owns the order
+//! Deletes a volume: its folder is taken away, kept or archived, its claim released, its record removed. Owns the order
 //! of these steps. Blocking; must not know gRPC.
 //!
 //! A rename goes by a path, and may come late: hung for an hour on a dead server, or sent again by a client, while somebody
 //! else has finished this deletion and a newer volume has come to the same path. A path that the driver has named is never
 //! used again, so there such a rename finds nothing. From a path that a user has chosen, the folder leaves through the folder
 //! `leaving` beside the record, which was made with that and is never made again: it is removed before the claim of the path
-//! is released, and into a folder that is removed nothing can be renamed any more, however late. Others who know no claims may make a folder
-//! at such a path while a deletion goes on: the record says which folder was to leave, and another one stays, or is given back.
+//! is released, and into a folder that is removed nothing can be renamed any more, however late. Others who know no claims
+//! may make a folder at such a path while a deletion goes on: the record says which folder was to leave, and another one
+//! stays, or is given back.
 
 use crate::beneath;
 use crate::crash_points::step;

@@ -1,4 +1,4 @@
-//! The life of a volume: how it comes to be, what can be changed of it, how it goes.
+//! The life of a volume: it is created, changed and deleted.
 
 pub mod change;
 pub mod create;

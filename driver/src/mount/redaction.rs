@@ -1,5 +1,5 @@
-//! What may be told of mount options, which may come from a secret: their names, and words that are the kernel's own. Owns
-//! what is left out of texts for errors and the log; must not decide what they mean.
+//! Redacts mount options, which may come from a secret, in errors and the log: their names stay, and words that are the
+//! kernel's own. Must not decide what an option means.
 
 /// What Linux says of a mount of NFS that it refuses, from 5.2 to 6.12. `%` stands for what it repeats.
 const SENTENCES: &[&str] = &[
