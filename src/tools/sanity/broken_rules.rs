@@ -1,6 +1,8 @@
 //! The rules for messages that the replies of a run broke: each once, with the first evidence.
 
+use crate::rpc;
 use csi_proto::schema::Method;
+use csi_proto::tables::METHODS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that replies of a case or of the run broke.
@@ -17,6 +19,8 @@ pub struct BrokenRules {
 pub struct BrokenRule {
     /// The path of the field, and the rule.
     pub(super) words: String,
+    /// The rule alone.
+    pub(super) rule: String,
     /// Whether a required scalar has its default value.
     pub(super) is_default: bool,
     /// The case that got the reply.
@@ -50,12 +54,46 @@ impl BrokenRules {
         }
     }
 
+    /// Another RPC whose replies broke a rule in the same way, about a field of that name inside a message, and which is asked
+    /// first: those that make things come before those that show them.
+    pub(super) fn broken_before(
+        &self,
+        method: &Method,
+        rule: &BrokenRule,
+    ) -> Option<&'static Method> {
+        let methods = METHODS.iter().copied();
+        let (making, showing): (Vec<&'static Method>, Vec<_>) =
+            methods.partition(|one| rpc::making(one).is_some());
+        let order = making.into_iter().chain(showing);
+        let mut earlier = order.take_while(|one| one.name != method.name);
+        earlier.find(|one| {
+            let of_it = self.broken.iter().filter(|(key, _)| key.0 == one.name);
+            of_it
+                .map(|(_, other)| other)
+                .any(|other| is_alike(other, rule))
+        })
+    }
+
     /// The rules that replies of an RPC broke; `None` where none were checked.
     pub(super) fn of(&self, method: &Method) -> Option<Vec<BrokenRule>> {
         let of_it = self.broken.iter().filter(|(key, _)| key.0 == method.name);
         let of_it = of_it.map(|(_, rule)| rule.clone()).collect();
         self.checked.contains(method.name).then_some(of_it)
     }
+}
+
+/// Whether two replies broke one rule about a field of one name, such as `volume_id` and `source_volume_id`.
+fn is_alike(one: &BrokenRule, other: &BrokenRule) -> bool {
+    let field = |rule: &BrokenRule| {
+        let path = rule.words.split(':').next().unwrap_or_default();
+        let (_, field) = path.rsplit_once('.')?;
+        Some(field.to_owned())
+    };
+    let plain = |rule: &BrokenRule| rule.rule.replace(|c: char| c.is_ascii_digit(), "");
+    let (Some(first), Some(second)) = (field(one), field(other)) else {
+        return false;
+    };
+    plain(one) == plain(other) && (first.ends_with(&second) || second.ends_with(&first))
 }
 
 /// A path without the places in lists: `entries[3].volume` is `entries[].volume`.
@@ -72,6 +110,39 @@ fn without_places(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_replies_show_is_one_broken_rule() {
+        let broken = |at: &str, rule: &str| BrokenRule {
+            words: format!("{at}: {rule}"),
+            rule: rule.to_owned(),
+            is_default: false,
+            case: String::new(),
+            commands: Vec::new(),
+        };
+        let id = broken("volume.volume_id", "has 140 bytes, at most 128 are allowed");
+        for (at, rule, expected) in [
+            (
+                "entries[2].volume.volume_id",
+                "has 141 bytes, at most 128 are allowed",
+                true,
+            ),
+            (
+                "snapshot.source_volume_id",
+                "has 140 bytes, at most 128 are allowed",
+                true,
+            ),
+            ("snapshot.source_volume_id", "required", false),
+            (
+                "snapshot.snapshot_id",
+                "has 140 bytes, at most 128 are allowed",
+                false,
+            ),
+            ("volume_id", "has 140 bytes, at most 128 are allowed", false),
+        ] {
+            assert_eq!(is_alike(&id, &broken(at, rule)), expected, "{at}: {rule}");
+        }
+    }
 
     #[test]
     fn places_in_lists_are_left_out() {

@@ -6,6 +6,7 @@
 use super::broken_rules::BrokenRules;
 use super::driver_info::DriverInfo;
 use super::need::Need;
+use super::premises::Premises;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call, locked};
 use super::settings::{Access, Settings};
@@ -26,6 +27,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
+/// A recommendation that is not followed, and the cases on which that rests.
+pub(super) type Warning = (Failure, Vec<&'static str>);
+
 /// The context of one case.
 pub struct Context {
     pub(super) run: Arc<Run>,
@@ -37,7 +41,9 @@ pub struct Context {
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
     pub(super) made: MadeItems,
-    warnings: Mutex<Vec<Failure>>,
+    /// The recommendations that are not followed, each with the cases that it rests on.
+    warnings: Mutex<Vec<Warning>>,
+    pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The failure of the first call in which the driver went away.
@@ -64,6 +70,7 @@ impl Context {
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
             warnings: Mutex::default(),
+            premises: Mutex::default(),
             broken_rules: Mutex::default(),
             lost: OnceLock::new(),
             over: watch::Sender::new(false),
@@ -258,7 +265,8 @@ impl Context {
     pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
             let (expected, actual) = (expected.into(), actual.into());
-            locked(&self.warnings).push(Failure { expected, actual });
+            let warning = (Failure { expected, actual }, self.premises());
+            locked(&self.warnings).push(warning);
         }
     }
 
@@ -267,7 +275,7 @@ impl Context {
         locked(&self.steps).push(Step::Shell(command));
     }
 
-    pub(super) fn take_warnings(&self) -> Vec<Failure> {
+    pub(super) fn take_warnings(&self) -> Vec<Warning> {
         std::mem::take(&mut locked(&self.warnings))
     }
 
@@ -294,6 +302,7 @@ impl Context {
     ) -> Result<Exchanged, Stop> {
         self.allowed(method)?;
         let peer = self.run.peer(method);
+        let _under_way = self.begins(method, &request);
         let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
         let number = self.made.asked(method, &request)?;
         let session = peer.session.clone().with_timeout(Some(limit));
@@ -315,7 +324,10 @@ impl Context {
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.
-            Err(status) => self.works(method, Some(status.code()))?,
+            Err(status) => {
+                self.was_refused(method, status.code());
+                self.works(method, Some(status.code()))?;
+            }
         }
         Ok(answer)
     }

@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 /// The number of bytes of one mark: a block of most devices.
 const MARK_BYTES: usize = 4096;
 
+/// The cases about the target, that volumes are apart, and that their data stays.
+const MAKES_THE_TARGET: &str = "node/publish/makes-the-target";
+const APART: &str = "node/publish/volumes-are-apart";
+const KEEPS_DATA: &str = "node/publish/keeps-data";
+
 /// The file in a mounted volume that holds the data.
 const FILE: &str = "csi-sanity-data";
 
@@ -28,7 +33,8 @@ impl Context {
             "printf %s {} | dd of={file} conv=notrunc,fsync status=none",
             word(data)
         ));
-        write_at(placed, data.as_bytes().to_vec(), 0)
+        let write = || write_at(placed, data.as_bytes().to_vec(), 0);
+        self.resting_on(APART, || self.resting_on(MAKES_THE_TARGET, write))
     }
 
     /// Demands that a published volume holds this data.
@@ -41,14 +47,17 @@ impl Context {
             data.len(),
             shell_file(placed)
         ));
-        let found = read_at(placed, data.len(), 0)?;
-        let found = String::from_utf8_lossy(&found).into_owned();
-        let expected = format!("the volume holds what was written, {}", quoted(data));
-        ensure(
-            found == data,
-            expected,
-            format!("it holds {}", quoted(&found)),
-        )
+        let read = || read_at(placed, data.len(), 0);
+        self.resting_on(APART, || {
+            let found = self.resting_on(MAKES_THE_TARGET, read)?;
+            let found = String::from_utf8_lossy(&found).into_owned();
+            let expected = format!("the volume holds what was written, {}", quoted(data));
+            ensure(
+                found == data,
+                expected,
+                format!("it holds {}", quoted(&found)),
+            )
+        })
     }
 
     /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.
@@ -60,8 +69,12 @@ impl Context {
         each(marks, |mark| {
             let (letter, at, file) = (char::from(mark.letter), mark.offset, shell_file(&placed));
             self.did(format!("head -c {MARK_BYTES} /dev/zero | tr '\\0' {letter} | dd of={file} oflag=seek_bytes seek={at} conv=notrunc,fsync status=none"));
-            write_at(&placed, mark.bytes(), mark.offset)
+            let write = || write_at(&placed, mark.bytes(), mark.offset);
+            self.resting_on(MAKES_THE_TARGET, write)
         })?;
+        // Whoever looks for the marks again rests on that.
+        self.rests_on(APART);
+        self.rests_on(KEEPS_DATA);
         self.unpublish(&placed)
     }
 
@@ -76,8 +89,8 @@ impl Context {
             self.did(format!(
                 "tail -c +{at} {file} | head -c {MARK_BYTES} | od -c"
             ));
-            let found = read_at(&placed, MARK_BYTES, mark.offset)?;
-            Ok(found == mark.bytes())
+            let read = || read_at(&placed, MARK_BYTES, mark.offset);
+            Ok(self.resting_on(MAKES_THE_TARGET, read)? == mark.bytes())
         };
         let found = marks.iter().map(is_there).collect::<Result<_, Stop>>()?;
         self.unpublish(&placed)?;
@@ -96,7 +109,7 @@ impl Context {
         let found = look(&placed.target)?;
         self.did(format!("stat -c %F {}", word(&placed.target)));
         let actual = format!("{found} is at {}", placed.target);
-        ensure(found == wanted, what, actual)
+        self.resting_on(MAKES_THE_TARGET, || ensure(found == wanted, what, actual))
     }
 
     /// Demands that nothing stands at a target path.
@@ -108,7 +121,8 @@ impl Context {
         let expected = "NodeUnpublishVolume removes the target path";
         self.did(format!("stat -c %F {}", word(&placed.target)));
         let actual = format!("{found} is at {}", placed.target);
-        ensure(found == FileKind::Nothing, expected, actual)
+        let gone = || ensure(found == FileKind::Nothing, expected, actual);
+        self.resting_on("node/unpublish/removes-the-target", gone)
     }
 
     /// Whether a file in a published volume can be written.

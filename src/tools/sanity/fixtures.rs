@@ -17,6 +17,9 @@ use std::fs;
 use std::path::Path;
 use tonic::Code;
 
+/// The case about whether a deleted volume is gone.
+const DELETES: &str = "controller/delete-volume/deletes";
+
 /// A volume that a case has created.
 #[derive(Clone, Debug)]
 pub struct Volume {
@@ -303,7 +306,20 @@ impl Context {
     pub fn deleted_volume(&self) -> Result<Volume, Stop> {
         let volume = self.volume()?;
         self.ok(self.delete_request(volume.id()))?;
+        self.rests_on(DELETES);
         Ok(volume)
+    }
+
+    /// Demands that a volume which is deleted does not exist any more.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn is_deleted(&self, volume: &Volume) -> Verdict {
+        let unknown = || self.refused(self.validate_request(volume), &[Code::NotFound]);
+        self.resting_on(DELETES, || {
+            self.resting_on("controller/validate/of-an-unknown-id", unknown)
+        })
+        .map(drop)
     }
 
     /// Any volume to ask questions about, without its secrets: a new one, or in a run that changes nothing one that exists.
@@ -356,11 +372,21 @@ impl Context {
         }
     }
 
+    /// Skips a case for which the node must have an id. That it has one is judged by the rules of replies.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn has_node_id(&self) -> Verdict {
+        let has_id = !self.driver().node_info.node_id.is_empty();
+        skip_unless(has_id, "NodeGetInfo answered without a node_id")
+    }
+
     /// A new volume, and ControllerPublishVolume of it to this driver's node.
     ///
     /// # Errors
     /// When it cannot be created.
     pub fn volume_to_attach(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
+        self.has_node_id()?;
         let volume = self.volume()?;
         let request = self.attach_request(&volume);
         Ok((volume, request))
@@ -401,7 +427,11 @@ impl Context {
     /// When it cannot be had.
     pub fn place(&self, volume: Volume) -> Result<Placed, Stop> {
         let publish_context = match self.has(PUBLISH_UNPUBLISH_VOLUME) {
-            true => self.ok(self.attach_request(&volume))?.publish_context,
+            true => {
+                self.has_node_id()
+                    .and_then(|()| self.ok(self.attach_request(&volume)))?
+                    .publish_context
+            }
             false => BTreeMap::new(),
         };
         Ok(Placed {
@@ -466,6 +496,18 @@ impl Context {
         self.detach(placed)
     }
 
+    /// DeleteVolume of a volume that is nowhere in use any more.
+    ///
+    /// # Errors
+    /// When it is not deleted.
+    pub fn delete_let_go(&self, placed: &Placed) -> Verdict {
+        let delete = || self.ok(self.delete_request(placed.id())).map(drop);
+        match self.has(PUBLISH_UNPUBLISH_VOLUME) {
+            true => self.resting_on("controller/unpublish/lets-the-volume-go", delete),
+            false => delete(),
+        }
+    }
+
     /// A volume that is deleted, with paths for it: it has the driver's own form of ids, and no volume.
     ///
     /// # Errors
@@ -473,7 +515,8 @@ impl Context {
     pub fn placed_and_deleted(&self) -> Result<Placed, Stop> {
         let placed = self.placed()?;
         self.detach(&placed)?;
-        self.ok(self.delete_request(placed.id()))?;
+        self.delete_let_go(&placed)?;
+        self.rests_on(DELETES);
         Ok(placed)
     }
 

@@ -125,6 +125,7 @@ mod tests {
             case: cases[index],
             name: cases[index].name.clone(),
             outcome,
+            rests_on: None,
             warnings: Vec::new(),
             commands: vec![hostile.to_owned()],
             took: Duration::from_millis(1500),

@@ -4,7 +4,7 @@
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
 //! `context.rs`, `answers.rs`, `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, all of which
-//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`;
+//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, what becomes of its failure in `judging.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod answers;
@@ -22,6 +22,7 @@ mod driver_info;
 mod file_values;
 mod fixtures;
 mod journal;
+mod judging;
 mod junit;
 mod known_failures;
 mod losses;
@@ -29,12 +30,14 @@ mod need;
 mod observer;
 mod paths;
 mod pattern;
+mod premises;
 mod presence;
 mod print;
 mod reply_rules;
 mod report;
 mod restart;
 mod restarts;
+mod resting;
 mod run;
 mod runner;
 mod settings;

@@ -231,6 +231,14 @@ pub fn summary(report: &Report) -> String {
     if first.any(|one| one.is_failed() && one.case.kind == CaseKind::First) {
         out.push_str("what depends on that was skipped\nhint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
     }
+    let rest = report.results.iter().filter(|one| one.rests_on.is_some());
+    match rest.count() {
+        0 => {}
+        1 => out.push_str("1 case rests on a failed one and was not judged\n"),
+        count => {
+            let _ = writeln!(out, "{count} cases rest on failed ones and were not judged");
+        }
+    }
     for name in report.mended() {
         let _ = writeln!(out, "mended: {name}: no longer a known failure");
     }
@@ -292,6 +300,7 @@ fn result_json(result: &CaseResult) -> Json {
     for (key, value) in [
         ("failure", json!(failure)),
         ("reason", json!(reason)),
+        ("restsOn", json!(result.rests_on)),
         ("warnings", json!(result.warnings)),
         ("commands", json!(result.commands)),
     ] {

@@ -12,6 +12,13 @@ use crate::rpc::validation::{self, Checks, Replies, Violation, Violations};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 
+/// The case that judges the replies of an RPC.
+fn case_of(method: &Method) -> &'static str {
+    let is_it = |name: &str| name.strip_prefix("replies/") == Some(method.kebab_name);
+    let found = super::cases().find(|case| is_it(&case.name));
+    found.map_or("", |case| &case.name)
+}
+
 /// The rules of the specification, and no more.
 const SPEC: Checks = Checks {
     spec: true,
@@ -47,6 +54,7 @@ impl Context {
             let colon = if at.is_empty() { "" } else { ": " };
             broken.note(method, at, || BrokenRule {
                 words: format!("{at}{colon}{rule}"),
+                rule: rule.to_string(),
                 is_default: *is_default,
                 case: self.case.clone(),
                 commands: locked(&self.steps).commands(&self.run),
@@ -67,7 +75,9 @@ impl Context {
             method.response.short_name()
         );
         let mut wrong = Vec::new();
+        let mut before = Vec::new();
         for rule in broken {
+            before.push(locked(&self.run.broken_rules).broken_before(method, &rule));
             let said = format!("{} (in {})", rule.words, rule.case);
             self.did(format!("# {said}:").replace('\n', " "));
             rule.commands.into_iter().for_each(|line| self.did(line));
@@ -75,6 +85,10 @@ impl Context {
                 true => self.should(false, &expected, said),
                 false => wrong.push(said),
             }
+        }
+        // Where the replies of another RPC broke all of them, its own case says so.
+        if let Some(all) = before.into_iter().collect::<Option<Vec<_>>>() {
+            all.into_iter().for_each(|one| self.rests_on(case_of(one)));
         }
         match wrong.is_empty() {
             true => Ok(()),

@@ -40,6 +40,8 @@ pub struct CaseResult {
     pub name: String,
     /// The end of the case.
     pub outcome: CaseOutcome,
+    /// The failed case that this one rests on, where that kept it from what it is about. It is skipped then.
+    pub rests_on: Option<String>,
     /// Recommendations of the specification that the driver does not follow.
     pub warnings: Vec<Failure>,
     /// Command lines that do the same again; only where something was found.

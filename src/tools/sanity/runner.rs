@@ -4,10 +4,12 @@
 
 use super::case::{Case, CaseKind, Failure, NOT_ADVERTISED, Need, Stop};
 use super::context::Context;
+use super::judging::Judging;
 use super::observer::{Asked, Observer};
 use super::presence::bring_back;
 use super::report::{CaseOutcome, CaseResult, instance_name};
 use super::restarts::Restarts;
+use super::resting::taking_back;
 use super::run::{BrokenCall, Run, locked};
 use super::settings::{Access, Settings};
 use super::taking_down::Tidied;
@@ -122,7 +124,10 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut asked: Asked,
 ) -> (Vec<CaseResult>, Option<String>) {
-    let mut results: Vec<Option<CaseResult>> = planned.iter().map(|_| None).collect();
+    let names = planned
+        .iter()
+        .map(|one| (one.case.name.as_str(), one.name()));
+    let mut judging = Judging::of(names);
     let mut order: Vec<usize> = (0..planned.len()).collect();
     if run.settings.shuffle {
         for index in (1..order.len()).rev() {
@@ -158,8 +163,7 @@ pub async fn run(
                 let one = planned[index];
                 if let Some(reason) = missing(run, one.case) {
                     let result = skipped(one, reason);
-                    observer.case_ended(&result);
-                    results[index] = Some(result);
+                    judge(&mut judging, vec![(index, result)], false, observer);
                     continue;
                 }
                 if is_asked_for(run, &one) {
@@ -179,29 +183,31 @@ pub async fn run(
             };
             let Some(ended) = ended else { break };
             let Ok((index, ended)) = ended else { continue };
-            let (result, one) = (ended.result, &planned[index]);
+            let one = &planned[index];
             if let Some(reason) = ended.gone {
                 cut_short.get_or_insert(reason);
             }
             if ended.lost {
-                if lost.insert(index, result.clone()).is_none() {
+                if lost.insert(index, ended.result.clone()).is_none() {
+                    let name = &ended.result.name;
                     observer.note(&format!(
-                        "the driver went away in {}, which runs again alone",
-                        result.name
+                        "the driver went away in {name}, which runs again alone"
                     ));
                     again.push_back(index);
                     continue;
                 }
                 lost.remove(&index);
-                locked(&run.losses).explain(&result.name);
+                locked(&run.losses).explain(&ended.result.name);
             } else {
                 lost.remove(&index);
             }
-            let failed = result.is_failed();
-            if let (CaseKind::First, CaseOutcome::Failed(failure)) =
-                (one.case.kind, &result.outcome)
-                && let Some((method, code)) = ended.refused
-            {
+            let result = ended.result;
+            if let (CaseKind::First, CaseOutcome::Failed(failure), [], Some((method, code))) = (
+                one.case.kind,
+                &result.outcome,
+                &*ended.premises,
+                ended.refused,
+            ) {
                 locked(&run.broken_calls).push(BrokenCall {
                     method,
                     access: one.access,
@@ -209,10 +215,13 @@ pub async fn run(
                     reason: failure.actual.clone(),
                 });
             }
-            if failed || is_asked_for(run, one) {
-                observer.case_ended(&result);
-                results[index] = Some(result);
+            let mut settled = Vec::new();
+            match result.is_failed() {
+                true if !ended.premises.is_empty() => judging.holds(index, result, ended.premises),
+                false if !is_asked_for(run, one) => judging.passed_unasked(index),
+                _ => settled.push((index, result)),
             }
+            let failed = judge(&mut judging, settled, false, observer);
             if *asked.borrow() > 0 {
                 cut_short.get_or_insert_with(|| "interrupted".to_owned());
             } else if failed && run.settings.fail_fast {
@@ -234,9 +243,9 @@ pub async fn run(
             result.outcome = CaseOutcome::Skipped("interrupted: the driver went away".to_owned());
             result.commands.clear();
         }
-        observer.case_ended(&result);
-        results[index] = Some(result);
+        judge(&mut judging, vec![(index, result)], false, observer);
     }
+    judge(&mut judging, Vec::new(), true, observer);
     let left = std::mem::take(&mut *locked(&run.left));
     if left.is_empty() && *asked.borrow() < 2 {
         run.journal.close();
@@ -250,7 +259,29 @@ pub async fn run(
             "that is noted in {folder}: the next run against this driver takes it down"
         ));
     }
-    (results.into_iter().flatten().collect(), cut_short)
+    (judging.results(), cut_short)
+}
+
+/// Takes in what has ended, tells of it and of all that is known now; whether some of it failed.
+fn judge(
+    judging: &mut Judging,
+    ended: Vec<(usize, CaseResult)>,
+    at_the_end: bool,
+    observer: &mut dyn Observer,
+) -> bool {
+    let mut failed = false;
+    let mut tell = |result: &CaseResult| {
+        failed |= result.is_failed();
+        observer.case_ended(result);
+    };
+    for (index, result) in ended {
+        tell(&result);
+        judging.ended(index, result);
+    }
+    while let Some(result) = judging.settle(at_the_end) {
+        tell(result);
+    }
+    failed
 }
 
 /// Returns when somebody has asked to stop that often.
@@ -304,6 +335,7 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
         case: one.case,
         name: one.name(),
         outcome: CaseOutcome::Skipped(reason),
+        rests_on: None,
         warnings: Vec::new(),
         commands: Vec::new(),
         took: Duration::ZERO,
@@ -320,6 +352,8 @@ struct Ended {
     lost: bool,
     /// The last call that was refused, and its code.
     refused: Option<(&'static Method, Code)>,
+    /// The cases on which its failure rests.
+    premises: Vec<&'static str>,
     /// Why the driver is gone for good.
     gone: Option<String>,
 }
@@ -367,7 +401,9 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
     };
     let mut gone = None;
+    let mut premises = context.premises();
     if let Some(failure) = context.lost.get() {
+        premises.clear();
         outcome = CaseOutcome::Failed(failure.clone());
         gone = bring_back(&run).await.err();
         if gone.is_none() {
@@ -381,16 +417,21 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             expected: TAKEN_DOWN.to_owned(),
             actual: problems.join("; "),
         });
+        premises = taking_back();
     }
     let warnings = context.take_warnings();
-    if run.settings.strict
-        && outcome == CaseOutcome::Passed
-        && let Some(first) = warnings.first()
-    {
-        outcome = CaseOutcome::Failed(first.clone());
+    if run.settings.strict && outcome == CaseOutcome::Passed {
+        // Best one that nothing else explains.
+        let first = warnings.iter().find(|(_, rest)| rest.is_empty());
+        if let Some((first, rest)) = first.or(warnings.first()) {
+            outcome = CaseOutcome::Failed(first.clone());
+            premises.clone_from(rest);
+        }
     }
+    let warnings: Vec<_> = warnings.into_iter().map(|(warning, _)| warning).collect();
     let failed = matches!(outcome, CaseOutcome::Failed(_));
-    if !failed {
+    // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
+    if !failed || premises.iter().any(|one| one.starts_with("replies/")) {
         let seen = std::mem::take(&mut *locked(&context.broken_rules));
         locked(&run.broken_rules).add(seen);
     }
@@ -405,11 +446,13 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     Ended {
         lost: context.lost.get().is_some(),
         refused,
+        premises,
         gone,
         result: CaseResult {
             case: one.case,
             name: one.name(),
             outcome,
+            rests_on: None,
             warnings,
             commands,
             took,

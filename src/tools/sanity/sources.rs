@@ -12,6 +12,9 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, Volum
 use prost_types::Timestamp;
 use std::time::Duration;
 
+/// The case about the replies of ListSnapshots.
+const LIST_SNAPSHOTS_REPLIES: &str = "replies/list-snapshots";
+
 /// The most pages that a list may have. A list without an end would have more.
 const PAGES_AT_MOST: usize = 10_000;
 
@@ -144,26 +147,32 @@ impl Context {
         let snapshot = self.snapshot(&volume)?;
         let delete = self.delete_snapshot(&snapshot.snapshot_id);
         self.ok_in_the_end(delete)?;
+        self.rests_on("controller/delete-snapshot/deletes");
         Ok(snapshot)
     }
 
-    /// Reads a list from a token on, page by page; `page` answers with the entries of one and the next token.
+    /// Reads a list from a token on, page by page; `page` answers with the entries of one and the next token. That the next
+    /// token is a new one is what the case `replies` is about.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
     pub fn pages<T>(
         &self,
+        replies: &'static str,
         mut token: String,
         page: impl Fn(String) -> Result<(Vec<T>, String), Stop>,
     ) -> Result<Vec<T>, Stop> {
         self.one_step(|| {
             let mut found = Vec::new();
             for _ in 0..PAGES_AT_MOST {
-                let (entries, next) = page(token)?;
+                let (entries, next) = page(token.clone())?;
                 found.extend(entries);
                 if next.is_empty() {
                     return Ok(found);
                 }
+                let expected = "the last page has no next_token";
+                let is_new = || ensure(next != token, expected, "it has that of its own request");
+                self.resting_on(replies, is_new)?;
                 token = next;
             }
             let actual = format!("the list had no end after {} entries", found.len());
@@ -171,12 +180,12 @@ impl Context {
         })?
     }
 
-    /// Lists all snapshots, page by page.
+    /// Lists all snapshots, page by page. Whatever becomes of them rests on that the list is whole.
     ///
     /// # Errors
-    /// As [`Context::pages`].
+    /// As [`Context::pages`], or when one does not fit the filters of the request.
     pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
-        self.pages(String::new(), |starting_token| {
+        let listed = self.pages(LIST_SNAPSHOTS_REPLIES, String::new(), |starting_token| {
             let page = self.ok(v1::ListSnapshotsRequest {
                 starting_token,
                 ..request.clone()
@@ -184,7 +193,33 @@ impl Context {
             let entries = page.entries.into_iter();
             let snapshots = entries.filter_map(|entry| entry.snapshot).collect();
             Ok((snapshots, page.next_token))
-        })
+        })?;
+        self.fit(&request, &listed)?;
+        Ok(listed)
+    }
+
+    /// Demands that snapshots are listed which fit the filters of the request, and goes on with them.
+    ///
+    /// # Errors
+    /// When one does not.
+    pub fn fit(&self, request: &v1::ListSnapshotsRequest, listed: &[v1::Snapshot]) -> Verdict {
+        let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        let misfit = listed.iter().find(|one| {
+            !fits(&request.snapshot_id, &one.snapshot_id)
+                || !fits(&request.source_volume_id, &one.source_volume_id)
+        });
+        self.resting_on(LIST_SNAPSHOTS_REPLIES, || match misfit {
+            Some(one) => Err(Stop::failed(
+                "only snapshots that fit the request are listed",
+                snapshot_text(one),
+            )),
+            None => Ok(()),
+        })?;
+        self.answer_rests_on("controller/list-snapshots/has-every-snapshot");
+        if request.max_entries > 0 {
+            self.answer_rests_on("controller/list-snapshots/in-pages");
+        }
+        Ok(())
     }
 
     /// The snapshots of a volume, by ListSnapshots.
@@ -284,10 +319,7 @@ pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
         ..snapshot.clone()
     };
     let expected = format!("the same snapshot, {}", snapshot_text(before));
-    ensure(fixed(before) == fixed(now), expected, snapshot_text(now))?;
-    let stays = now.ready_to_use || !before.ready_to_use;
-    let expected = "ready_to_use, as it was before";
-    ensure(stays, expected, "it is not ready any more")
+    ensure(fixed(before) == fixed(now), expected, snapshot_text(now))
 }
 
 /// A time in seconds since 1970, to the nanosecond, since two that differ at all are different.

@@ -137,12 +137,16 @@ impl Core {
                     _ => return Err(status),
                 }
             }
-            Err(_) if self.has(Defect::ExpandImpossibleSizeIsInternal) => {
+            Err(_)
+                if self.has(Defect::ExpandImpossibleSizeIsInternal)
+                    && range.required_bytes > LARGEST =>
+            {
                 return Err(Status::internal("lvextend failed"));
             }
             Err(status) => return Err(status),
         };
-        if new == capacity && self.has(Defect::ExpandRepeatFails) {
+        let is_same = range.required_bytes == capacity;
+        if is_same && self.has(Defect::ExpandRepeatFails) {
             return Err(Status::out_of_range("the volume has this size already"));
         }
         self.pace().await;

@@ -55,7 +55,8 @@ impl Core {
                 },
             );
         }
-        let is_known = self.options().nodes.iter().any(|known| known == node);
+        let nodes = &self.options().nodes;
+        let is_known = nodes.iter().any(|known| known == node) || self.is_own_node(node);
         if !is_known && !self.has(Defect::ControllerPublishUnknownNode) {
             return Err(Status::not_found("there is no such node"));
         }
@@ -207,7 +208,7 @@ impl Controller for Core {
         let changes = Defect::ControllerCapabilitiesChange;
         let mut all = self.advertised(&self.options().controller, changes);
         if self.has(Defect::CapabilityWithoutItsBase) {
-            all.retain(|one| *one != ControllerCapability::PublishUnpublishVolume);
+            all.push(ControllerCapability::PublishReadonly);
         }
         let capabilities = all.into_iter().map(|one| {
             let rpc = Rpc { r#type: one.into() };

@@ -247,6 +247,10 @@ defects! {
     PublishedNodesMissing,
     /// ListVolumes has no volume condition, though it says so.
     VolumeConditionMissing,
+    /// ControllerGetVolume does not show the nodes that a volume is attached to, though the driver says so.
+    GetVolumePublishedNodesMissing,
+    /// ControllerGetVolume has no volume condition, though the driver says so.
+    GetVolumeConditionMissing,
     /// ControllerGetVolume needs no volume id.
     GetVolumeWithoutId,
     /// ControllerGetVolume of an unknown volume is OK.
@@ -349,6 +353,12 @@ defects! {
     ListSnapshotsLosesEntries,
     /// ListSnapshots begins anew with a token that it never gave.
     ListSnapshotsAcceptsBadToken,
+    /// ListSnapshots answers a bad token with INVALID_ARGUMENT.
+    ListSnapshotsBadTokenIsInvalidArgument,
+    /// ListSnapshots gives a token with the last page, so that it never ends.
+    ListSnapshotsNeverEnds,
+    /// ListSnapshots ignores a negative max_entries.
+    ListSnapshotsNegativeMaxEntries,
     /// ListSnapshots does not show the newest snapshot.
     ListSnapshotsForgetsNewest,
     /// GetSnapshot needs no id.
@@ -431,6 +441,10 @@ defects! {
     DeltaUnknownBase,
     /// GetMetadataDelta needs no base.
     DeltaWithoutBase,
+    /// GetMetadataDelta of an unknown target is an empty stream.
+    DeltaUnknownTarget,
+    /// GetMetadataDelta needs no target.
+    DeltaWithoutTarget,
 
     // Node.
     /// The node has no id.

@@ -66,7 +66,8 @@ impl Core {
         if self.has(Defect::GroupSkipsUnknownVolumes) {
             return Ok(());
         }
-        sources.iter().try_for_each(|id| self.has_source(state, id))
+        let mut sources = sources.iter();
+        sources.try_for_each(|id| self.has_source(state, id, true))
     }
 
     /// All snapshots, or none.
@@ -79,7 +80,7 @@ impl Core {
         let id = state.new_id("group");
         let time = now();
         let mut snapshots = Vec::new();
-        let partial = self.has(Defect::GroupIsPartial);
+        let partial = request.source_volume_ids.len() > 1 && self.has(Defect::GroupIsPartial);
         for source in request.source_volume_ids.iter().skip(usize::from(partial)) {
             if state.volumes.contains_key(source) {
                 let name = format!("{} of {source}", request.name);

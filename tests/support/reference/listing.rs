@@ -23,11 +23,19 @@ const TOKEN: &str = "after ";
 
 /// The mistakes that paging can have.
 struct Mistakes {
+    takes_negative: Defect,
+    bad_token_is_invalid: Defect,
+    never_ends: Defect,
     ignores_max_entries: Defect,
     repeats: Defect,
     loses: Defect,
     accepts_bad_token: Defect,
     forgets_newest: Defect,
+}
+
+/// An id without the zeros that make it too long for a token as well.
+fn bare(id: &str) -> &str {
+    id.trim_start_matches('0')
 }
 
 /// One page, and the token of the next.
@@ -47,13 +55,13 @@ impl Core {
         let most = match usize::try_from(max_entries) {
             Ok(0) => usize::MAX,
             Ok(most) => most,
-            Err(_) if self.has(Defect::ListVolumesNegativeMaxEntries) => usize::MAX,
+            Err(_) if self.has(mistakes.takes_negative) => usize::MAX,
             Err(_) => return Err(Status::invalid_argument("max_entries is negative")),
         };
         let after = match token.strip_prefix(TOKEN) {
             Some(after) => after,
             None if token.is_empty() || self.has(mistakes.accepts_bad_token) => "",
-            None if self.has(Defect::ListVolumesBadTokenIsInvalidArgument) => {
+            None if self.has(mistakes.bad_token_is_invalid) => {
                 return Err(Status::invalid_argument("bad token"));
             }
             None => return Err(Status::aborted("starting_token is not one of this list")),
@@ -62,23 +70,23 @@ impl Core {
         if self.has(mistakes.forgets_newest) {
             all.pop();
         }
-        all.retain(|(id, _)| match self.has(mistakes.repeats) {
-            true => id.as_str() >= after,
-            false => id.as_str() > after,
+        // Else a page of one would never end.
+        let repeats = self.has(mistakes.repeats) && most > 1;
+        all.retain(|(id, _)| match repeats {
+            true => bare(id) >= after,
+            false => bare(id) > after,
         });
         if self.has(mistakes.loses) && !after.is_empty() && !all.is_empty() {
             all.remove(0);
         }
         let most = match self.has(mistakes.ignores_max_entries) {
             true => usize::MAX,
-            // Else a page of one would never end.
-            false if self.has(mistakes.repeats) => most.max(2),
             false => most,
         };
-        let ends = all.len() <= most && !self.has(Defect::ListVolumesNeverEnds);
+        let ends = all.len() <= most && !self.has(mistakes.never_ends);
         all.truncate(most);
         let next_token = match all.last() {
-            Some((last, _)) if !ends => format!("{TOKEN}{last}"),
+            Some((last, _)) if !ends => format!("{TOKEN}{}", bare(last)),
             _ if !ends => token.to_owned(),
             _ => String::new(),
         };
@@ -95,6 +103,9 @@ impl Core {
         self.needs(ControllerCapability::ListVolumes)?;
         let state = self.state();
         let mistakes = Mistakes {
+            takes_negative: Defect::ListVolumesNegativeMaxEntries,
+            bad_token_is_invalid: Defect::ListVolumesBadTokenIsInvalidArgument,
+            never_ends: Defect::ListVolumesNeverEnds,
             ignores_max_entries: Defect::ListVolumesIgnoresMaxEntries,
             repeats: Defect::ListVolumesRepeatsEntries,
             loses: Defect::ListVolumesLosesEntries,
@@ -112,8 +123,12 @@ impl Core {
             list_volumes_response::Entry {
                 volume: Some(shown),
                 status: Some(list_volumes_response::VolumeStatus {
-                    published_node_ids: self.published_nodes(&state, volume),
-                    volume_condition: self.condition(),
+                    published_node_ids: self.published_nodes(
+                        &state,
+                        volume,
+                        Defect::PublishedNodesMissing,
+                    ),
+                    volume_condition: self.condition(Defect::VolumeConditionMissing),
                 }),
             }
         });
@@ -135,25 +150,24 @@ impl Core {
                 ..v1::Volume::default()
             }),
             status: Some(list_volumes_response::VolumeStatus {
-                volume_condition: self.condition(),
+                volume_condition: self.condition(Defect::VolumeConditionMissing),
                 ..Default::default()
             }),
         };
         [entry.clone(), entry]
     }
 
-    fn published_nodes(&self, state: &State, volume: &Volume) -> Vec<String> {
+    fn published_nodes(&self, state: &State, volume: &Volume, misses: Defect) -> Vec<String> {
         let shown = self.controller_can(ControllerCapability::ListVolumesPublishedNodes)
-            && !self.has(Defect::PublishedNodesMissing);
+            && !self.has(misses);
         match shown {
             true => state.nodes_of(&volume.id),
             false => Vec::new(),
         }
     }
 
-    fn condition(&self) -> Option<VolumeCondition> {
-        let shown = self.controller_can(ControllerCapability::VolumeCondition)
-            && !self.has(Defect::VolumeConditionMissing);
+    fn condition(&self, misses: Defect) -> Option<VolumeCondition> {
+        let shown = self.controller_can(ControllerCapability::VolumeCondition) && !self.has(misses);
         shown.then(healthy)
     }
 
@@ -175,15 +189,19 @@ impl Core {
                     }),
                     status: Some(controller_get_volume_response::VolumeStatus {
                         published_node_ids: Vec::new(),
-                        volume_condition: self.condition(),
+                        volume_condition: self.condition(Defect::GetVolumeConditionMissing),
                     }),
                 });
             }
             return Err(Status::not_found("there is no such volume"));
         };
         let status = controller_get_volume_response::VolumeStatus {
-            published_node_ids: self.published_nodes(&state, volume),
-            volume_condition: self.condition(),
+            published_node_ids: self.published_nodes(
+                &state,
+                volume,
+                Defect::GetVolumePublishedNodesMissing,
+            ),
+            volume_condition: self.condition(Defect::GetVolumeConditionMissing),
         };
         Ok(ControllerGetVolumeResponse {
             volume: Some(volume.reply()),
@@ -259,6 +277,9 @@ impl Core {
             })
             .collect();
         let mistakes = Mistakes {
+            takes_negative: Defect::ListSnapshotsNegativeMaxEntries,
+            bad_token_is_invalid: Defect::ListSnapshotsBadTokenIsInvalidArgument,
+            never_ends: Defect::ListSnapshotsNeverEnds,
             ignores_max_entries: Defect::ListSnapshotsIgnoresMaxEntries,
             repeats: Defect::ListSnapshotsRepeatsEntries,
             loses: Defect::ListSnapshotsLosesEntries,

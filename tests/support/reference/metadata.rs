@@ -25,6 +25,7 @@ struct Part {
 
 /// The part of a request that both RPCs have.
 struct Wanted {
+    of_delta: bool,
     starting_offset: i64,
     max_results: i32,
 }
@@ -61,6 +62,7 @@ impl Core {
             return Ok(Vec::new());
         };
         let wanted = Wanted {
+            of_delta: false,
             starting_offset: request.starting_offset,
             max_results: request.max_results,
         };
@@ -72,18 +74,18 @@ impl Core {
         self.needs_metadata()?;
         let (base, target) = (&request.base_snapshot_id, &request.target_snapshot_id);
         self.id(base, "base_snapshot_id", Defect::DeltaWithoutBase)?;
-        self.id(
-            target,
-            "target_snapshot_id",
-            Defect::MetadataWithoutSnapshotId,
-        )?;
+        self.id(target, "target_snapshot_id", Defect::DeltaWithoutTarget)?;
         self.authenticate(&request.secrets)?;
         let overlooks = match base.is_empty() {
             true => Defect::DeltaWithoutBase,
             false => Defect::DeltaUnknownBase,
         };
         let base = self.snapshot(base, overlooks)?;
-        let Some(target) = self.snapshot(target, Defect::MetadataUnknownSnapshot)? else {
+        let overlooks = match target.is_empty() {
+            true => Defect::DeltaWithoutTarget,
+            false => Defect::DeltaUnknownTarget,
+        };
+        let Some(target) = self.snapshot(target, overlooks)? else {
             return Ok(Vec::new());
         };
         if base
@@ -98,6 +100,7 @@ impl Core {
         let changed = target.blocks.iter();
         let changed = changed.filter(|(block, write)| old.get(block) != Some(write));
         let wanted = Wanted {
+            of_delta: true,
             starting_offset: request.starting_offset,
             max_results: request.max_results,
         };
@@ -107,20 +110,22 @@ impl Core {
 
     fn parts(&self, blocks: Vec<i64>, capacity: i64, wanted: &Wanted) -> Result<Vec<Part>, Status> {
         let start = wanted.starting_offset;
-        if start < 0 && !self.has(Defect::MetadataNegativeOffset) {
+        // Each of the two RPCs has its own cases: these are mistakes of one.
+        let has = |defect| !wanted.of_delta && self.has(defect);
+        if start < 0 && !has(Defect::MetadataNegativeOffset) {
             return Err(Status::out_of_range("starting_offset is negative"));
         }
-        if start > capacity && !self.has(Defect::MetadataOffsetBeyondEnd) {
+        if start > capacity && !has(Defect::MetadataOffsetBeyondEnd) {
             let message = "starting_offset is beyond the end";
             return Err(Status::out_of_range(message));
         }
         let most = match usize::try_from(wanted.max_results) {
             Err(_) => return Err(Status::invalid_argument("max_results is negative")),
-            _ if self.has(Defect::MetadataIgnoresMaxResults) => USUAL_RESULTS,
+            _ if has(Defect::MetadataIgnoresMaxResults) => USUAL_RESULTS,
             Ok(0) => USUAL_RESULTS,
             Ok(most) => most,
         };
-        let any_start = self.has(Defect::MetadataIgnoresStartingOffset);
+        let any_start = has(Defect::MetadataIgnoresStartingOffset);
         let mut ranges: Vec<_> = blocks
             .into_iter()
             .filter(|block| any_start || (block + 1) * BLOCK > start)
@@ -129,26 +134,26 @@ impl Core {
                 size_bytes: BLOCK,
             })
             .collect();
-        if self.has(Defect::MetadataUnordered) {
+        if has(Defect::MetadataUnordered) {
             ranges.reverse();
         }
-        if self.has(Defect::MetadataRangeIsEmpty)
+        if has(Defect::MetadataRangeIsEmpty)
             && let Some(first) = ranges.first().copied()
         {
             let mut empty = first;
             empty.size_bytes = 0;
             ranges.insert(0, empty);
         }
-        if self.has(Defect::MetadataBeyondEnd) {
+        if has(Defect::MetadataBeyondEnd) {
             ranges.push(BlockMetadata {
                 byte_offset: capacity,
                 size_bytes: BLOCK,
             });
         }
-        if self.has(Defect::MetadataSkipsAfterOffset) && start > 0 && !ranges.is_empty() {
+        if has(Defect::MetadataSkipsAfterOffset) && start > 0 && !ranges.is_empty() {
             ranges.remove(0);
         }
-        let kind = match self.has(Defect::MetadataTypeMissing) {
+        let kind = match has(Defect::MetadataTypeMissing) {
             true => BlockMetadataType::Unknown,
             false => BlockMetadataType::FixedLength,
         };
@@ -167,12 +172,12 @@ impl Core {
                 ranges: Vec::new(),
             });
         }
-        if self.has(Defect::MetadataCapacityChanges)
+        if has(Defect::MetadataCapacityChanges)
             && let Some(second) = parts.get_mut(1)
         {
             second.capacity += BLOCK;
         }
-        if self.has(Defect::MetadataOverlaps) {
+        if has(Defect::MetadataOverlaps) {
             // The last range once more, in a message of its own.
             let last = parts.last().and_then(|one| one.ranges.last().copied());
             parts.push(Part {
@@ -181,7 +186,7 @@ impl Core {
                 ranges: last.into_iter().collect(),
             });
         }
-        if self.has(Defect::MetadataLostBetweenMessages) {
+        if has(Defect::MetadataLostBetweenMessages) {
             for part in parts.iter_mut().skip(1) {
                 part.ranges.remove(0);
             }

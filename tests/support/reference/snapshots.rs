@@ -7,7 +7,6 @@ use super::state::{Snapshot, State};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::{self, CreateSnapshotRequest, DeleteSnapshotRequest};
 use prost_types::Timestamp;
-use std::collections::BTreeMap;
 use std::time::SystemTime;
 use tonic::Status;
 
@@ -47,14 +46,18 @@ impl Core {
                 let message = "a snapshot of this name exists of another volume";
                 return Err(Status::already_exists(message));
             }
-            return Ok(self.look_at(&existing.id));
+            let mut again = self.look_at(&existing.id);
+            if self.has(Defect::SnapshotTimeMoves) {
+                again.creation_time = Some(now());
+            }
+            return Ok(again);
         }
         if self.has(Defect::CancelledCreateSnapshotLeavesName)
             && !self.state().begun.insert(name.clone())
         {
             return Err(Status::aborted("another call takes this snapshot"));
         }
-        self.has_source(&self.state(), &request.source_volume_id)?;
+        self.has_source(&self.state(), &request.source_volume_id, false)?;
         self.pace().await;
         let id = {
             let mut state = self.state();
@@ -65,8 +68,8 @@ impl Core {
     }
 
     /// Whether the volume can be a source.
-    pub(super) fn has_source(&self, state: &State, id: &str) -> Result<(), Status> {
-        let overlooks = self.has(Defect::SnapshotOfUnknownVolume)
+    pub(super) fn has_source(&self, state: &State, id: &str, of_group: bool) -> Result<(), Status> {
+        let overlooks = self.has(Defect::SnapshotOfUnknownVolume) && !of_group
             || id.is_empty() && self.has(Defect::CreateSnapshotWithoutSource);
         match state.volumes.contains_key(id) || overlooks {
             true => Ok(()),
@@ -83,22 +86,19 @@ impl Core {
         time: Timestamp,
         group: Option<&str>,
     ) -> Result<String, Status> {
-        self.has_source(state, source)?;
+        self.has_source(state, source, group.is_some())?;
         let mut id = state.new_id("snap");
         if self.has(Defect::SnapshotIdTooLong) {
-            id.push_str(&"0".repeat(128));
+            id.insert_str(0, &"0".repeat(128));
         }
         let place = self.data(&id);
-        let mut blocks = BTreeMap::new();
-        if !self.has(Defect::SnapshotIdTooLong) {
-            let copied = data::create(&place).and_then(|()| {
-                if state.volumes.contains_key(source) {
-                    data::copy(&self.data(source), &place)?;
-                }
-                data::blocks(&place)
-            });
-            blocks = copied.map_err(|error| Status::internal(error.to_string()))?;
-        }
+        let copied = data::create(&place).and_then(|()| {
+            if state.volumes.contains_key(source) {
+                data::copy(&self.data(source), &place)?;
+            }
+            data::blocks(&place)
+        });
+        let blocks = copied.map_err(|error| Status::internal(error.to_string()))?;
         let size = state
             .volumes
             .get(source)
@@ -111,6 +111,7 @@ impl Core {
             time,
             looks_left: self.options().looks_until_ready,
             group: group.map(str::to_owned),
+            was_shown_ready: false,
             blocks,
         };
         state.snapshots.insert(id.clone(), snapshot);
@@ -123,10 +124,11 @@ impl Core {
         let Some(snapshot) = state.snapshots.get_mut(id) else {
             return v1::Snapshot::default();
         };
-        let shown = self.shown(snapshot);
+        let mut shown = self.shown(snapshot);
         snapshot.look();
-        if self.has(Defect::SnapshotReadinessLost) {
-            snapshot.looks_left = 1 << 30;
+        if self.has(Defect::SnapshotReadinessLost) && snapshot.group.is_none() {
+            shown.ready_to_use &= !snapshot.was_shown_ready;
+            snapshot.was_shown_ready = shown.ready_to_use;
         }
         shown
     }
@@ -147,10 +149,7 @@ impl Core {
         if self.has(Defect::SnapshotTimeMissing) {
             shown.creation_time = None;
         }
-        if self.has(Defect::SnapshotTimeMoves) {
-            shown.creation_time = Some(now());
-        }
-        if self.has(Defect::SnapshotSourceMissing) {
+        if self.has(Defect::SnapshotSourceMissing) && snapshot.group.is_none() {
             shown.source_volume_id.clear();
         }
         if self.is_at_liberty() && !shown.ready_to_use {

@@ -63,6 +63,8 @@ pub(super) struct Snapshot {
     pub(super) time: Timestamp,
     /// How often it will still be said to be not ready.
     pub(super) looks_left: u32,
+    /// Whether the last answer said that it is ready, for a driver that forgets that once.
+    pub(super) was_shown_ready: bool,
     pub(super) group: Option<String>,
     /// The blocks that hold data, each with a checksum of it.
     pub(super) blocks: BTreeMap<i64, u64>,

@@ -29,7 +29,8 @@ impl Core {
     pub(super) async fn create(&self, request: CreateVolumeRequest) -> Result<v1::Volume, Status> {
         self.needs(ControllerCapability::CreateDeleteVolume)?;
         self.check_create(&request).map_err(|status| {
-            match self.has(Defect::CreateVolumeMissingFieldIsInternal) {
+            let is_internal = request.name.is_empty();
+            match is_internal && self.has(Defect::CreateVolumeMissingFieldIsInternal) {
                 true => Status::internal(status.message()),
                 false => status,
             }
@@ -46,8 +47,10 @@ impl Core {
         let without = Defect::CreateVolumeWithoutCapabilities;
         self.capabilities(&request.volume_capabilities, without)?;
         for capability in &request.volume_capabilities {
-            self.supported(capability)
-                .map_err(Status::invalid_argument)?;
+            let supported = self.supported(capability);
+            if !self.has(Defect::UnknownAccessModeAccepted) {
+                supported.map_err(Status::invalid_argument)?;
+            }
             let mode = capability.access_mode.unwrap_or_default().mode();
             if self.is_at_liberty() && mode == Mode::SingleNodeSingleWriter {
                 return Err(Status::invalid_argument("several writers or none"));
@@ -129,7 +132,7 @@ impl Core {
         let topology = self.place(request.accessibility_requirements.as_ref())?;
         let mut id = state.new_id("vol");
         if self.has(Defect::VolumeIdTooLong) {
-            id.push_str(&"0".repeat(128));
+            id.insert_str(0, &"0".repeat(128));
         }
         if self.has(Defect::VolumeIdMissing) {
             id.clear();
@@ -201,10 +204,12 @@ impl Core {
             && !self.has(Defect::CreateVolumeIgnoresSourceOnRepeat)
         {
             Some("source")
-        } else if !reaches(
-            &existing.topology,
-            request.accessibility_requirements.as_ref(),
-        ) {
+        } else if !self.has(Defect::VolumeInWrongZone)
+            && !reaches(
+                &existing.topology,
+                request.accessibility_requirements.as_ref(),
+            )
+        {
             Some("topology")
         } else {
             None
@@ -236,6 +241,7 @@ impl Core {
             };
             Status::new(code, format!("the source {id:?} does not exist"))
         };
+        let no_volume = |id: &str| Status::not_found(format!("the source {id:?} does not exist"));
         match source.and_then(|source| source.r#type.as_ref()) {
             None => Ok(empty),
             Some(Source::Volume(source)) => match state.volumes.get(&source.volume_id) {
@@ -244,7 +250,7 @@ impl Core {
                     least: volume.capacity,
                 }),
                 None if self.has(Defect::CloneOfUnknownVolume) => Ok(empty),
-                None => Err(unknown(&source.volume_id)),
+                None => Err(no_volume(&source.volume_id)),
             },
             Some(Source::Snapshot(source)) => match state.snapshots.get(&source.snapshot_id) {
                 Some(snapshot) if snapshot.looks_left > 0 => {
@@ -257,9 +263,11 @@ impl Core {
                 }
                 Some(snapshot) => Ok(Content {
                     from: match self.has(Defect::SnapshotFollowsVolume) {
-                        true => Some(snapshot.source.clone()),
-                        false if self.has(Defect::RestoreIsEmpty) => None,
-                        false => Some(snapshot.id.clone()),
+                        true if state.volumes.contains_key(&snapshot.source) => {
+                            Some(snapshot.source.clone())
+                        }
+                        _ if self.has(Defect::RestoreIsEmpty) => None,
+                        _ => Some(snapshot.id.clone()),
                     },
                     least: match self.has(Defect::RestoreIsTooSmall) {
                         true => 0,
@@ -306,7 +314,7 @@ impl Core {
             }) => preferred.iter().chain(requisite).find_map(zone_of),
         };
         let zone = match self.has(Defect::VolumeInWrongZone) {
-            true => Some(ZONES[1]),
+            true => zone.map(|_| ZONES[1]),
             false => zone,
         };
         match zone {

@@ -8,6 +8,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE]);
     list.error("ControllerPublishVolume of a volume that does not exist answers NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
+        c.has_node_id()?;
         let gone = c.deleted_volume()?;
         c.refused(c.attach_request(&gone), &[NotFound])
     });
@@ -49,6 +50,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.error("ControllerPublishVolume of a volume for one node to a second one answers FAILED_PRECONDITION");
     list.also(&[OTHER_NODE]).changes("to-two-nodes", |c| {
+        c.has_node_id()?;
         let volume = c.volume_of(c.create_for_mode(Mode::SingleNodeWriter)?)?;
         let mut request = c.attach_request(&volume);
         c.ok(request.clone())?;
@@ -76,7 +78,9 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let gone = c.deleted_volume()?;
-        c.ok_or(c.detach_request(&gone), &[NotFound])
+        c.resting_on("controller/unpublish/is-idempotent", || {
+            c.ok_or(c.detach_request(&gone), &[NotFound])
+        })
     });
     list.rule("After ControllerUnpublishVolume the volume can be published with another capability, or deleted");
     list.changes("lets-the-volume-go", |c| {
@@ -98,7 +102,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(everywhere)?;
         // It would be ALREADY_EXISTS if it were still published.
         request.readonly = true;
-        c.ok(request)
+        c.resting_on("controller/unpublish/lets-the-volume-go", || c.ok(request))
     });
     list.rule("ControllerUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED");
     list.under("Concurrency").changes("at-the-same-time", |c| {

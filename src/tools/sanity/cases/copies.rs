@@ -9,17 +9,19 @@ const NEW: Mark = Mark::at(b'b', 0);
 const LATER: Mark = Mark::at(b'c', 1 << 16);
 
 /// Demands that a volume is at least as large as its source, as far as both sizes are known.
-fn large_enough(volume: &v1::Volume, source: i64) -> Verdict {
+fn large_enough(c: &Context, volume: &v1::Volume, source: i64) -> Verdict {
     let size = volume.capacity_bytes;
     let kept = size == 0 || source == 0 || size >= source;
     let expected = format!("a volume of at least {source} bytes, the size of its source");
-    ensure(kept, expected, format!("{size} bytes"))
+    // A volume smaller than the request is another matter.
+    c.resting_on("replies/create-volume", || {
+        ensure(kept, expected, format!("{size} bytes"))
+    })
 }
 
 /// Demands that the copy has what its source had then, and not what came later.
-fn has_old_data(c: &Context, copy: v1::CreateVolumeRequest) -> Verdict {
-    let copy = c.volume_of(copy)?;
-    let found = c.has_marks(&copy, &[OLD, NEW, LATER])?;
+fn has_old_data(c: &Context, copy: &Volume) -> Verdict {
+    let found = c.has_marks(copy, &[OLD, NEW, LATER])?;
     let expected =
         "the copy has what was written before it was taken, and nothing that was written later";
     let actual = match found[..] {
@@ -40,7 +42,7 @@ pub fn cases(list: &mut Cases) {
         let copy = c.volume_of(c.restore(&snapshot)?)?;
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is the snapshot's source")?;
-        large_enough(&copy.volume, snapshot.size_bytes)?;
+        large_enough(c, &copy.volume, snapshot.size_bytes)?;
         c.is_made_again(&copy)
     });
     list.rule("CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE");
@@ -49,7 +51,7 @@ pub fn cases(list: &mut Cases) {
         let mut request = c.restore(&snapshot)?;
         request.capacity_range = range((c.size() / 2).max(1), 0);
         match c.send(request)? {
-            Ok(reply) => large_enough(&reply.volume.unwrap_or_default(), snapshot.size_bytes),
+            Ok(reply) => large_enough(c, &reply.volume.unwrap_or_default(), snapshot.size_bytes),
             Err(status) => {
                 let expected = "CreateVolume answers OK or OUT_OF_RANGE";
                 same_code(&status, &[OutOfRange, InvalidArgument], expected)
@@ -73,7 +75,7 @@ pub fn cases(list: &mut Cases) {
         let copy = c.volume_of(c.clone_of(volume.id())?)?;
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is its source")?;
-        large_enough(&copy.volume, volume.volume.capacity_bytes)?;
+        large_enough(c, &copy.volume, volume.volume.capacity_bytes)?;
         c.is_made_again(&copy)?;
         // And of a copy.
         c.ok(c.clone_of(copy.id())?)
@@ -105,7 +107,10 @@ pub fn cases(list: &mut Cases) {
     list.error("Equal CreateVolume calls from a source at the same time make one volume: each answers with it, or ABORTED");
     list.changes("equal-copies-at-once", |c| {
         let (_, snapshot) = c.volume_and_snapshot()?;
-        c.one_of_equal_calls(c.restore(&snapshot)?)
+        let request = c.restore(&snapshot)?;
+        c.resting_on("controller/create-volume/at-the-same-time", || {
+            c.one_of_equal_calls(request)
+        })
     });
     list.rule("CreateVolume from a source whose caller went away can be repeated");
     list.changes("copy-given-up", |c| {
@@ -130,7 +135,7 @@ pub fn cases(list: &mut Cases) {
         c.write_marks(&volume, &[OLD])?;
         let snapshot = c.ready_snapshot(&volume)?;
         c.write_marks(&volume, &[NEW, LATER])?;
-        has_old_data(c, c.restore(&snapshot)?)
+        has_old_data(c, &c.volume_of(c.restore(&snapshot)?)?)
     });
     list.needs(&[CLONE_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE]);
     list.rule("A clone has the data of that time, and neither it nor its source sees what is written into the other");
@@ -138,10 +143,9 @@ pub fn cases(list: &mut Cases) {
     list.changes("data-of-the-volume", |c| {
         let volume = c.volume()?;
         c.write_marks(&volume, &[OLD])?;
-        let request = c.clone_of(volume.id())?;
-        let copy = c.volume_of(request.clone())?;
+        let copy = c.volume_of(c.clone_of(volume.id())?)?;
         c.write_marks(&volume, &[NEW, LATER])?;
-        has_old_data(c, request)?;
+        has_old_data(c, &copy)?;
         c.write_marks(&copy, &[OLD])?;
         let kept = c.has_marks(&volume, &[NEW])? == [true];
         let actual = "it changed with its copy";

@@ -127,7 +127,10 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume_or_skip(request, &[InvalidArgument], reason)?;
         let reply = c.ok(c.validate_request(&volume))?;
         let confirmed = reply.confirmed.is_some();
-        ensure(confirmed, "both capabilities are confirmed", reply.message)
+        c.resting_on(
+            "controller/validate/confirms-what-it-was-created-with",
+            || ensure(confirmed, "both capabilities are confirmed", reply.message),
+        )
     });
     list.error("CreateVolume with an access mode that does not exist is refused");
     list.changes("with-an-unknown-access-mode", |c| {
@@ -161,7 +164,9 @@ pub fn cases(list: &mut Cases) {
         let places: Vec<_> = found.iter().map(|one| pairs_text(&one.segments)).collect();
         let (places, node) = (places.join(" or "), pairs_text(&node));
         let actual = format!("it is in {places}, and the node in {node}");
-        ensure(reached, "a place that the node is in", actual)
+        c.resting_on("replies/create-volume", || {
+            ensure(reached, "a place that the node is in", actual)
+        })
     });
     list.error("CreateVolume that requires a topology which the plugin does not have is refused");
     list.also(&[TOPOLOGY]);

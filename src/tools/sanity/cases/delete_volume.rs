@@ -14,10 +14,7 @@ pub fn cases(list: &mut Cases) {
         each(0..2, |_| c.ok(c.delete_request(gone.id())))
     });
     list.rule("A deleted volume does not exist any more");
-    list.changes("deletes", |c| {
-        let gone = c.deleted_volume()?;
-        c.refused(c.validate_request(&gone), &[NotFound])
-    });
+    list.changes("deletes", |c| c.is_deleted(&c.deleted_volume()?));
     list.rule("A volume can be created under the name of a deleted one, also with other arguments");
     list.under("CreateVolume").changes("frees-the-name", |c| {
         let mut request = c.deleted_volume()?.request;

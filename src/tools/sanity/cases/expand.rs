@@ -28,7 +28,7 @@ pub fn cases(list: &mut Cases) {
             .capacity_bytes
         {
             0 => Ok(()),
-            found => same("the size", &size, &found),
+            found => c.resting_on(REPLIES, || same("the size", &size, &found)),
         }
     });
     list.rule("ControllerExpandVolume to a size that the volume has already answers OK");
@@ -36,7 +36,9 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let first = c.ok(double(c, &volume))?.capacity_bytes;
         let again = c.ok(double(c, &volume))?.capacity_bytes;
-        ensure(first == again, first.to_string(), again.to_string())
+        c.resting_on(REPLIES, || {
+            ensure(first == again, first.to_string(), again.to_string())
+        })
     });
     list.rule("ControllerExpandVolume to a smaller size keeps the size of the volume and should answer OK");
     list.changes("never-shrinks", |c| {
@@ -47,7 +49,9 @@ pub fn cases(list: &mut Cases) {
             Ok(reply) => {
                 let found = reply.capacity_bytes;
                 let expected = format!("at least {size} bytes");
-                ensure(found >= size, expected, found.to_string())?;
+                c.resting_on("replies/create-volume", || {
+                    ensure(found >= size, expected, found.to_string())
+                })?;
             }
             // A refusal shrinks nothing either.
             Err(status) => c.should(false, "OK", status_text(&status)),
@@ -91,7 +95,7 @@ pub fn cases(list: &mut Cases) {
         let placed = c.published()?;
         let reply = c.ok(double(c, &placed.volume))?;
         if reply.node_expansion_required && c.has(NODE_EXPAND_VOLUME) {
-            c.ok(node_expand(c, &placed, 2 * c.size()))?;
+            c.resting_on(EXPANDS, || c.ok(node_expand(c, &placed, 2 * c.size())))?;
         }
         Ok(())
     });
@@ -120,20 +124,28 @@ pub fn cases(list: &mut Cases) {
         }
         let placed = c.publish(volume)?;
         if at_controller && online {
-            c.ok(double(c, &placed.volume))?;
+            c.resting_on("controller/expand/while-published", || {
+                c.ok(double(c, &placed.volume))
+            })?;
         }
         let size = if at_controller {
             2 * c.size()
         } else {
             c.size()
         };
-        each(0..2, |_| {
-            let found = c.ok(node_expand(c, &placed, size))?.capacity_bytes;
-            let expected = format!("at least {size} bytes, or none told");
-            ensure(found == 0 || found >= size, expected, found.to_string())
-        })
+        // That the size lies in the range is a rule of the message.
+        if at_controller {
+            c.rests_on(EXPANDS);
+        }
+        each(0..2, |_| c.ok(node_expand(c, &placed, size)))
     });
 }
+
+/// The case about whether the volume has its new size.
+const EXPANDS: &str = "controller/expand/expands";
+
+/// The case about the form of replies.
+const REPLIES: &str = "replies/controller-expand-volume";
 
 /// ControllerExpandVolume to a size in a range of bytes.
 pub fn expand(

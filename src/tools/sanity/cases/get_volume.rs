@@ -2,6 +2,7 @@
 
 use crate::tools::sanity::vocabulary::*;
 use csi_proto::Request as _;
+use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use std::collections::BTreeMap;
 
 /// The cases.
@@ -15,7 +16,8 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("of-a-deleted-volume", |c| {
-        c.refused(get(c.deleted_volume()?.id()), &[NotFound])
+        let gone = c.deleted_volume()?;
+        c.resting_on(UNKNOWN, || c.refused(get(gone.id()), &[NotFound]))
     });
     list.rule("ControllerGetVolume answers with the volume that CreateVolume answered with");
     list.also(&[CREATE_DELETE_VOLUME]);
@@ -30,7 +32,7 @@ pub fn cases(list: &mut Cases) {
     );
     list.also(&[VOLUME_CONDITION, CREATE_DELETE_VOLUME]);
     list.changes("shows-the-condition", |c| {
-        let status = c.ok(get(c.volume()?.id()))?.status.unwrap_or_default();
+        let status = status(c, &c.volume()?)?;
         let has = status.volume_condition.is_some();
         ensure(has, "the status has a volume_condition", "it has none")
     });
@@ -41,7 +43,7 @@ pub fn cases(list: &mut Cases) {
     list.also(&[CREATE_DELETE_VOLUME, NODE_SERVICE]);
     list.changes("shows-published-nodes", |c| {
         let (volume, _) = c.attached()?;
-        let status = c.ok(get(volume.id()))?.status.unwrap_or_default();
+        let status = status(c, &volume)?;
         names_the_node(c, &status.published_node_ids)
     });
     list.rule("ControllerGetVolume answers calls at the same time with the same volume, or some of them with ABORTED");
@@ -85,6 +87,17 @@ fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
     // What makes no volume has no capacity either.
     c.works(v1::CreateVolumeRequest::METHOD, None)?;
     Ok(c.settings().parameters.clone())
+}
+
+/// The case about volumes that do not exist.
+pub const UNKNOWN: &str = "controller/get-volume/of-an-unknown-id";
+
+/// The status of a volume. That there is one is a rule of the message.
+fn status(c: &Context, volume: &Volume) -> Result<VolumeStatus, Stop> {
+    let status = c.ok(get(volume.id()))?.status;
+    c.resting_on("replies/controller-get-volume", || {
+        status.ok_or_else(|| Stop::failed("the reply has a status", "it has none"))
+    })
 }
 
 /// ControllerGetVolume.

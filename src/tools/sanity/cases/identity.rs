@@ -47,6 +47,8 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Probe can be called often and at the same time");
     list.reads("can-be-called-at-any-time", |c| {
-        c.all_ok(vec![v1::ProbeRequest {}; 16])
+        c.resting_on("identity/probe/answers-ready", || {
+            c.all_ok(vec![v1::ProbeRequest {}; 16])
+        })
     });
 }

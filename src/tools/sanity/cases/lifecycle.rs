@@ -1,5 +1,7 @@
 //! The whole life of a volume: in order, out of order, and with a driver that is restarted between any two steps.
 
+use super::get_volume::names_the_node;
+use super::list_volumes::entry_of;
 use crate::tools::sanity::vocabulary::*;
 use std::time::Duration;
 
@@ -44,6 +46,12 @@ pub fn cases(list: &mut Cases) {
         c.is_made_again(&volume)?;
         let placed = c.place(volume)?;
         c.restart()?;
+        if c.has(LIST_VOLUMES_PUBLISHED_NODES) && c.has(LIST_VOLUMES) {
+            let status = entry_of(c, &placed.id())?.status.unwrap_or_default();
+            c.resting_on("controller/list-volumes/shows-published-nodes", || {
+                names_the_node(c, &status.published_node_ids)
+            })?;
+        }
         if c.has(PUBLISH_UNPUBLISH_VOLUME) {
             let again = c.ok(c.attach_request(&placed.volume))?.publish_context;
             let before = pairs_text(&placed.publish_context);
@@ -103,7 +111,7 @@ pub fn cases(list: &mut Cases) {
         each(SOON, |after| {
             let volume = c.volume()?;
             c.given_up(c.delete_request(volume.id()), after)?;
-            c.refused(c.validate_request(&volume), &[NotFound])
+            c.is_deleted(&volume)
         })
     });
     list.about("controller/create-volume", "Error Scheme");
@@ -145,6 +153,7 @@ pub fn cases(list: &mut Cases) {
         "ControllerPublishVolume and ControllerUnpublishVolume that were given up can be repeated",
     );
     list.changes("given-up", |c| {
+        c.has_node_id()?;
         let volume = c.volume()?;
         each(SOON, |after| {
             c.given_up(c.attach_request(&volume), after)?;
@@ -170,9 +179,7 @@ fn ways(c: &Context) -> [Vec<WayStep>; 2] {
         (attaches, |c, placed| {
             c.ok(c.detach_request(&placed.volume)).map(drop)
         }),
-        (true, |c, placed| {
-            c.ok(c.delete_request(placed.id())).map(drop)
-        }),
+        (true, |c, placed| c.delete_let_go(placed)),
     ];
     [&up[..], &down].map(|way| {
         let had = way.iter().filter(|(has, _)| *has);
@@ -183,5 +190,5 @@ fn ways(c: &Context) -> [Vec<WayStep>; 2] {
 /// The way down of a published volume, to its deletion.
 pub fn down(c: &Context, placed: &Placed) -> Verdict {
     c.unpublish(placed)?;
-    c.ok(c.delete_request(placed.id())).map(drop)
+    c.delete_let_go(placed)
 }

@@ -1,11 +1,14 @@
 //! Sizes that the specification allows, and ids that nobody would write by hand.
 
-use super::get_volume::get;
+use super::get_volume::{UNKNOWN, get};
 use crate::tools::sanity::vocabulary::*;
 use std::collections::BTreeMap;
 
 /// Lengths of ids at the specification's limit and beyond.
 const LONG: [usize; 4] = [128, 129, 4096, 100_000];
+
+/// The case about volumes that do not exist.
+const VALIDATE_UNKNOWN: &str = "controller/validate/of-an-unknown-id";
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
@@ -25,16 +28,20 @@ pub fn cases(list: &mut Cases) {
         "ValidateVolumeCapabilities with an id like a path answers NOT_FOUND or INVALID_ARGUMENT",
     );
     list.reads("with-a-hostile-id", |c| {
-        each(hostile_ids("csi-sanity"), |id| {
-            c.refused_in_the_end(c.validate_id(id)?, &[NotFound, InvalidArgument])
+        c.resting_on(VALIDATE_UNKNOWN, || {
+            each(hostile_ids("csi-sanity"), |id| {
+                c.refused_in_the_end(c.validate_id(id)?, &[NotFound, InvalidArgument])
+            })
         })
     });
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);
     list.error("ControllerGetVolume with an id like a path answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-hostile-id", |c| {
-        each(hostile_ids("csi-sanity"), |id| {
-            c.refused_in_the_end(get(id), &[NotFound, InvalidArgument])
+        c.resting_on(UNKNOWN, || {
+            each(hostile_ids("csi-sanity"), |id| {
+                c.refused_in_the_end(get(id), &[NotFound, InvalidArgument])
+            })
         })
     });
     list.about("node/unpublish", "NodeUnpublishVolume");
@@ -49,7 +56,9 @@ pub fn cases(list: &mut Cases) {
                 volume_id,
                 target_path,
             };
-            c.ok_or_in_the_end(request, &[NotFound, InvalidArgument])
+            c.resting_on("node/unpublish/is-idempotent", || {
+                c.ok_or_in_the_end(request, &[NotFound, InvalidArgument])
+            })
         })
     });
     list.about("node/publish", "NodePublishVolume");
@@ -65,7 +74,9 @@ pub fn cases(list: &mut Cases) {
                 ..Default::default()
             };
             let codes = [NotFound, InvalidArgument, FailedPrecondition];
-            c.refused_in_the_end(request, &codes)
+            c.resting_on("node/publish/of-a-deleted-volume", || {
+                c.refused_in_the_end(request, &codes)
+            })
         })
     });
     list.about("controller/delete-volume", "Size Limits");
@@ -81,9 +92,11 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[CONTROLLER_SERVICE]);
     list.rule("ValidateVolumeCapabilities with an id of 128 bytes or more answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-long-id", |c| {
-        each(LONG, |size| {
-            let request = c.validate_id("x".repeat(size))?;
-            c.refused_in_the_end(request, &[NotFound, InvalidArgument])
+        c.resting_on(VALIDATE_UNKNOWN, || {
+            each(LONG, |size| {
+                let request = c.validate_id("x".repeat(size))?;
+                c.refused_in_the_end(request, &[NotFound, InvalidArgument])
+            })
         })
     });
     list.about("controller/create-volume", "Size Limits");

@@ -39,7 +39,9 @@ pub fn cases(list: &mut Cases) {
         find_once(&listed, &volumes[0].id())?;
         find_once(&listed, &volumes[2].id())?;
         let still = listed.iter().any(|one| one.volume_id == volumes[1].id());
-        ensure(!still, "a deleted volume is not listed", volumes[1].id())
+        c.resting_on("controller/delete-volume/deletes", || {
+            ensure(!still, "a deleted volume is not listed", volumes[1].id())
+        })
     });
     list.rule(
         "The pages of a list hold together every volume once, and the last has no next_token",
@@ -50,6 +52,7 @@ pub fn cases(list: &mut Cases) {
         // Of others' volumes nothing can be said: they may come and go meanwhile.
         each([1, 2, 4], |most| {
             let paged = all(c, most)?;
+            c.answer_rests_on(EVERY_VOLUME);
             each(&ids, |id| find_once(&paged, id))
         })
     });
@@ -64,7 +67,7 @@ pub fn cases(list: &mut Cases) {
             return Ok(());
         }
         // What such pages have is expressly left open: volumes may be there twice, or not at all.
-        let rest = c.pages(first, |token| {
+        let rest = c.pages(REPLIES, first, |token| {
             // ABORTED: it has become another list.
             let reply = c.ok_or(page(2, token), &[Aborted])?.unwrap_or_default();
             Ok((reply.entries, reply.next_token))
@@ -95,6 +98,10 @@ pub fn cases(list: &mut Cases) {
     });
 }
 
+/// The case about whether the list is whole, and the one about the form of replies.
+const EVERY_VOLUME: &str = "controller/list-volumes/shows-every-volume-once";
+const REPLIES: &str = "replies/list-volumes";
+
 /// ListVolumes of one page.
 fn page(max_entries: i32, starting_token: impl Into<String>) -> v1::ListVolumesRequest {
     v1::ListVolumesRequest {
@@ -105,7 +112,7 @@ fn page(max_entries: i32, starting_token: impl Into<String>) -> v1::ListVolumesR
 
 /// All entries, by pages of that many.
 fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
-    c.pages(String::new(), |token| {
+    c.pages(REPLIES, String::new(), |token| {
         let reply = c.ok(page(max_entries, token))?;
         Ok((reply.entries, reply.next_token))
     })
@@ -131,9 +138,12 @@ fn find_once<'a>(listed: &'a [v1::Volume], id: &str) -> Result<&'a v1::Volume, S
     Ok(only)
 }
 
-fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
+/// The entry of a volume that must be listed.
+pub fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
     let mut listed = entries(c, 0)?.into_iter();
     let id_of = |entry: &Entry| entry.volume.as_ref().map(|one| one.volume_id.clone());
     let found = listed.find(|entry| id_of(entry).as_deref() == Some(id));
-    found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
+    c.resting_on(EVERY_VOLUME, || {
+        found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
+    })
 }

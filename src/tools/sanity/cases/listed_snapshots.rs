@@ -36,7 +36,9 @@ pub fn cases(list: &mut Cases) {
             same_snapshot(snapshot, first)
         })?;
         let is_gone = listed.iter().all(|one| one.snapshot_id != gone);
-        ensure(is_gone, "a deleted snapshot is not listed", gone)
+        c.resting_on("controller/delete-snapshot/deletes", || {
+            ensure(is_gone, "a deleted snapshot is not listed", gone)
+        })
     });
     list.rule("ListSnapshots with a snapshot_id has that snapshot and no other");
     list.changes("of-one-snapshot", |c| {
@@ -125,9 +127,10 @@ pub fn cases(list: &mut Cases) {
         let (volume, snapshot) = c.volume_and_snapshot()?;
         let mut request = c.list_snapshots();
         request.source_volume_id = volume.id();
-        each(c.all_ok(vec![request; 6])?, |page| {
+        each(c.all_ok(vec![request.clone(); 6])?, |page| {
             let entries = page.entries.into_iter();
             let listed: Vec<_> = entries.filter_map(|entry| entry.snapshot).collect();
+            c.fit(&request, &listed)?;
             only(&listed, &snapshot)
         })
     });

@@ -1,7 +1,7 @@
 //! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and DeleteSnapshot of a snapshot that belongs to a group.
 
-use super::group_snapshots::{delete, get, members, new_group, pair, same_group};
-use super::made_snapshots::strange_ids;
+use super::group_snapshots::{delete, get, lists_once, members, new_group, pair, same_group};
+use super::made_snapshots::{no_source, strange_ids};
 use crate::tools::sanity::vocabulary::*;
 
 /// The cases.
@@ -44,13 +44,15 @@ pub fn cases(list: &mut Cases) {
         c.lists_snapshots(&volume.id(), 1)?;
         for snapshot in &group.snapshots {
             if c.has(GET_SNAPSHOT) {
-                c.refused(c.get_snapshot(&snapshot.snapshot_id), &[NotFound])?;
+                c.resting_on("controller/get-snapshot/unknown", || {
+                    c.refused(c.get_snapshot(&snapshot.snapshot_id), &[NotFound])
+                })?;
             }
             if c.has(CREATE_DELETE_SNAPSHOT) {
-                c.refused(c.restore(snapshot)?, &[NotFound])?;
+                no_source(c, snapshot)?;
             }
         }
-        c.refused(get(c, &group), &[NotFound])?;
+        is_unknown(c, &group)?;
         is_there(c, &kept)
     });
     list.error("DeleteVolumeGroupSnapshot with snapshots of another group answers INVALID_ARGUMENT where it notices, and never deletes those");
@@ -66,7 +68,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("equal-calls-at-once", |c| {
         let group = new_group(c)?;
         c.equal_calls(delete(c, &group), 6)?;
-        c.refused(get(c, &group), &[NotFound])
+        is_unknown(c, &group)
     });
     list.rule("DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none");
     list.changes("while-created-again", |c| {
@@ -79,7 +81,10 @@ pub fn cases(list: &mut Cases) {
         let group = c.ready(&request)?;
         let now = c.ok_in_the_end(get(c, &group))?.group_snapshot;
         same_group(&group, &now.unwrap_or_default())?;
-        c.lists_snapshots(&request.source_volume_ids[0], 1)
+        c.resting_on(
+            "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
+            || lists_once(c, &request),
+        )
     });
     list.needs(&[GROUP_SNAPSHOTS]);
     list.rule("DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm");
@@ -92,8 +97,10 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[GROUP_SNAPSHOTS]);
     list.error("GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
     list.reads("strange-ids", |c| {
-        each(strange_ids(), |id| {
-            c.refused_in_the_end(get(c, &of_id(id)), &[NotFound, InvalidArgument])
+        c.resting_on(UNKNOWN, || {
+            each(strange_ids(), |id| {
+                c.refused_in_the_end(get(c, &of_id(id)), &[NotFound, InvalidArgument])
+            })
         })
     });
     list.about(DELETE, "DeleteVolumeGroupSnapshot");
@@ -133,6 +140,14 @@ pub fn cases(list: &mut Cases) {
 
 const DELETE: &str = "group-controller/delete-volume-group-snapshot";
 const GET: &str = "group-controller/get-volume-group-snapshot";
+
+/// The case about groups that do not exist.
+const UNKNOWN: &str = "group-controller/get-volume-group-snapshot/unknown";
+
+/// Demands that a group which is deleted is not there.
+fn is_unknown(c: &Context, gone: &v1::VolumeGroupSnapshot) -> Verdict {
+    c.resting_on(UNKNOWN, || c.refused(get(c, gone), &[NotFound]).map(drop))
+}
 
 /// Two groups of one volume.
 fn two_groups(c: &Context) -> Result<(v1::VolumeGroupSnapshot, v1::VolumeGroupSnapshot), Stop> {

@@ -10,8 +10,27 @@ pub fn strange_ids() -> Vec<String> {
     short.chain(["x".repeat(128), "x".repeat(300)]).collect()
 }
 
+/// The case about snapshots that do not exist.
+const UNKNOWN: &str = "controller/get-snapshot/unknown";
+
+/// Demands that a snapshot which is deleted is no source any more.
+pub fn no_source(c: &Context, gone: &v1::Snapshot) -> Verdict {
+    let request = c.restore(gone)?;
+    c.resting_on("controller/create-volume/from-unknown-snapshot", || {
+        c.refused(request, &[NotFound]).map(drop)
+    })
+}
+
 /// The cases.
 pub fn cases(list: &mut Cases) {
+    // Before those that rest on it.
+    list.about("controller/get-snapshot", "GetSnapshot");
+    list.needs(&[GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
+    list.error("GetSnapshot of a snapshot that does not exist answers NOT_FOUND");
+    list.changes("unknown", |c| {
+        let gone = c.deleted_snapshot()?;
+        c.refused(c.get_snapshot(&gone.snapshot_id), &[NotFound])
+    });
     list.about("controller/delete-snapshot", "DeleteSnapshot");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
     list.rule("DeleteSnapshot of a snapshot that is gone answers OK");
@@ -30,9 +49,9 @@ pub fn cases(list: &mut Cases) {
         c.ok_in_the_end(c.delete_snapshot(id))?;
         c.lists_snapshots(&volume.id(), 0)?;
         if c.has(GET_SNAPSHOT) {
-            c.refused(c.get_snapshot(id), &[NotFound])?;
+            c.resting_on(UNKNOWN, || c.refused(c.get_snapshot(id), &[NotFound]))?;
         }
-        c.refused(c.restore(&snapshot)?, &[NotFound])?;
+        no_source(c, &snapshot)?;
         request.source_volume_id = other.id();
         c.ok(request)
     });
@@ -51,7 +70,9 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let snapshot = c.snapshot(&volume)?;
         c.equal_calls(c.delete_snapshot(&snapshot.snapshot_id), 6)?;
-        c.lists_snapshots(&volume.id(), 0)
+        c.resting_on("controller/delete-snapshot/deletes", || {
+            c.lists_snapshots(&volume.id(), 0)
+        })
     });
     list.error("DeleteSnapshot and CreateSnapshot of one name at the same time leave the snapshot whole, or none");
     list.changes("while-created-again", |c| {
@@ -67,7 +88,9 @@ pub fn cases(list: &mut Cases) {
         // Whichever came first, the name leads to a snapshot that can be used.
         let snapshot = c.ready(&request)?;
         c.ok_in_the_end(c.restore(&snapshot)?)?;
-        c.lists_snapshots(&volume.id(), 1)
+        c.resting_on("controller/create-snapshot/is-idempotent", || {
+            c.lists_snapshots(&volume.id(), 1)
+        })
     });
     list.rule("DeleteSnapshot whose caller went away can be repeated");
     list.changes("given-up", |c| {
@@ -99,11 +122,6 @@ pub fn cases(list: &mut Cases) {
     });
     list.about("controller/get-snapshot", "GetSnapshot");
     list.needs(&[GET_SNAPSHOT, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
-    list.error("GetSnapshot of a snapshot that does not exist answers NOT_FOUND");
-    list.changes("unknown", |c| {
-        let gone = c.deleted_snapshot()?;
-        c.refused(c.get_snapshot(&gone.snapshot_id), &[NotFound])
-    });
     list.rule(
         "GetSnapshot answers with the snapshot as CreateSnapshot does, also before it is ready",
     );
@@ -123,8 +141,10 @@ pub fn cases(list: &mut Cases) {
         "GetSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
     );
     list.reads("strange-ids", |c| {
-        each(strange_ids(), |id| {
-            c.refused_in_the_end(c.get_snapshot(&id), &[NotFound, InvalidArgument])
+        c.resting_on(UNKNOWN, || {
+            each(strange_ids(), |id| {
+                c.refused_in_the_end(c.get_snapshot(&id), &[NotFound, InvalidArgument])
+            })
         })
     });
 }

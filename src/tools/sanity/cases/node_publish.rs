@@ -85,6 +85,7 @@ pub fn cases(list: &mut Cases) {
         request.readonly = true;
         c.ok(request.clone())?;
         c.ok(request)?;
+        c.is_published(&placed)?;
         let mounted = is_mount(&placed.target)? || is_device(&placed.target)?;
         let reason = "the driver does not mount here: nothing could keep writers out";
         skip_unless(mounted, reason)?;
@@ -131,7 +132,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(one.unpublish())?;
         c.is_gone(&one)?;
         c.is_published(&other)?;
-        c.holds(&other, "shared")
+        c.resting_on("node/publish/keeps-data", || c.holds(&other, "shared"))
     });
     list.rule("NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path answers FAILED_PRECONDITION");
     list.also(&[NODE_SINGLE_NODE_MULTI_WRITER]);

@@ -44,7 +44,10 @@ pub fn cases(list: &mut Cases) {
     });
     list.error("NodeUnstageVolume of a volume that does not exist answers OK or NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
-        c.ok_or(c.placed_and_deleted()?.unstage(), &[NotFound])
+        let placed = c.placed_and_deleted()?;
+        c.resting_on("node/unstage/is-idempotent", || {
+            c.ok_or(placed.unstage(), &[NotFound])
+        })
     });
     list.rule(
         "NodeUnstageVolume answers equal calls at the same time with OK, or some with ABORTED",

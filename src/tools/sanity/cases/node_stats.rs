@@ -9,7 +9,10 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[GET_VOLUME_STATS, CREATE_DELETE_VOLUME]);
     list.error("NodeGetVolumeStats of a volume that does not exist answers NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
-        c.refused(c.placed_and_deleted()?.stats(), &[NotFound])
+        let placed = c.placed_and_deleted()?;
+        c.resting_on("node/stats/at-another-path", || {
+            c.refused(placed.stats(), &[NotFound])
+        })
     });
     list.error("NodeGetVolumeStats of a volume at a path where it is not answers NOT_FOUND");
     list.changes("at-another-path", |c| {
@@ -23,7 +26,9 @@ pub fn cases(list: &mut Cases) {
     list.changes("after-unpublishing", |c| {
         let placed = c.published()?;
         c.ok(placed.unpublish())?;
-        c.refused(placed.stats(), &[NotFound])
+        c.resting_on("node/stats/at-another-path", || {
+            c.refused(placed.stats(), &[NotFound])
+        })
     });
     list.rule("NodeGetVolumeStats should answer with a usage in bytes, which has a total and is not negative");
     list.also(EACH_ACCESS).changes("are-of-the-volume", |c| {

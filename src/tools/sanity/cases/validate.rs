@@ -36,8 +36,14 @@ pub fn cases(list: &mut Cases) {
     list.rule("ValidateVolumeCapabilities answers the same to calls at the same time, or ABORTED to some of them");
     list.changes("is-constant", |c| {
         let request = c.validate_request(&c.volume()?);
-        each(c.equal_calls(request, 6)?, |reply| {
-            ensure(reply.confirmed.is_some(), "confirmed is set", reply.message)
-        })
+        let replies = c.equal_calls(request, 6)?;
+        c.resting_on(
+            "controller/validate/confirms-what-it-was-created-with",
+            || {
+                each(replies, |reply| {
+                    ensure(reply.confirmed.is_some(), "confirmed is set", reply.message)
+                })
+            },
+        )
     });
 }

@@ -1,0 +1,88 @@
+//! What a case rests on at a point of its way: rules that other cases are about. Plain data, which `resting.rs` fills.
+
+use super::run::locked;
+use crate::rpc;
+use crate::rpc::facts::NAME;
+use bytes::Bytes;
+use csi_proto::path::Path;
+use csi_proto::schema::Method;
+use csi_proto::value::Value;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// What a case rests on at a point of its way.
+#[derive(Default)]
+pub struct Premises {
+    /// The cases on whose rules it rests from here on.
+    rest: Vec<&'static str>,
+    /// Those on whose rules the answer to the last call rests that changed something.
+    answer: Vec<&'static str>,
+    /// What was asked for: by its name where it has one, else the request.
+    asked: BTreeSet<(&'static str, Vec<u8>)>,
+    /// The calls under way.
+    under_way: usize,
+}
+
+impl Premises {
+    /// A call begins. Where it repeats another one, the answers rest on the case about that.
+    pub(super) fn begin(
+        &mut self,
+        method: &'static Method,
+        request: &Bytes,
+        repetition: Option<&'static str>,
+    ) {
+        if self.under_way == 0 && !rpc::only_reads(method) {
+            self.answer.clear();
+        }
+        self.under_way += 1;
+        if !self.asked.insert((method.name, subject(method, request))) {
+            self.answer.extend(repetition);
+        }
+    }
+
+    /// A call has ended, or was given up.
+    fn end(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    /// The case rests on these from here on.
+    pub(super) fn rest(&mut self, on: &'static str) {
+        self.rest.push(on);
+    }
+
+    /// The demands that rest on a case are kept.
+    pub(super) fn kept(&mut self, on: &'static str) {
+        if let Some(place) = self.rest.iter().rposition(|one| *one == on) {
+            self.rest.remove(place);
+        }
+    }
+
+    /// What the case makes of the answers rests on this, until it calls again to change something.
+    pub(super) fn answers(&mut self, on: &'static str) {
+        self.answer.push(on);
+    }
+
+    /// The cases on whose rules the case rests now.
+    pub(super) fn now(&self) -> Vec<&'static str> {
+        [&self.rest[..], &self.answer].concat()
+    }
+}
+
+/// A call under way, until it is dropped.
+pub struct UnderWay<'a>(pub(super) &'a Mutex<Premises>);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        locked(self.0).end();
+    }
+}
+
+/// What a request is about.
+fn subject(method: &Method, request: &Bytes) -> Vec<u8> {
+    let by_name = rpc::making(method).is_some_and(|making| making.own_id().is_some());
+    let path = by_name.then(|| Path::parse(method.request, NAME).ok());
+    match path.flatten().map(|path| path.read(request)) {
+        Some(Ok(Value::Text(name))) => name.as_bytes().to_vec(),
+        _ => request.to_vec(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Says of a case what it rests on: rules that other cases are about. A case says that itself, of a demand or of all that
+//! follows; what follows from the calls alone is found here: a call that is repeated, something taken back that is not there,
+//! an RPC that is not served, a restart.
+//!
+//! What becomes of a case that fails and rests on others is `judging.rs`'s.
+
+use super::context::Context;
+use super::premises::UnderWay;
+use super::run::locked;
+use super::verdict::Stop;
+use crate::rpc;
+use crate::rpc::facts::{Capability, Effect};
+use bytes::Bytes;
+use csi_proto::schema::Method;
+use tonic::Code;
+
+/// The case about what a driver remembers over a restart.
+const RESTART: &str = "lifecycle/restart-between-any-two-steps";
+
+/// The cases about what is advertised: services, and RPCs of a service.
+const SERVICES: &str = "identity/plugin-capabilities/services-are-there";
+const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
+
+/// The cases about the RPCs that take back what others have made.
+pub fn taking_back() -> Vec<&'static str> {
+    let takes_back = |name: &str| rpc::makers().any(|(_, making)| making.undone_by.name == name);
+    let about = super::cases().filter(|case| takes_back(&case.section));
+    about.map(|case| case.name.as_str()).collect()
+}
+
+/// The case about the repetition of an RPC.
+fn repetition(method: &Method) -> Option<&'static str> {
+    let mut cases = super::cases();
+    let is_about =
+        |name: &str, section: &str| section == method.name && name.ends_with("/is-idempotent");
+    let found = cases.find(|case| is_about(&case.name, &case.section))?;
+    Some(&found.name)
+}
+
+impl Context {
+    /// Notes that a call begins.
+    pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
+        locked(&self.premises).begin(method, request, repetition(method));
+        UnderWay(&self.premises)
+    }
+
+    /// Notes that a call was refused.
+    pub(super) fn was_refused(&self, method: &'static Method, code: Code) {
+        let facts = rpc::facts(method);
+        let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
+        let is_of_service = |one: &Capability| matches!(one, Capability::Plugin(_));
+        let is_service = facts.is_some_and(|one| one.needs.iter().all(is_of_service));
+        let on = match code {
+            // Whatever is to be taken back: it is not there, as after the first of two calls.
+            Code::NotFound if undoes => repetition(method),
+            Code::Unimplemented if is_service => Some(SERVICES),
+            Code::Unimplemented => Some(ADVERTISED),
+            _ => None,
+        };
+        if let Some(on) = on {
+            self.answer_rests_on(on);
+        }
+    }
+
+    /// From here on the case rests on what another case is about.
+    pub fn rests_on(&self, case: &'static str) {
+        debug_assert!(super::cases().any(|one| one.name == case), "{case}");
+        locked(&self.premises).rest(case);
+    }
+
+    /// What the case makes of the answers rests on what another case is about, until it calls again to change something.
+    pub fn answer_rests_on(&self, case: &'static str) {
+        locked(&self.premises).answers(case);
+    }
+
+    /// From here on the case rests on that the driver remembers what it must over a restart.
+    pub(super) fn rests_on_restart(&self) {
+        self.rests_on(RESTART);
+    }
+
+    /// Makes demands that another case is about.
+    ///
+    /// # Errors
+    /// Those of the demands.
+    pub fn resting_on<T>(
+        &self,
+        case: &'static str,
+        demands: impl FnOnce() -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        self.rests_on(case);
+        let ended = demands();
+        if ended.is_ok() {
+            locked(&self.premises).kept(case);
+        }
+        ended
+    }
+
+    /// The other cases on whose rules this case rests now.
+    pub(super) fn premises(&self) -> Vec<&'static str> {
+        let mut all = locked(&self.premises).now();
+        let own = self.case.strip_suffix("@block").unwrap_or(&self.case);
+        all.retain(|one| *one != own);
+        all
+    }
+}
