@@ -1,6 +1,7 @@
 //! The tools: the folder of each has its command line and its work. No tool knows another, nor the dispatcher.
 
 pub mod bench;
+pub mod context;
 pub mod lifecycle;
 pub mod proxy;
 pub mod replay;

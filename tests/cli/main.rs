@@ -8,6 +8,7 @@ mod architecture;
 mod bench;
 mod chart;
 mod connection;
+mod contexts;
 mod csc;
 mod documents;
 mod golden;

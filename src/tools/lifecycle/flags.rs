@@ -20,9 +20,9 @@ pub struct LifecycleFlags {
     /// With --volume-id: overwrite the first MiB of a block device, whatever it holds
     #[arg(long, requires = "volume_id")]
     pub(super) overwrite: bool,
-    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]]
-    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
-    pub(super) cap: v1::VolumeCapability,
+    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]] [default: SINGLE_NODE_WRITER,mount]
+    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse)]
+    pub(super) cap: Option<v1::VolumeCapability>,
     #[command(flatten)]
     pub(super) volume: VolumeFlags,
     /// Folder in which the staging and target paths are made; the driver must see it under the same path

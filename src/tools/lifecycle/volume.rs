@@ -44,7 +44,8 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// A request with everything that flags say of the volume.
     fn request<Q: Request>(&self) -> Q {
-        self.flags.volume.request(&self.flags.cap, &self.context)
+        let cap = self.flags.cap.as_ref();
+        self.flags.volume.request(cap, &self.context)
     }
 
     /// The volume: a new one, or the one that was named.
