@@ -4,7 +4,9 @@ use super::{completion, man};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::tools::{bench, context, lifecycle, proxy, replay, sanity, shell, version, wait};
+use crate::tools::{
+    bench, context, doctor, lifecycle, proxy, replay, sanity, shell, version, wait,
+};
 use clap::{ArgMatches, Command};
 
 /// A command that is no RPC.
@@ -43,6 +45,7 @@ pub static TOOLS: &[Tool] = &[
     tool(proxy::command::command, proxy::command::run),
     tool(replay::command::command, replay::command::run),
     tool(shell::command, shell::run),
+    tool(doctor::command, doctor::run),
     tool(wait::command, wait::run),
     tool(version::command, version::run),
     without_driver(context::command, context::run),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod context;
+pub mod doctor;
 pub mod lifecycle;
 pub mod proxy;
 pub mod replay;

@@ -10,6 +10,7 @@ mod chart;
 mod connection;
 mod contexts;
 mod csc;
+mod doctor;
 mod documents;
 mod golden;
 mod image;

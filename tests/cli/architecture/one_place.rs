@@ -99,6 +99,18 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
             ("src/tools/version", &["GetPluginInfo"]),
             (
+                "src/tools/doctor",
+                &[
+                    "GetPluginInfo",
+                    "Probe",
+                    "ListVolumes",
+                    "DeleteVolume",
+                    // Capabilities of these names.
+                    "GetCapacity",
+                    "ListSnapshots",
+                ],
+            ),
+            (
                 "src/tools/wait",
                 &[
                     "ControllerGetVolume",
