@@ -12,5 +12,6 @@ pub mod request;
 pub mod secrets;
 pub mod size;
 pub mod text;
+pub mod toml;
 pub mod topology;
 pub mod volume_paths;

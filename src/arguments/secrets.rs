@@ -18,6 +18,11 @@ use thiserror::Error;
 /// The variable that holds secrets, as csc has it.
 pub const VARIABLE: &str = "X_CSI_SECRETS";
 
+/// Whether the variable holds something.
+pub fn are_in_environment() -> bool {
+    env::var_os(VARIABLE).is_some_and(|text| !text.is_empty())
+}
+
 /// Secrets that cannot be had. No message repeats any of what was read.
 #[derive(Debug, Error)]
 pub enum SecretsError {

@@ -102,6 +102,32 @@ impl Advertised {
             .contains(&volume_expansion::Type::Online.into())
     }
 
+    /// Whether volumes can be expanded that are not published.
+    pub fn expands_offline(&self) -> bool {
+        self.expansion
+            .contains(&volume_expansion::Type::Offline.into())
+    }
+
+    /// What a driver with these capabilities advertises; whether it expands online, and its node as well as its controller
+    /// where it says anything of itself.
+    #[cfg(test)]
+    pub fn of_driver(
+        plugin: &[service::Type],
+        expands_online: bool,
+        controller: &[controller_service_capability::rpc::Type],
+        node: &[node_service_capability::rpc::Type],
+    ) -> Self {
+        let expansion = expands_online.then_some(volume_expansion::Type::Online.into());
+        Self {
+            plugin: plugin.iter().map(|one| (*one).into()).collect(),
+            expansion: expansion.into_iter().collect(),
+            controller: controller.iter().map(|one| (*one).into()).collect(),
+            group_controller: Vec::new(),
+            node: node.iter().map(|one| (*one).into()).collect(),
+            serves_node: true,
+        }
+    }
+
     /// Whether its controller has a capability.
     pub fn controller(&self, one: controller_service_capability::rpc::Type) -> bool {
         self.controller.contains(&one.into())

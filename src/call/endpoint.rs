@@ -150,6 +150,26 @@ impl Endpoint {
         }
     }
 
+    /// The path of the socket in the file system; `None` for an endpoint that is none.
+    pub fn socket(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Unix(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The endpoint as it is named from every folder: paths that begin in this one are made absolute.
+    pub fn named_everywhere(&self) -> String {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match &self.target {
+            Target::Unix(path) => socket_spelled_out(&absolute(path)),
+            Target::Embedded(Folder::Named(folder)) => {
+                format!("embedded:{}", absolute(folder).display())
+            }
+            _ => self.text.clone(),
+        }
+    }
+
     /// The same without credentials, which the arguments of a command may hold.
     pub fn without_credentials(&self) -> String {
         let text = self.spelled_out();

@@ -7,6 +7,6 @@ pub mod endpoint;
 pub mod error;
 pub mod log;
 pub mod session;
-pub mod state_folder;
 pub mod status_details;
+pub mod user_folders;
 pub mod wait;

@@ -29,8 +29,11 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
         Err(error) => return (Err(Error::usage(error.to_string())), Style::Text),
     };
     let style = defaults.style(&globals);
+    if globals.context.is_some() && defaults.is_csc() {
+        return (Err(Error::usage("csc knows no contexts: csi does")), style);
+    }
     let result = match rpc::called(matches) {
-        Some(called) => call(&called, &globals, &defaults),
+        Some(called) => call(&called, globals, &defaults),
         None => run_tool(matches, &globals, &defaults),
     };
     (result, style)
@@ -56,7 +59,13 @@ pub fn run_tool(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) ->
         Some((tool, matches))
     });
     match named {
-        Some((tool, matches)) => (tool.run)(matches, globals, defaults),
+        Some((tool, matches)) => {
+            let mut globals = globals.clone();
+            if tool.calls_a_driver && !defaults.is_csc() {
+                globals.choose_context()?;
+            }
+            (tool.run)(matches, &globals, defaults)
+        }
         None => Err(Error::usage("no such command")),
     }
 }
@@ -72,7 +81,11 @@ impl Follower for Reporter {
     fn replied(&mut self, _: &ShownReply<'_>) {}
 }
 
-fn call(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Result<(), Error> {
+    if !defaults.is_csc() {
+        globals.choose_context()?;
+    }
+    let globals = &globals;
     let command = request::command(called, globals, defaults)?;
     let out = output::stdout();
     if command.dry_run {

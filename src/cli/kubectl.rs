@@ -33,7 +33,9 @@ pub struct PodFlags {
 impl PodFlags {
     /// Names the driver in `globals`. Another endpoint stays, when none of these flags is given.
     pub fn name_driver(&self, globals: &mut Globals) {
-        let elsewhere = globals.endpoint.is_some() || std::env::var_os("CSI_ENDPOINT").is_some();
+        let elsewhere = globals.endpoint.is_some()
+            || globals.context.is_some()
+            || std::env::var_os("CSI_ENDPOINT").is_some();
         if elsewhere && self.namespace.is_none() && self.node.is_none() {
             return;
         }

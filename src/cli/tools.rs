@@ -4,7 +4,9 @@ use super::{completion, man};
 use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::tools::{bench, lifecycle, proxy, replay, sanity, shell, version, wait};
+use crate::tools::{
+    bench, context, doctor, lifecycle, proxy, replay, sanity, shell, version, wait,
+};
 use clap::{ArgMatches, Command};
 
 /// A command that is no RPC.
@@ -13,12 +15,26 @@ pub struct Tool {
     pub command: fn() -> Command,
     /// Runs it with the matches of that part.
     pub run: Run,
+    /// Whether it may call a driver, and so needs to know the context.
+    pub calls_a_driver: bool,
 }
 
 type Run = fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>;
 
 const fn tool(command: fn() -> Command, run: Run) -> Tool {
-    Tool { command, run }
+    Tool {
+        command,
+        run,
+        calls_a_driver: true,
+    }
+}
+
+const fn without_driver(command: fn() -> Command, run: Run) -> Tool {
+    Tool {
+        command,
+        run,
+        calls_a_driver: false,
+    }
 }
 
 /// Every tool, in the order of the help.
@@ -29,8 +45,10 @@ pub static TOOLS: &[Tool] = &[
     tool(proxy::command::command, proxy::command::run),
     tool(replay::command::command, replay::command::run),
     tool(shell::command, shell::run),
+    tool(doctor::command, doctor::run),
     tool(wait::command, wait::run),
     tool(version::command, version::run),
-    tool(completion::command, completion::run),
-    tool(man::command, man::run),
+    without_driver(context::command, context::run),
+    without_driver(completion::command, completion::run),
+    without_driver(man::command, man::run),
 ];

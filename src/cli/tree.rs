@@ -24,6 +24,9 @@ pub fn command(name: &'static str) -> Command {
     if name == PLUGIN {
         root = PodFlags::augment_args(root);
     }
+    if name == "csc" {
+        root = root.mut_arg("context", |flag| flag.hide(true));
+    }
     let root = root.about("Call any RPC of any CSI driver");
     let groups = GROUPS.iter().map(Group::command);
     let tools = TOOLS.iter().map(|tool| (tool.command)());

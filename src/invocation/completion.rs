@@ -3,6 +3,7 @@
 //! Beside `cli/completion/script.rs` the only file that knows `clap_complete`, whose engine is not stable yet and therefore pinned. The engine cannot ask a
 //! driver, so an argument that takes an id is marked by a placeholder, which becomes ids once the engine is done.
 
+use super::contexts::file::Contexts;
 use super::globals::Globals;
 use crate::arguments::capability::{KUBERNETES_MODES, MODES};
 use crate::rpc::{self, facts::IdKind};
@@ -203,6 +204,9 @@ fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
     if long == "endpoint" || value == "ENDPOINT" {
         return arg.add(ArgValueCompleter::new(endpoints));
     }
+    if long == "context" || value == "CONTEXT" {
+        return arg.add(ArgValueCompleter::new(contexts));
+    }
     if long == "cap" {
         return arg.add(ArgValueCompleter::new(capabilities));
     }
@@ -228,6 +232,17 @@ fn placeholder(field: String) -> ArgValueCompleter {
     ArgValueCompleter::new(move |_: &OsStr| {
         vec![CompletionCandidate::new(format!("{MARK}{field}"))]
     })
+}
+
+/// The names of the contexts that this user keeps.
+fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let kept = Contexts::load().unwrap_or_default();
+    let names = kept.contexts.into_iter();
+    names
+        .filter(|(name, _)| name.starts_with(&*current))
+        .map(|(name, context)| CompletionCandidate::new(name).help(Some(context.endpoint.into())))
+        .collect()
 }
 
 /// The schemes of endpoints, and sockets by their paths, with or without `unix:`.

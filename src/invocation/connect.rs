@@ -27,10 +27,10 @@ pub fn named(globals: &Globals) -> Option<String> {
 /// When there is none, or it is not one.
 pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
     let Some(text) = named(globals) else {
-        return Err(
-            Error::usage("no driver named: give --endpoint or set CSI_ENDPOINT")
-                .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"),
-        );
+        return Err(Error::usage(
+            "no driver named: give --endpoint or --context, or set CSI_ENDPOINT",
+        )
+        .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"));
     };
     if globals.csc.insecure == Some(false) && !text.starts_with("https://") {
         return Err(
@@ -39,6 +39,26 @@ pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
         );
     }
     Endpoint::parse(&text).or_usage()
+}
+
+/// The endpoint for a tool that makes and deletes, or puts a driver under load. The current context alone does not name it:
+/// nobody is to do that to a driver by habit.
+///
+/// # Errors
+/// As [`endpoint`], and where the current context alone names it.
+pub fn endpoint_named_for(tool: &str, globals: &Globals) -> Result<Endpoint, Error> {
+    match &globals.chosen {
+        Some(chosen) if chosen.gives_driver_by_habit() => {
+            let (name, driver) = (&chosen.name, &chosen.context.endpoint);
+            let problem = format!(
+                "{tool} does not take its driver from the current context alone, which is {name} ({driver})"
+            );
+            Err(Error::usage(problem).hint(format!(
+                "if you mean it, type: csi --context {name} {tool} …"
+            )))
+        }
+        _ => endpoint(globals),
+    }
 }
 
 /// A session with the driver, without a command's deadline and metadata.

@@ -1,7 +1,8 @@
 //! The defaults of a command: they apply where its own flags are not given.
 
+use super::contexts::choice::{self, Sources};
 use super::globals::Globals;
-use crate::arguments::capability;
+use crate::arguments::{capability, secrets};
 use crate::error::{Error, Style};
 use crate::output::Format;
 use clap::{ArgMatches, Command};
@@ -23,9 +24,9 @@ pub struct Defaults {
     pub name: &'static str,
     /// The program itself, whose commands a shell runs.
     pub program: Program,
-    /// The required capability that is sent when no flag names one.
+    /// The required capability that a session sends when no flag names one.
     pub capability: Option<VolumeCapability>,
-    /// The file of the secrets.
+    /// The file of the secrets of a session.
     pub secrets_file: Option<String>,
     /// Whether the process is a shell, which goes on after this command.
     pub in_shell: bool,
@@ -37,15 +38,38 @@ impl Defaults {
         Self {
             name,
             program,
-            capability: (name != "csc").then(capability::default),
+            capability: None,
             secrets_file: None,
             in_shell: false,
         }
     }
 
-    /// The file of the secrets: the one that a flag names, or that of these defaults.
-    pub fn secrets_file<'a>(&'a self, flag: &'a Option<String>) -> Option<&'a str> {
-        flag.as_deref().or(self.secrets_file.as_deref())
+    /// The capability where no flag of the command names one.
+    pub fn capability(&self, globals: &Globals) -> Option<VolumeCapability> {
+        let chosen = globals.chosen.as_ref();
+        let of_context = chosen.and_then(|one| Some((one.selection, one.capability.clone()?)));
+        let found = choice::value(Sources {
+            flag: self.capability.clone(),
+            variable: None,
+            context: of_context,
+            default: (!self.is_csc()).then(capability::default),
+        });
+        found.map(|(capability, _)| capability)
+    }
+
+    /// The file of the secrets: the one that a flag names, or the session, or the context. The variable with secrets comes
+    /// before a context that nobody named.
+    pub fn secrets_file(&self, flag: &Option<String>, globals: &Globals) -> Option<String> {
+        let chosen = globals.chosen.as_ref();
+        let of_context =
+            chosen.and_then(|one| Some((one.selection, one.context.secrets_file.clone()?)));
+        let found = choice::value(Sources {
+            flag: flag.clone().or(self.secrets_file.clone()).map(Some),
+            variable: secrets::are_in_environment().then_some(None),
+            context: of_context.map(|(selection, file)| (selection, Some(file))),
+            default: None,
+        });
+        found.and_then(|(file, _)| file)
     }
 
     /// Whether the program was called as csc.

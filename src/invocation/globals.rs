@@ -2,6 +2,7 @@
 //!
 //! Owns their names and help texts. Must not connect or run anything.
 
+use super::contexts::chosen::Chosen;
 use super::rpc_command::Forgives;
 use crate::arguments::map::TextMap;
 use crate::arguments::metadata;
@@ -13,6 +14,7 @@ use crate::rpc::validation::Checks;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, Args, Command, ValueEnum};
 use csi_proto::duration;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +27,13 @@ pub struct Globals {
     // Not by clap's `env`: with the variable set, a command without its verb would no longer print its help.
     #[arg(short, long, global = true, value_name = "ENDPOINT", help_heading = CONNECTION)]
     pub endpoint: Option<String>,
+    /// Speak with the driver of this context, with what the context says of its calls; `csi context` keeps them. Without the
+    /// flag what CSI_CONTEXT names, or the current context
+    #[arg(long, global = true, value_name = "CONTEXT", help_heading = CONNECTION)]
+    pub context: Option<String>,
+    /// The context that counts for this command.
+    #[arg(skip)]
+    pub chosen: Option<Chosen>,
     /// How long a call may take, such as 90s or 1m30s; 0 for no limit
     #[arg(short, long, global = true, value_name = "DURATION", default_value = "1m", value_parser = duration::parse, help_heading = CONNECTION)]
     pub timeout: Duration,
@@ -182,12 +191,60 @@ impl Globals {
                 })*
             };
         }
-        take!(self, outer, endpoint timeout wait metadata cacert cert key server_name
+        // Either flag says which driver it is, and nothing is left of what the other said.
+        let names_driver = typed("endpoint") || typed("context") && self.context.is_some();
+        if !names_driver {
+            self.endpoint.clone_from(&outer.endpoint);
+            self.context.clone_from(&outer.context);
+            self.chosen.clone_from(&outer.chosen);
+        }
+        take!(self, outer, timeout wait metadata cacert cert key server_name
             output no_headers columns sort_by verbose);
         take!(self.csc, outer.csc, with_spec_validation with_requires_creds
             with_requires_vol_context with_requires_pub_context
             with_success_create_already_exists with_success_delete_not_found
             with_request_logging with_response_logging log_level insecure);
+    }
+
+    /// Decides which context counts, if one does, and takes the driver from it. Once is enough.
+    ///
+    /// # Errors
+    /// When the contexts are needed and cannot be read, or the one that is named is not there.
+    pub fn choose_context(&mut self) -> Result<(), Error> {
+        if self.chosen.is_none() {
+            let variable = std::env::var("CSI_ENDPOINT").ok();
+            let [endpoint, variable] = [&self.endpoint, &variable].map(|text| {
+                let text = text.as_deref();
+                text.filter(|text| !text.is_empty())
+            });
+            if let Some((chosen, driver)) = Chosen::of(self.context.as_deref(), endpoint, variable)?
+            {
+                self.chosen = Some(chosen);
+                self.endpoint = Some(driver);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names the driver from now on; no context counts.
+    pub fn name_driver(&mut self, endpoint: &str) {
+        self.endpoint = Some(endpoint.to_owned());
+        self.context = None;
+        self.chosen = None;
+    }
+
+    /// The parameters of new volumes that the context gives.
+    pub fn parameters(&self) -> BTreeMap<String, String> {
+        let chosen = self.chosen.as_ref();
+        chosen.map_or_else(BTreeMap::new, |chosen| chosen.context.params.clone())
+    }
+
+    /// A prompt, with the context in which lines are typed.
+    pub fn in_context(&self, prompt: String) -> String {
+        match &self.chosen {
+            Some(chosen) => format!("[{}] {prompt}", chosen.name),
+            None => prompt,
+        }
     }
 
     /// The deadline of a call; `None` for none.
@@ -207,16 +264,17 @@ impl Globals {
     /// The flags that shape a connection, as they would be typed again.
     pub fn connection_flags(&self) -> Vec<String> {
         let mut typed = Vec::new();
+        let tls = self.tls();
         for (flag, value) in [
-            ("--cacert", &self.cacert),
-            ("--cert", &self.cert),
-            ("--key", &self.key),
+            ("--cacert", &tls.cacert),
+            ("--cert", &tls.cert),
+            ("--key", &tls.key),
         ] {
             if let Some(path) = value {
                 typed.extend([flag.to_owned(), path.display().to_string()]);
             }
         }
-        if let Some(name) = &self.server_name {
+        if let Some(name) = &tls.server_name {
             typed.extend(["--server-name".to_owned(), name.clone()]);
         }
         typed
@@ -273,15 +331,22 @@ impl Globals {
     /// The options of connections.
     pub fn connect_options(&self) -> ConnectOptions {
         let defaults = ConnectOptions::default();
-        let tls = TlsOptions {
-            cacert: self.cacert.clone(),
-            cert: self.cert.clone(),
-            key: self.key.clone(),
-            server_name: self.server_name.clone(),
-        };
         ConnectOptions {
             timeout: self.timeout().unwrap_or(defaults.timeout),
-            tls,
+            tls: self.tls(),
+        }
+    }
+
+    /// The options of TLS; a context's are for its own driver.
+    fn tls(&self) -> TlsOptions {
+        let own = self.chosen.as_ref().filter(|chosen| chosen.gives_driver);
+        let given = own.map(|chosen| chosen.context.clone());
+        let given = given.unwrap_or_default();
+        TlsOptions {
+            cacert: self.cacert.clone().or(given.cacert),
+            cert: self.cert.clone().or(given.cert),
+            key: self.key.clone().or(given.key),
+            server_name: self.server_name.clone().or(given.server_name),
         }
     }
 
@@ -353,7 +418,7 @@ mod tests {
             let matches = Globals::augment_args(root).try_get_matches_from(words);
             Globals::from_arg_matches(&matches.unwrap()).unwrap()
         };
-        let words = "-e /s -t 3s --wait 4s -m a=b --cacert a --cert c --key k --server-name s -o json --no-headers \
+        let words = "-e /s --context c -t 3s --wait 4s -m a=b --cacert a --cert c --key k --server-name s -o json --no-headers \
              --columns C --sort-by S -v --with-spec-validation --with-requires-creds --with-requires-vol-context \
              --with-requires-pub-context --with-success-create-already-exists --with-success-delete-not-found \
              --with-request-logging --with-response-logging -l debug -i=false";

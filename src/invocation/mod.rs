@@ -4,6 +4,7 @@
 
 pub mod completion;
 pub mod connect;
+pub mod contexts;
 pub mod defaults;
 pub mod globals;
 pub mod interrupt;

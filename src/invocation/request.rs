@@ -21,7 +21,7 @@ pub fn command(
     defaults: &Defaults,
 ) -> Result<Command, Error> {
     let flags = parse::flags(called.matches)?;
-    let context = context(&flags, called, defaults)
+    let context = context(&flags, called, globals, defaults)
         .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
     command_in(called, globals, defaults, &context)
 }
@@ -79,10 +79,12 @@ pub fn command_in(
 pub fn context(
     flags: &RequestFlags,
     called: &Called<'_>,
+    globals: &Globals,
     defaults: &Defaults,
 ) -> Result<RequestContext, Error> {
     let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-    let secrets_file = defaults.secrets_file(&flags.secrets_file);
+    let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
+    let secrets_file = secrets_file.as_deref();
     let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
     let has_secrets = secrets_file == Some("-");
     let mut readers: Vec<&str> = Vec::new();
@@ -103,7 +105,8 @@ pub fn context(
         ),
     };
     Ok(RequestContext {
-        default_capability: defaults.capability.clone(),
+        default_capability: defaults.capability(globals),
+        parameters: globals.parameters(),
         secrets: secrets(secrets_file, &flags.secrets_prompt)?,
         base,
     })

@@ -1,5 +1,6 @@
 //! The flags of tools for the volume that they make or use, beside its capability: size, parameters, volume context.
 
+use crate::arguments::capability;
 use crate::rpc::context::RequestContext;
 use crate::rpc::draft::Draft;
 use crate::rpc::flags::{CAPACITY, Flag, PARAMETERS, VOLUME_CONTEXT};
@@ -8,17 +9,23 @@ use csi_proto::{Request, tables, v1};
 use prost::Message as _;
 
 /// The flags that have the names of an RPC's.
-const FLAGS: [Flag; 3] = [CAPACITY, PARAMETERS, VOLUME_CONTEXT];
+const FLAGS: [Flag; 3] = [CAPACITY, PARAMETERS.of_new_volumes(), VOLUME_CONTEXT];
 
 /// What was given for the volume.
 #[derive(Clone, Debug)]
 pub struct VolumeFlags(ArgMatches);
 
 impl VolumeFlags {
-    /// A request with capability, size, parameters, volume context and secrets, as far as it has fields for them.
-    pub fn request<Q: Request>(&self, cap: &v1::VolumeCapability, context: &RequestContext) -> Q {
+    /// A request with capability, size, parameters, volume context and secrets, as far as it has fields for them. Without a
+    /// capability it is the context's.
+    pub fn request<Q: Request>(
+        &self,
+        cap: Option<&v1::VolumeCapability>,
+        context: &RequestContext,
+    ) -> Q {
         let mut draft = Draft::new(Q::METHOD.request, Vec::new());
-        let cap = cap.encode_to_vec();
+        let cap = cap.or(context.default_capability.as_ref()).cloned();
+        let cap = cap.unwrap_or_else(capability::default).encode_to_vec();
         draft.put("volume_capability", &cap);
         draft.put("volume_capabilities", &cap);
         draft.put_secrets(context.secrets.reveal());

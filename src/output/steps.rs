@@ -15,6 +15,21 @@ pub struct StepPrinter<W: Write> {
     json: bool,
 }
 
+/// A step that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// The number of what it was done to, where it is done to several at once.
+    pub of: Option<usize>,
+    /// Its command.
+    pub name: &'a str,
+    /// Its end.
+    pub outcome: StepOutcome,
+    /// Its result.
+    pub text: &'a str,
+    /// Its duration.
+    pub took: Duration,
+}
+
 /// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
@@ -32,32 +47,32 @@ impl<W: Write> StepPrinter<W> {
         Self { out, json }
     }
 
-    /// Prints a step: its command, its result, its duration.
+    /// Prints a step.
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn step(
-        &mut self,
-        name: &str,
-        outcome: StepOutcome,
-        text: &str,
-        took: Duration,
-    ) -> io::Result<()> {
-        let milliseconds = figure::milliseconds(took);
+    pub fn step(&mut self, step: &Step<'_>) -> io::Result<()> {
+        let milliseconds = figure::milliseconds(step.took);
+        let (name, text) = (step.name, step.text);
         if self.json {
-            let outcome = match outcome {
+            let outcome = match step.outcome {
                 StepOutcome::Done => "done",
                 StepOutcome::Skipped => "skipped",
                 StepOutcome::Failed => "failed",
             };
-            let line = json!({"step": name, "outcome": outcome, "text": text, "milliseconds": milliseconds});
+            let mut line = json!({"step": name, "outcome": outcome, "text": text, "milliseconds": milliseconds});
+            if let Some(number) = step.of {
+                line["of"] = json!(number);
+            }
             writeln!(self.out, "{line}")?;
         } else {
-            let (mark, time) = match outcome {
+            let (mark, time) = match step.outcome {
                 StepOutcome::Done => ("ok", format!("{milliseconds:8.1} ms")),
                 StepOutcome::Skipped => ("--", format!("{:>11}", "skipped")),
                 StepOutcome::Failed => ("!!", format!("{milliseconds:8.1} ms")),
             };
+            let number = step.of.map(|number| format!("[{number}] "));
+            let name = number.unwrap_or_default() + name;
             let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(text));
             writeln!(self.out, "{}", line.trim_end())?;
         }

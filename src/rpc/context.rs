@@ -61,6 +61,8 @@ impl WatchFlags {
 pub struct RequestContext {
     /// The required capability that is sent when no flag names one; none is sent without it, as csc does.
     pub default_capability: Option<v1::VolumeCapability>,
+    /// The parameters of new volumes; flags change single ones of them. Those of a whole request stay as they are.
+    pub parameters: BTreeMap<String, String>,
     /// The secrets, for every request that has such a field.
     pub secrets: Secrets,
     /// The document of `--request`.

@@ -87,7 +87,7 @@ impl Declare for v1::ValidateVolumeCapabilitiesRequest {
         VOLUME_IDS,
         CAPABILITY,
         VOLUME_CONTEXT,
-        PARAMETERS,
+        PARAMETERS.of_new_volumes(),
         MUTABLE_PARAMETERS,
     ];
     const VIEW: View = View::new(&[

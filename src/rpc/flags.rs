@@ -24,6 +24,8 @@ pub struct Flag {
     described_in: Option<&'static Message>,
     /// The name of the flag that takes the field's map from the JSON of an earlier reply.
     from_reply: Option<&'static str>,
+    /// Whether the field begins with the parameters of the request's context.
+    of_context: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -56,6 +58,7 @@ pub const fn flag(names: &'static [&'static str], value: &'static str) -> Flag {
         value,
         described_in: None,
         from_reply: None,
+        of_context: false,
     }
 }
 
@@ -202,6 +205,12 @@ impl Flag {
         self
     }
 
+    /// The flag where the field holds the parameters of new volumes.
+    pub const fn of_new_volumes(mut self) -> Self {
+        self.of_context = true;
+        self
+    }
+
     /// The name behind `--`.
     fn long(&self) -> &'static str {
         self.names.first().copied().unwrap_or_default()
@@ -334,6 +343,11 @@ impl Flag {
         match self.form {
             Form::Field => {
                 if let Some(field) = field {
+                    let begins = self.of_context && context.base.is_none();
+                    let given = begins.then_some(&context.parameters);
+                    for (key, value) in given.into_iter().flatten() {
+                        draft.put_entry(field.name, key, value);
+                    }
                     put_typed(draft, field, matches, self.long());
                 }
             }

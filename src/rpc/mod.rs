@@ -145,9 +145,8 @@ mod tests {
             panic!("{line}: not an RPC");
         };
         let context = RequestContext {
-            default_capability: None,
             secrets: Secrets::from_record("key=value").unwrap(),
-            base: None,
+            ..RequestContext::default()
         };
         let calls =
             (rpc.calls)(matches, &context).unwrap_or_else(|error| panic!("{line}: {error}"));

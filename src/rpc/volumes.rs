@@ -35,7 +35,7 @@ impl Declare for v1::CreateVolumeRequest {
         NAMES,
         CAPACITY,
         CAPABILITY,
-        PARAMETERS,
+        PARAMETERS.of_new_volumes(),
         MUTABLE_PARAMETERS,
         CONTENT_SOURCE,
         TOPOLOGY_REQUIREMENT,

@@ -1,6 +1,8 @@
 //! The tools: the folder of each has its command line and its work. No tool knows another, nor the dispatcher.
 
 pub mod bench;
+pub mod context;
+pub mod doctor;
 pub mod lifecycle;
 pub mod proxy;
 pub mod replay;

@@ -2,6 +2,7 @@
 
 mod data;
 mod drivers;
+mod further;
 mod way_down;
 
 use crate::support::program::Csi;

@@ -1,7 +1,7 @@
 //! The state folder of the embedded driver: the folder that the endpoint names, or one of the user's own.
 
 use super::EndpointError;
-use crate::call::state_folder;
+use crate::call::user_folders;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::env;
@@ -53,7 +53,7 @@ impl Folder {
     pub(super) fn of_this_user() -> Self {
         let temporary = format!("csi-embedded-{}", geteuid().as_raw());
         Self::Default {
-            state: state_folder::current().map(|state| state.join("csi/embedded")),
+            state: user_folders::state().map(|state| state.join("csi/embedded")),
             temporary: env::temp_dir().join(temporary),
         }
     }

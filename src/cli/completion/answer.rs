@@ -163,7 +163,12 @@ impl NamedDriver<'_> {
             .words
             .split_last()
             .map_or(&[][..], |(_, before)| before);
-        let answer = globals(before, self.name).map(|globals| ask(&globals, wanted));
+        let answer = globals(before, self.name).and_then(|mut globals| {
+            if self.name != "csc" {
+                globals.choose_context().ok()?;
+            }
+            Some(ask(&globals, wanted))
+        });
         let answer = answer.unwrap_or_default();
         self.known.push((wanted, answer.clone()));
         answer

@@ -32,6 +32,16 @@ const VARIABLES: &[Variable] = &[
         calls_a_driver,
     ),
     variable(
+        "CSI_CONTEXT",
+        "The context, where neither --context, --endpoint nor CSI_ENDPOINT say which driver is meant.",
+        calls_a_driver,
+    ),
+    variable(
+        "XDG_CONFIG_HOME",
+        "Where contexts are kept; ~/.config without it.",
+        calls_a_driver,
+    ),
+    variable(
         secrets::VARIABLE,
         "Secrets as K=V,…, where no flag gives any.",
         |command| {

@@ -75,9 +75,9 @@ const LOAD: &str = "Load";
 /// The flags of the named cycles.
 #[derive(Args, Debug)]
 pub struct CycleFlags {
-    /// Capability of the volumes, MODE,TYPE[,FS[,FLAG…]]
-    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
-    pub(super) cap: v1::VolumeCapability,
+    /// Capability of the volumes, MODE,TYPE[,FS[,FLAG…]] [default: SINGLE_NODE_WRITER,mount]
+    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse)]
+    pub(super) cap: Option<v1::VolumeCapability>,
     #[command(flatten)]
     pub(super) volume: VolumeFlags,
     /// Use this volume, which exists, instead of creating one for each worker; it is not deleted

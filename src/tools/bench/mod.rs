@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         scenario::of_rpc(command, flags, context)?;
         return command.dry_run(output::stdout());
     }
-    let mut endpoints = vec![connect::endpoint(globals)?];
+    let mut endpoints = vec![connect::endpoint_named_for("bench", globals)?];
     if let Some(text) = &flags.compare {
         endpoints.push(parsed(text)?);
     }
@@ -81,7 +81,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             sides = connecting => sides?,
             () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = LoadRun::new(bench, sides, prepared.secrets_file(bench));
+        let ran = LoadRun::new(
+            bench,
+            sides,
+            prepared.secrets_file(bench, globals, defaults),
+        );
         let result = ran.all(globals, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
             connect::settle(endpoint, &mut signals).await;
@@ -136,15 +140,17 @@ impl Prepared {
                     rpc,
                     matches,
                 };
-                let context = request::context(&flags, &called, defaults)?;
+                let context = request::context(&flags, &called, globals, defaults)?;
                 let command = request::command_in(&called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))
             }
             Load::Cycle(_, flags) => {
-                let file = defaults.secrets_file(&flags.secrets_file);
-                let secrets = request::secrets(file, &[])?;
+                let file = defaults.secrets_file(&flags.secrets_file, globals);
+                let secrets = request::secrets(file.as_deref(), &[])?;
                 Ok(Self::Cycle(RequestContext {
+                    default_capability: defaults.capability(globals),
+                    parameters: globals.parameters(),
                     secrets,
                     ..RequestContext::default()
                 }))
@@ -168,11 +174,17 @@ impl Prepared {
     }
 
     /// The file of the secrets, for commands that are shown.
-    fn secrets_file(&self, bench: &Bench) -> Option<String> {
-        match &bench.load {
+    fn secrets_file(
+        &self,
+        bench: &Bench,
+        globals: &Globals,
+        defaults: &Defaults,
+    ) -> Option<String> {
+        let flag = match &bench.load {
             Load::Rpc { matches, .. } => matches.get_one::<String>("secrets_file").cloned(),
             Load::Cycle(_, flags) => flags.secrets_file.clone(),
-        }
+        };
+        defaults.secrets_file(&flag, globals)
     }
 
     fn scenario(&self, bench: &Bench, advertised: Advertised) -> Result<Scenario, Error> {

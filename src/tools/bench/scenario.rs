@@ -370,7 +370,8 @@ impl CycleParts<'_> {
 
     /// A request with everything that flags say of the volume.
     fn request<Q: Request>(&self) -> Q {
-        self.flags.volume.request(&self.flags.cap, self.context)
+        let cap = self.flags.cap.as_ref();
+        self.flags.volume.request(cap, self.context)
     }
 
     fn steps(&self, given: Option<&str>) -> Result<Scenario, TemplateError> {

@@ -1,6 +1,6 @@
 //! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
-use super::calls::Lifecycle;
+use super::calls::Way;
 use crate::call::advertised::{Advertised, Asks, DriverEnd};
 use crate::error::Error;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
@@ -8,9 +8,9 @@ use csi_proto::{Request, v1};
 use std::io::Write;
 use tonic::Code;
 
-impl<W: Write> Lifecycle<'_, W> {
+impl<W: Write> Way<'_, '_, W> {
     /// Identity, capabilities, node: what everything else depends on.
-    pub(super) async fn ask(&mut self) -> Result<Advertised, Error> {
+    pub(super) async fn ask(mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
         let info = self
             .step(&v1::GetPluginInfoRequest {}, |reply| {
@@ -23,7 +23,7 @@ impl<W: Write> Lifecycle<'_, W> {
                     .doing("identity plugin-info"),
             );
         }
-        advertised.ask_plugin(self, DriverEnd::Node).await?;
+        advertised.ask_plugin(&mut self, DriverEnd::Node).await?;
         let request = v1::ProbeRequest {};
         let probe = self
             .step(&request, |reply| {
@@ -39,16 +39,16 @@ impl<W: Write> Lifecycle<'_, W> {
             );
         }
         // A node-only process advertises no controller although the driver has one elsewhere.
-        if advertised.plugin(ControllerService) || self.flags.controller_endpoint.is_some() {
-            advertised.ask_controller(self).await?;
+        if advertised.plugin(ControllerService) || self.run.flags.controller_endpoint.is_some() {
+            advertised.ask_controller(&mut self).await?;
         }
-        advertised.ask_node(self).await?;
+        advertised.ask_node(&mut self).await?;
         Ok(advertised)
     }
 }
 
 /// Each question is a step, and must be answered.
-impl<W: Write> Asks for Lifecycle<'_, W> {
+impl<W: Write> Asks for Way<'_, '_, W> {
     type Error = Error;
 
     async fn ask<Q: Request>(

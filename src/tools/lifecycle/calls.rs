@@ -9,7 +9,7 @@ use crate::call::log::Log;
 use crate::call::session::{CallError, Connection};
 use crate::error::{Error, OrError, Style, code_name};
 use crate::output;
-use crate::output::steps::{StepOutcome, StepPrinter};
+use crate::output::steps::{Step, StepOutcome, StepPrinter};
 use crate::rpc;
 use crate::rpc::context::RequestContext;
 use crate::rpc::validation::{self, Checks, Replies};
@@ -20,6 +20,7 @@ use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::{Request, random};
 use prost::Message as _;
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -40,6 +41,9 @@ pub struct LifecycleSettings {
     pub log: Log,
 }
 
+/// A thread that works on data.
+pub(super) type DataThread = WriterThread<io::Result<Option<Exercised>>>;
+
 /// Everything known about one run.
 pub struct Lifecycle<'a, W: Write> {
     pub(super) flags: &'a LifecycleFlags,
@@ -47,13 +51,21 @@ pub struct Lifecycle<'a, W: Write> {
     pub(super) settings: LifecycleSettings,
     pub(super) node: Connection,
     pub(super) controller: Connection,
-    pub(super) steps: StepPrinter<W>,
+    pub(super) steps: RefCell<StepPrinter<W>>,
     /// Names what this run makes; unique, because a volume of this name is ours to delete.
     pub(super) name: String,
     /// The items that this run has made.
     pub(super) made: Mutex<Made>,
-    /// The thread that works on the data, and the path of the data.
-    pub(super) writer: Option<(WriterThread<io::Result<Option<Exercised>>>, PathBuf)>,
+    /// The threads that work on data and that nobody waits for any more, and the paths of the data.
+    pub(super) threads: RefCell<Vec<(DataThread, PathBuf)>>,
+    /// The files with data, in volumes that stay.
+    pub(super) files: RefCell<Vec<PathBuf>>,
+}
+
+/// One volume's way through its steps; of several at once each has a number.
+pub(super) struct Way<'r, 'a, W: Write> {
+    pub(super) run: &'r Lifecycle<'a, W>,
+    pub(super) number: Option<usize>,
 }
 
 /// Makes one call, and logs it.
@@ -104,21 +116,49 @@ impl<'a, W: Write> Lifecycle<'a, W> {
             settings,
             node,
             controller,
-            steps,
+            steps: RefCell::new(steps),
             name: format!("csi-lifecycle-{}-{drawn:016x}", std::process::id()),
             made: Mutex::default(),
-            writer: None,
+            threads: RefCell::default(),
+            files: RefCell::default(),
         })
     }
 
+    /// The way of the volume of that number, or what concerns all.
+    pub(super) fn way(&self, number: Option<usize>) -> Way<'_, 'a, W> {
+        Way { run: self, number }
+    }
+}
+
+impl<W: Write> Way<'_, '_, W> {
     /// A step of the way up.
     pub(super) async fn step<Q: Request>(
-        &mut self,
+        &self,
         request: &Q,
         tell: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
+        self.step_until(request, |_| true, tell).await
+    }
+
+    /// A step of the way up whose call is repeated until its reply is `enough`, for as long as one call may take.
+    pub(super) async fn step_until<Q: Request>(
+        &self,
+        request: &Q,
+        enough: impl Fn(&Q::Reply) -> bool,
+        tell: impl FnOnce(&Q::Reply) -> String,
+    ) -> Result<Q::Reply, Error> {
+        /// Nobody tells when a reply would be another one.
+        const PAUSE: Duration = Duration::from_millis(200);
         let started = Instant::now();
-        let result = self.checked(request).await;
+        let limit = self.run.node.session.timeout().unwrap_or(Duration::MAX);
+        let result = loop {
+            let result = self.checked(request).await;
+            let goes_on = matches!(&result, Ok(reply) if !enough(reply));
+            if !goes_on || started.elapsed() + PAUSE > limit {
+                break result;
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
         let (outcome, text) = match &result {
             Ok(reply) => (StepOutcome::Done, tell(reply)),
             Err(_) => (StepOutcome::Failed, String::new()),
@@ -131,24 +171,25 @@ impl<'a, W: Write> Lifecycle<'a, W> {
 
     /// Makes one call, checks it, and notes it when it may make something.
     async fn checked<Q: Request>(&self, request: &Q) -> Result<Q::Reply, Error> {
-        let (method, checks) = (Q::METHOD, &self.settings.checks);
+        let run = self.run;
+        let (method, checks) = (Q::METHOD, &run.settings.checks);
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
             .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
         let driver = match rpc::is_at_node(method) {
-            true => &self.node,
-            false => &self.controller,
+            true => &run.node,
+            false => &run.controller,
         };
         // Before it is sent: a call that is interrupted may take effect.
-        let number = lock(&self.made).asked(method, &sent);
-        let result = call(driver, self.settings.log, method, sent.clone()).await;
+        let number = lock(&run.made).asked(method, &sent);
+        let result = call(driver, run.settings.log, method, sent.clone()).await;
         if let Some(number) = number {
             let (code, reply) = match &result {
                 Ok(reply) => (Code::Ok, reply.clone()),
                 Err(error) => (error.status.code(), Bytes::new()),
             };
-            lock(&self.made).answered(number, &sent, code, &reply);
+            lock(&run.made).answered(number, &sent, code, &reply);
         }
         let bytes = result.map_err(|error| call_error(&error, &driver.endpoint).doing(&name))?;
         let reply = Q::Reply::decode(bytes.clone())
@@ -159,7 +200,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         Ok(reply)
     }
 
-    pub(super) fn skipped(&mut self, name: &str, why: &str) -> Result<(), Error> {
+    pub(super) fn skipped(&self, name: &str, why: &str) -> Result<(), Error> {
         self.print(name, StepOutcome::Skipped, why, Duration::ZERO)
     }
 
@@ -168,13 +209,20 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     /// # Errors
     /// When stdout cannot be written, but for a reader that has gone: the volume still has to go.
     pub(super) fn print(
-        &mut self,
+        &self,
         name: &str,
         outcome: StepOutcome,
         text: &str,
         took: Duration,
     ) -> Result<(), Error> {
-        output::written(self.steps.step(name, outcome, text, took))
+        let step = Step {
+            of: self.number,
+            name,
+            outcome,
+            text,
+            took,
+        };
+        output::written(self.run.steps.borrow_mut().step(&step))
     }
 }
 

@@ -32,22 +32,27 @@ pub fn command() -> Command {
 /// # Errors
 /// The first step that failed, or why none was begun.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
-    let flags = &parse::flags::<LifecycleFlags>(matches)?;
+    let mut flags = parse::flags::<LifecycleFlags>(matches)?;
     let prints = "a lifecycle prints steps, no table; -o json prints one object a step";
     let json = globals.json_or_lines(prints)?;
-    let endpoint = connect::endpoint(globals)?;
+    let endpoint = connect::endpoint_named_for("lifecycle", globals)?;
     let controller = match &flags.controller_endpoint {
         None => endpoint.clone(),
         Some(text) => Endpoint::parse(text).or_usage()?,
     };
     connect::private_mounts(&endpoint, defaults)?;
     let style = defaults.style(globals);
-    let secrets_file = defaults.secrets_file(&flags.secrets_file);
-    let secrets = request::secrets(secrets_file, &[])?;
+    let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
+    let secrets = request::secrets(secrets_file.as_deref(), &[])?;
     let context = RequestContext {
+        default_capability: defaults.capability(globals),
+        parameters: globals.parameters(),
         secrets,
         ..RequestContext::default()
     };
+    // Named in the commands that remove what is left.
+    flags.secrets_file = secrets_file;
+    let flags = &flags;
     let steps = StepPrinter::new(output::stdout(), json);
     let settings = LifecycleSettings {
         style,

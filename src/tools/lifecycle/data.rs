@@ -38,6 +38,21 @@ pub struct Exercise {
     pub file_name: String,
     /// Whether a device may be written to.
     pub may_overwrite: bool,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What is done to data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It is written and read back; the file is removed.
+    Write,
+    /// It is written and read back; the file stays.
+    WriteAndLeave,
+    /// What is there must have this checksum.
+    Find(u64),
+    /// The file that was left is removed.
+    Remove,
 }
 
 /// The result of the work on the data.
@@ -47,6 +62,8 @@ pub struct Exercised {
     pub target: TargetKind,
     /// Whether data was written, not only read.
     pub written: bool,
+    /// Whether it was not, because the data is not ours.
+    pub is_foreign: bool,
     /// The number of bytes that were read.
     pub bytes: usize,
     /// The checksum of what was read.
@@ -54,40 +71,64 @@ pub struct Exercised {
 }
 
 impl Exercise {
-    /// Does it at `path`; `None` where the volume does not show there. On a folder the file is removed again, also after a
+    /// Does it at `path`; `None` where the volume does not show there. A file that does not stay is removed also after a
     /// failure.
     ///
     /// # Errors
-    /// When any step fails, what is read is not what was written, or `stop` was set.
+    /// When any step fails, what is read is not what it should be, or `stop` was set.
     pub fn run(&self, path: &Path, stop: &AtomicBool) -> io::Result<Option<Exercised>> {
         let target = target(path)?;
+        let file = path.join(&self.file_name);
+        let may_write = match (target, self.work) {
+            (TargetKind::NotHere, _) => return Ok(None),
+            (_, Work::Find(_)) => false,
+            (TargetKind::Device, Work::Remove) => return Ok(None),
+            (TargetKind::Device, _) => self.may_overwrite,
+            (_, Work::Remove) => {
+                return match fs::remove_file(&file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(None),
+                };
+            }
+            _ => true,
+        };
         let read = match target {
-            TargetKind::NotHere => return Ok(None),
-            TargetKind::Device if !self.may_overwrite => read(&mut File::open(path)?, stop)?,
-            TargetKind::Device => {
+            TargetKind::Device if may_write => {
                 let file = OpenOptions::new().read(true).write(true).open(path)?;
                 round_trip(file, stop)?
             }
-            TargetKind::Mount | TargetKind::Link => {
-                let file = path.join(&self.file_name);
-                let read = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create_new(true)
-                    .open(&file)
-                    .map(|opened| round_trip(opened, stop))?;
-                let removed = fs::remove_file(&file);
-                let read = read?;
-                removed?;
-                read
-            }
+            TargetKind::Device => read(&mut File::open(path)?, stop)?,
+            _ if may_write => self.in_file(&file, stop)?,
+            _ => read(&mut File::open(&file)?, stop)?,
         };
-        Ok(Some(Exercised {
-            target,
-            written: target != TargetKind::Device || self.may_overwrite,
-            bytes: read.len(),
-            checksum: checksum(&read),
-        }))
+        let checksum = checksum(&read);
+        match self.work {
+            Work::Find(wanted) if checksum != wanted => {
+                let problem = format!(
+                    "what is there ({checksum:016x}) is not what was written ({wanted:016x})"
+                );
+                Err(io::Error::new(io::ErrorKind::InvalidData, problem))
+            }
+            work => Ok(Some(Exercised {
+                target,
+                written: may_write,
+                is_foreign: !may_write && !matches!(work, Work::Find(_)),
+                bytes: read.len(),
+                checksum,
+            })),
+        }
+    }
+
+    /// Writes a new file and reads it back.
+    fn in_file(&self, file: &Path, stop: &AtomicBool) -> io::Result<Vec<u8>> {
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create_new(true).open(file)?;
+        let read = round_trip(opened, stop);
+        if self.work == Work::WriteAndLeave && read.is_ok() {
+            return read;
+        }
+        let removed = fs::remove_file(file);
+        read.and_then(|read| removed.map(|()| read))
     }
 }
 
@@ -205,7 +246,34 @@ mod tests {
         Exercise {
             file_name: ".data".to_owned(),
             may_overwrite,
+            work: Work::Write,
         }
+    }
+
+    #[test]
+    fn data_that_stays_is_found_in_copies_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        symlink("volume", &link).unwrap();
+        fs::create_dir(folder.path().join("volume")).unwrap();
+        let stop = AtomicBool::new(false);
+        let run = |work| {
+            let exercise = Exercise {
+                work,
+                ..exercise(false)
+            };
+            exercise.run(&link, &stop)
+        };
+        let written = run(Work::WriteAndLeave).unwrap().unwrap();
+        let found = run(Work::Find(written.checksum)).unwrap().unwrap();
+        assert!(!found.written && !found.is_foreign);
+        let error = run(Work::Find(written.checksum + 1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        for _ in 0..2 {
+            assert_eq!(run(Work::Remove).unwrap(), None);
+            assert_eq!(fs::read_dir(&link).unwrap().count(), 0);
+        }
+        assert!(run(Work::Find(written.checksum)).is_err());
     }
 
     #[test]

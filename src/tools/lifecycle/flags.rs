@@ -1,5 +1,6 @@
 //! The flags of `csi lifecycle`, and whether the volume is the lifecycle's own.
 
+use super::plan::{Further, Wishes};
 use crate::arguments::capability;
 use crate::invocation::volume_flags::VolumeFlags;
 use clap::Args;
@@ -17,12 +18,28 @@ pub struct LifecycleFlags {
     /// is read; in a mounted volume a file is written, read back and removed
     #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req-bytes", "lim-bytes"])]
     pub(super) volume_id: Option<String>,
+    /// Of the further steps only these: stats, expand, snapshot, restore, clone; of a volume that is not this run's, none is
+    /// done to it that is not named here
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STEP,…",
+        value_delimiter = ',',
+        conflicts_with = "skip"
+    )]
+    pub(super) only: Vec<Further>,
+    /// Leave these of the further steps out
+    #[arg(long, value_enum, value_name = "STEP,…", value_delimiter = ',')]
+    pub(super) skip: Vec<Further>,
+    /// Do it with so many volumes at once
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000), conflicts_with = "volume_id")]
+    pub(super) count: u32,
     /// With --volume-id: overwrite the first MiB of a block device, whatever it holds
     #[arg(long, requires = "volume_id")]
     pub(super) overwrite: bool,
-    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]]
-    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, default_value = "SINGLE_NODE_WRITER,mount")]
-    pub(super) cap: v1::VolumeCapability,
+    /// Capability of the volume, MODE,TYPE[,FS[,FLAG…]] [default: SINGLE_NODE_WRITER,mount]
+    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse)]
+    pub(super) cap: Option<v1::VolumeCapability>,
     #[command(flatten)]
     pub(super) volume: VolumeFlags,
     /// Folder in which the staging and target paths are made; the driver must see it under the same path
@@ -41,6 +58,15 @@ pub struct LifecycleFlags {
 }
 
 impl LifecycleFlags {
+    /// What these flags say of the further steps.
+    pub(super) fn wishes(&self) -> Wishes {
+        Wishes {
+            only: self.only.clone(),
+            skip: self.skip.clone(),
+            is_own: self.volume_id.is_none(),
+        }
+    }
+
     /// Whether a device may be overwritten: that of a volume which this run created, or on request.
     pub(super) fn may_overwrite(&self) -> bool {
         self.volume_id.is_none() || self.overwrite

@@ -1,23 +1,22 @@
-//! Runs a lifecycle: the order of its steps, and the effect of a signal.
+//! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
-use super::calls::{Lifecycle, say, text};
-use super::data::{Exercise, Exercised, TargetKind};
-use super::writer::WriterThread;
-use crate::error::{Error, ErrorKind, OrError};
+use super::calls::{Lifecycle, Way, say};
+use super::plan::{Expansion, Further, Plan};
+use super::volume::{Placed, Volume};
+use crate::call::advertised::Advertised;
+use crate::error::{Error, ErrorKind};
 use crate::invocation::interrupt::Signals;
-use crate::output::steps::StepOutcome;
 use csi_proto::lock::lock;
-use std::io::{self, Write};
-use std::path::Path;
+use futures_util::future::try_join_all;
+use std::io::Write;
 use std::pin::pin;
-use std::time::{Duration, Instant};
 
 impl<W: Write> Lifecycle<'_, W> {
     /// Goes all the way up and down again. A signal ends the way up; one more, or two on the way down, end that too.
     ///
     /// # Errors
     /// The first failure; everything that was done before it has been undone, or said to be left.
-    pub async fn run(&mut self, signals: &mut Signals) -> Result<(), Error> {
+    pub async fn run(&self, signals: &mut Signals) -> Result<(), Error> {
         let way_up = tokio::select! {
             result = self.up() => result,
             () = signals.next() => Err(Error::interrupted()),
@@ -58,69 +57,98 @@ impl<W: Write> Lifecycle<'_, W> {
         way_up.and(way_down).and(stopped)
     }
 
-    async fn up(&mut self) -> Result<(), Error> {
-        let advertised = self.ask().await?;
-        let (staging, target) = self.folders()?;
-        let mut volume = self.volume(&advertised).await?;
-        self.publish_by_controller(&advertised, &mut volume).await?;
-        let staged = self.stage(&advertised, &volume, &staging).await?;
-        self.publish(&volume, staged.then_some(&staging), &target)
-            .await?;
-        self.write_and_read(&target).await?;
-        self.stats(&advertised, &volume, &target).await
-    }
-
-    /// Writes and reads the data. If the thread still works when this ends, by its deadline or because it is dropped, the
-    /// way down stops it.
-    async fn write_and_read(&mut self, target: &Path) -> Result<(), Error> {
-        const NAME: &str = "write and read back";
-        let started = Instant::now();
-        let exercise = Exercise {
-            file_name: format!(".{}", self.name),
-            may_overwrite: self.flags.may_overwrite(),
+    /// The first failure ends the ways of all volumes.
+    async fn up(&self) -> Result<(), Error> {
+        let advertised = &self.way(None).ask().await?;
+        let plan = &Plan::of(&self.flags.wishes(), advertised);
+        self.make_folder()?;
+        let numbers: Vec<Option<usize>> = match self.flags.count {
+            1 => vec![None],
+            count => (1..=count as usize).map(Some).collect(),
         };
-        let path = target.to_owned();
-        let writer = WriterThread::start(move |stop| exercise.run(&path, stop))
-            .or_because("there is no thread to write with")?;
-        let (writer, _) = self.writer.insert((writer, target.to_owned()));
-        let limit = self.node.session.timeout().unwrap_or(Duration::MAX);
-        let result = match tokio::time::timeout(limit, writer.result()).await {
-            Ok(result) => {
-                self.writer = None;
-                result.flatten()
-            }
-            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
-        };
-        match result {
-            Ok(Some(done)) => self.print(
-                NAME,
-                StepOutcome::Done,
-                &exercise_text(&done),
-                started.elapsed(),
-            ),
-            Ok(None) => self.skipped(
-                NAME,
-                "the volume does not show at the target path here: the driver mounts elsewhere",
-            ),
-            Err(error) => {
-                self.print(NAME, StepOutcome::Failed, &text(target), started.elapsed())?;
-                let problem = format!("data did not make it through {}", target.display());
-                Err(Error::because(problem, &error).doing(NAME))
-            }
-        }
+        let ways = numbers.into_iter().map(|number| {
+            let way = self.way(number);
+            async move { way.up(advertised, plan).await }
+        });
+        try_join_all(ways).await.map(drop)
     }
 }
 
-/// The result of the work on the data, as text.
-fn exercise_text(done: &Exercised) -> String {
-    let mut told = String::new();
-    if !done.written {
-        told.push_str("read only: the volume is not ours; ");
+impl<W: Write> Way<'_, '_, W> {
+    async fn up(&self, advertised: &Advertised, plan: &Plan) -> Result<(), Error> {
+        let placed = &self.place("")?;
+        let mut volume = self.volume(advertised).await?;
+        self.look_at_condition(advertised, &volume).await?;
+        let mut at_node = None;
+        if plan.expansion == Some(Expansion::Offline) {
+            at_node = self.expand(advertised, &mut volume).await?;
+        }
+        self.bring(advertised, &mut volume, placed).await?;
+        if let Some(size) = at_node {
+            self.expand_at_node(advertised, &volume, placed, size)
+                .await?;
+        }
+        let written = self.write_and_read(plan, placed).await?;
+        self.look(advertised, plan, &volume, placed).await?;
+        for (step, why) in plan
+            .left_out
+            .iter()
+            .filter(|(step, _)| *step != Further::Stats)
+        {
+            self.skipped(step.name(), why)?;
+        }
+        if plan.expansion == Some(Expansion::Online)
+            && let Some(size) = self.expand(advertised, &mut volume).await?
+        {
+            self.expand_at_node(advertised, &volume, placed, size)
+                .await?;
+        }
+        let snapshot = match plan.has(Further::Snapshot) {
+            true => Some(self.snapshot(&volume).await?),
+            false => None,
+        };
+        if let (true, Some(snapshot)) = (plan.has(Further::Restore), snapshot) {
+            let mut copy = self.restore(&volume, &snapshot).await?;
+            self.check_copy(advertised, &mut copy, "restored", written)
+                .await?;
+        }
+        if plan.has(Further::Clone) {
+            let mut copy = self.clone_of(&volume).await?;
+            self.check_copy(advertised, &mut copy, "clone", written)
+                .await?;
+        }
+        match plan.steps.iter().any(|step| *step != Further::Stats) {
+            true => self.look(advertised, plan, &volume, placed).await,
+            false => Ok(()),
+        }
     }
-    let size = crate::arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
-    told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
-    if done.target == TargetKind::Link {
-        told.push_str(", through a symbolic link");
+
+    /// Brings a volume to the node, until it can be used.
+    pub(super) async fn bring(
+        &self,
+        advertised: &Advertised,
+        volume: &mut Volume,
+        placed: &Placed,
+    ) -> Result<(), Error> {
+        self.publish_by_controller(advertised, volume).await?;
+        let staged = self.stage(advertised, volume, &placed.staging).await?;
+        let staging = staged.then_some(&placed.staging);
+        self.publish(volume, staging, &placed.target).await
     }
-    told
+
+    /// A volume that was made of another is brought to the node too, and the data is looked for there.
+    async fn check_copy(
+        &self,
+        advertised: &Advertised,
+        copy: &mut Volume,
+        name: &str,
+        written: Option<u64>,
+    ) -> Result<(), Error> {
+        let placed = self.place(name)?;
+        self.bring(advertised, copy, &placed).await?;
+        match written {
+            Some(checksum) => self.find_data(&placed, checksum).await,
+            None => self.skipped("find the data", "none was written that could be found"),
+        }
+    }
 }

@@ -1,15 +1,15 @@
-//! The way up of a volume: its folders, its creation, and every step until it is published.
+//! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
-use super::calls::{Lifecycle, say, text};
+use super::calls::{Lifecycle, Way, say, text};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, OrError};
-use crate::rpc::facts::Thing;
 use crate::undo::made::Item;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::{Request, v1};
+use prost::Message as _;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -18,51 +18,93 @@ use std::path::{Path, PathBuf};
 /// The facts about the volume that calls need.
 #[derive(Debug, Default)]
 pub(super) struct Volume {
-    id: String,
+    pub(super) id: String,
+    /// Its size, where that is known.
+    pub(super) capacity: i64,
     context: BTreeMap<String, String>,
     publish_context: BTreeMap<String, String>,
 }
 
+/// Where a volume is brought to.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) staging: PathBuf,
+    pub(super) target: PathBuf,
+}
+
 impl<W: Write> Lifecycle<'_, W> {
-    /// The folders that an orchestrator makes: the staging path, and the parent of the target path.
-    pub(super) fn folders(&mut self) -> Result<(PathBuf, PathBuf), Error> {
-        let parent = self
-            .flags
-            .mount_parent
-            .clone()
-            .unwrap_or_else(std::env::temp_dir);
-        let parent = std::path::absolute(&parent).unwrap_or(parent);
-        let folder = parent.join(&self.name);
-        let staging = folder.join("staging");
-        for path in [&folder, &staging] {
-            fs::create_dir(path)
-                .or_because(format_args!("the folder {} cannot be made", path.display()))?;
-            lock(&self.made).add(Item::Folder(path.clone()));
+    /// The folder of this run.
+    fn folder(&self) -> PathBuf {
+        let parent = self.flags.mount_parent.clone();
+        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        std::path::absolute(&parent)
+            .unwrap_or(parent)
+            .join(&self.name)
+    }
+
+    /// Makes the folder of this run.
+    pub(super) fn make_folder(&self) -> Result<(), Error> {
+        self.make(&self.folder())
+    }
+
+    fn make(&self, path: &Path) -> Result<(), Error> {
+        fs::create_dir(path)
+            .or_because(format_args!("the folder {} cannot be made", path.display()))?;
+        lock(&self.made).add(Item::Folder(path.to_owned()));
+        Ok(())
+    }
+}
+
+impl<W: Write> Way<'_, '_, W> {
+    /// The folders that an orchestrator makes: the staging path, and the parent of the target path. `name` tells those of
+    /// one volume from those of another.
+    pub(super) fn place(&self, name: &str) -> Result<Placed, Error> {
+        let number = self.number.map(|number| number.to_string());
+        let own = [number.as_deref().unwrap_or_default(), name];
+        let own: Vec<&str> = own.into_iter().filter(|part| !part.is_empty()).collect();
+        let mut folder = self.run.folder();
+        if !own.is_empty() {
+            folder.push(own.join("-"));
+            self.run.make(&folder)?;
         }
-        Ok((staging, folder.join("target")))
+        let staging = folder.join("staging");
+        self.run.make(&staging)?;
+        let target = folder.join("target");
+        Ok(Placed { staging, target })
+    }
+
+    /// The name of the volume that this way makes.
+    pub(super) fn volume_name(&self) -> String {
+        let name = self.run.flags.name.as_ref().unwrap_or(&self.run.name);
+        match self.number {
+            Some(number) => format!("{name}-{number}"),
+            None => name.clone(),
+        }
     }
 
     /// A request with everything that flags say of the volume.
-    fn request<Q: Request>(&self) -> Q {
-        self.flags.volume.request(&self.flags.cap, &self.context)
+    pub(super) fn request<Q: Request>(&self) -> Q {
+        let cap = self.run.flags.cap.as_ref();
+        self.run.flags.volume.request(cap, &self.run.context)
     }
 
     /// The volume: a new one, or the one that was named.
-    pub(super) async fn volume(&mut self, advertised: &Advertised) -> Result<Volume, Error> {
+    pub(super) async fn volume(&self, advertised: &Advertised) -> Result<Volume, Error> {
         let given: v1::NodePublishVolumeRequest = self.request();
         let context = given.volume_context;
-        match self.flags.volume_id.clone() {
+        match self.run.flags.volume_id.clone() {
             Some(id) => self.existing(advertised, id, context).await,
             None => self.create(advertised, context).await,
         }
     }
 
     async fn existing(
-        &mut self,
+        &self,
         advertised: &Advertised,
         id: String,
         mut context: BTreeMap<String, String>,
     ) -> Result<Volume, Error> {
+        let mut capacity = 0;
         if context.is_empty() {
             // The node is to be sent what CreateVolume answered, which the driver may still know.
             if advertised.controller(ControllerCapability::GetVolume) {
@@ -78,20 +120,22 @@ impl<W: Write> Lifecycle<'_, W> {
                         }
                     })
                     .await?;
-                context = reply.volume.unwrap_or_default().volume_context;
+                let volume = reply.volume.unwrap_or_default();
+                (capacity, context) = (volume.capacity_bytes, volume.volume_context);
             } else {
                 self.skipped("controller get-volume", "not advertised: GET_VOLUME")?;
             }
         }
         Ok(Volume {
             id,
+            capacity,
             context,
             ..Volume::default()
         })
     }
 
     async fn create(
-        &mut self,
+        &self,
         advertised: &Advertised,
         mut context: BTreeMap<String, String>,
     ) -> Result<Volume, Error> {
@@ -99,46 +143,53 @@ impl<W: Write> Lifecycle<'_, W> {
             return Err(Error::local("the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
                 .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
         }
-        let name = self.flags.name.as_ref().unwrap_or(&self.name);
         let request = v1::CreateVolumeRequest {
-            name: name.clone(),
+            name: self.volume_name(),
             ..self.request()
         };
+        let mut volume = self.create_as(&request).await?;
+        if self.run.flags.keep {
+            let request = v1::DeleteVolumeRequest {
+                volume_id: volume.id.clone(),
+                ..Default::default()
+            };
+            let deleted = request.encode_to_vec().into();
+            lock(&self.run.made).undone(v1::DeleteVolumeRequest::METHOD, &deleted);
+            say(&format!(
+                "note: --keep: the volume {} stays",
+                escaped(&volume.id)
+            ));
+        }
+        context.extend(std::mem::take(&mut volume.context));
+        Ok(Volume { context, ..volume })
+    }
+
+    /// Creates a volume as the request says.
+    pub(super) async fn create_as(
+        &self,
+        request: &v1::CreateVolumeRequest,
+    ) -> Result<Volume, Error> {
         let result = self
-            .step(&request, |reply| {
+            .step(request, |reply| {
                 let volume = reply.volume.as_ref();
                 volume.map_or_else(String::new, |volume| volume.volume_id.clone())
             })
             .await;
-        let volume = result?.volume;
-        let volume = volume.unwrap_or_default();
+        let volume = result?.volume.unwrap_or_default();
         if volume.volume_id.is_empty() {
             let problem = "the reply has no volume id, which the specification requires";
             return Err(Error::local(problem).doing("controller create-volume"));
         }
-        if self.flags.keep {
-            let mut made = lock(&self.made);
-            let is_volume = |(number, item): (u64, &Item)| {
-                (item.thing() == Some(Thing::Volume)).then_some(number)
-            };
-            for number in made.all().filter_map(is_volume).collect::<Vec<_>>() {
-                made.gone(number);
-            }
-            say(&format!(
-                "note: --keep: the volume {} stays",
-                escaped(&volume.volume_id)
-            ));
-        }
-        context.extend(volume.volume_context);
         Ok(Volume {
             id: volume.volume_id,
-            context,
+            capacity: volume.capacity_bytes,
+            context: volume.volume_context,
             publish_context: BTreeMap::new(),
         })
     }
 
     pub(super) async fn publish_by_controller(
-        &mut self,
+        &self,
         advertised: &Advertised,
         volume: &mut Volume,
     ) -> Result<(), Error> {
@@ -163,7 +214,7 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 
     pub(super) async fn stage(
-        &mut self,
+        &self,
         advertised: &Advertised,
         volume: &Volume,
         staging: &Path,
@@ -184,7 +235,7 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 
     pub(super) async fn publish(
-        &mut self,
+        &self,
         volume: &Volume,
         staging: Option<&PathBuf>,
         target: &Path,
@@ -198,33 +249,5 @@ impl<W: Write> Lifecycle<'_, W> {
             ..self.request()
         };
         self.step(&request, |_| text(target)).await.map(drop)
-    }
-
-    pub(super) async fn stats(
-        &mut self,
-        advertised: &Advertised,
-        volume: &Volume,
-        target: &Path,
-    ) -> Result<(), Error> {
-        if !advertised.node(NodeCapability::GetVolumeStats) {
-            return self.skipped("node stats", "not advertised: GET_VOLUME_STATS");
-        }
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: volume.id.clone(),
-            volume_path: text(target),
-            ..Default::default()
-        };
-        self.step(&request, |reply| {
-            let bytes = reply
-                .usage
-                .iter()
-                .find(|usage| usage.unit == i32::from(v1::volume_usage::Unit::Bytes));
-            let size = crate::arguments::size::human;
-            bytes
-                .map(|bytes| format!("{} of {} used", size(bytes.used), size(bytes.total)))
-                .unwrap_or_default()
-        })
-        .await?;
-        Ok(())
     }
 }

@@ -1,12 +1,15 @@
 //! The way down of a lifecycle: stops the writer, takes back each step, and reports what stays.
 
-use super::calls::{Lifecycle, LifecycleSettings, call, say, step_name};
-use super::flags::LifecycleFlags;
+use super::calls::{Lifecycle, call, say, step_name, text};
+use super::data::{Exercise, Work};
+use super::work::Working;
+use super::writer::WriterThread;
 use crate::call::error::call_error;
 use crate::call::session::{CallError, Connection};
 use crate::error::{Error, code_name};
-use crate::output::steps::{StepOutcome, StepPrinter};
+use crate::output::steps::{Step, StepOutcome};
 use crate::rpc;
+use crate::rpc::facts::IdKind;
 use crate::undo::left::Commands;
 use crate::undo::made::Item;
 use crate::undo::order::waves;
@@ -14,6 +17,7 @@ use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
 use csi_proto::lock::lock;
+use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::cell::RefCell;
@@ -28,44 +32,85 @@ const WRITER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 impl<W: Write> Lifecycle<'_, W> {
     /// Takes everything back. Every part is tried that may be; what fails, and what has to stay because of it, is said at
     /// once.
-    pub(super) async fn take_back(&mut self) -> Result<(), Error> {
+    pub(super) async fn take_back(&self) -> Result<(), Error> {
         self.stop_writing().await;
+        self.remove_files().await;
         let way_down = WayDown {
-            settings: self.settings,
-            node: &self.node,
-            controller: &self.controller,
-            commands: commands(&self.node, &self.controller, self.flags),
-            steps: RefCell::new(&mut self.steps),
+            run: self,
             first: RefCell::default(),
         };
         let tries = Tries::within(self.node.session.timeout());
-        TakingBack::new(&way_down, &self.made, tries).all(1).await;
+        let at_a_time = self.flags.count as usize;
+        TakingBack::new(&way_down, &self.made, tries)
+            .all(at_a_time)
+            .await;
         way_down.first.into_inner().map_or(Ok(()), Err)
     }
 
     /// Ends what still writes to the volume, which would be busy otherwise.
-    async fn stop_writing(&mut self) {
-        if let Some((writer, target)) = &mut self.writer {
-            if !writer.stop(WRITER_ENDS_WITHIN).await {
-                let target = std::mem::take(target);
-                self.say_writer_left(&target);
+    async fn stop_writing(&self) {
+        let threads = self.threads.take();
+        // Those that nobody came to are remembered, when this is dropped.
+        let working: Vec<_> = threads
+            .into_iter()
+            .map(|thread| (thread.1.clone(), Working::new(self, thread)))
+            .collect();
+        for (path, thread) in working {
+            if !thread.stop(WRITER_ENDS_WITHIN).await {
+                self.say_writer_left(&path);
             }
-            self.writer = None;
+        }
+        self.threads.take();
+    }
+
+    /// Removes the files with data from volumes that stay.
+    async fn remove_files(&self) {
+        let next = || self.files.borrow_mut().pop();
+        while let Some(file) = next() {
+            let (Some(target), Some(name)) = (file.parent(), file.file_name()) else {
+                continue;
+            };
+            let exercise = Exercise {
+                file_name: text(Path::new(name)),
+                may_overwrite: false,
+                work: Work::Remove,
+            };
+            let target = target.to_owned();
+            let removed = match WriterThread::start(move |stop| exercise.run(&target, stop)) {
+                Ok(mut thread) => tokio::time::timeout(WRITER_ENDS_WITHIN, thread.result()).await,
+                Err(error) => Ok(Err(error)),
+            };
+            if !matches!(removed, Ok(Ok(Ok(_)))) {
+                let name = text(Path::new(name));
+                say(&format!(
+                    "left: the file {} in the volume that stays",
+                    escaped(&name)
+                ));
+            }
         }
     }
 
     /// Says that everything stays which is still there.
     pub(super) fn say_all_left(&self) {
-        if let Some((_, target)) = &self.writer {
+        for (_, target) in self.threads.borrow().iter() {
             self.say_writer_left(target);
         }
-        let commands = commands(&self.node, &self.controller, self.flags);
         let made = lock(&self.made);
         for number in waves(made.all()).into_iter().flatten() {
             if let Some(item) = made.get(number) {
-                say_left(commands, item);
+                self.say_left(item);
             }
         }
+    }
+
+    fn say_left(&self, item: &Item) {
+        let commands = Commands {
+            node: &self.node.endpoint,
+            controller: &self.controller.endpoint,
+            secrets_file: self.flags.secrets_file.as_deref(),
+        };
+        let (words, command) = (item.to_string(), commands.take_back(item));
+        say(&format!("left: {}: {command}", escaped(&words)));
     }
 
     fn say_writer_left(&self, target: &Path) {
@@ -79,50 +124,29 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 }
 
-fn commands<'a>(
-    node: &'a Connection,
-    controller: &'a Connection,
-    flags: &'a LifecycleFlags,
-) -> Commands<'a> {
-    Commands {
-        node: &node.endpoint,
-        controller: &controller.endpoint,
-        secrets_file: flags.secrets_file.as_deref(),
-    }
-}
-
-fn say_left(commands: Commands<'_>, item: &Item) {
-    let (words, command) = (item.to_string(), commands.take_back(item));
-    say(&format!("left: {}: {command}", escaped(&words)));
-}
-
 /// Prints each call that takes something back as a step.
-struct WayDown<'a, W: Write> {
-    settings: LifecycleSettings,
-    node: &'a Connection,
-    controller: &'a Connection,
-    commands: Commands<'a>,
-    steps: RefCell<&'a mut StepPrinter<W>>,
+struct WayDown<'r, 'a, W: Write> {
+    run: &'r Lifecycle<'a, W>,
     /// The first error.
     first: RefCell<Option<Error>>,
 }
 
-impl<W: Write> WayDown<'_, W> {
+impl<W: Write> WayDown<'_, '_, W> {
     fn driver(&self, method: &Method) -> &Connection {
         match rpc::is_at_node(method) {
-            true => self.node,
-            false => self.controller,
+            true => &self.run.node,
+            false => &self.run.controller,
         }
     }
 
     fn report(&self, error: Error) {
-        let text = error.render(self.settings.style);
+        let text = error.render(self.run.settings.style);
         let _ = io::stderr().write_all(text.as_bytes());
         self.first.borrow_mut().get_or_insert(error.reported());
     }
 }
 
-impl<W: Write> Tool for WayDown<'_, W> {
+impl<W: Write> Tool for WayDown<'_, '_, W> {
     async fn call(
         &self,
         _lane: u64,
@@ -133,7 +157,7 @@ impl<W: Write> Tool for WayDown<'_, W> {
         let driver = self.driver(method).clone();
         let session = driver.session.with_timeout(limit);
         let driver = Connection { session, ..driver };
-        call(&driver, self.settings.log, method, request).await
+        call(&driver, self.run.settings.log, method, request).await
     }
 
     fn tries_again(&self, method: &'static Method, code: Code) {
@@ -144,15 +168,18 @@ impl<W: Write> Tool for WayDown<'_, W> {
     fn called(&self, call: &Called<'_>) {
         let name = step_name(call.method);
         let (outcome, text) = match call.error {
-            None if call.asks => (StepOutcome::Done, "once more, to learn the id"),
-            None => (StepOutcome::Done, ""),
-            Some(_) => (StepOutcome::Failed, ""),
+            None if call.asks => (StepOutcome::Done, "once more, to learn the id".to_owned()),
+            None => (StepOutcome::Done, subject(call)),
+            Some(_) => (StepOutcome::Failed, subject(call)),
         };
         // A stdout that cannot be written stops nothing here: the volume has to go.
-        let _ = self
-            .steps
-            .borrow_mut()
-            .step(&name, outcome, text, call.took);
+        let _ = self.run.steps.borrow_mut().step(&Step {
+            of: None,
+            name: &name,
+            outcome,
+            text: &text,
+            took: call.took,
+        });
         if let Some(error) = call.error {
             let endpoint = &self.driver(call.method).endpoint;
             self.report(call_error(error, endpoint).doing(name));
@@ -172,6 +199,17 @@ impl<W: Write> Tool for WayDown<'_, W> {
                 self.report(Error::because(problem, &error));
             }
         }
-        say_left(self.commands, item);
+        self.run.say_left(item);
     }
+}
+
+/// What a call takes back: the first of its ids.
+fn subject(call: &Called<'_>) -> String {
+    let fields = call.method.request.fields.iter();
+    let mut ids = fields.filter(|field| IdKind::of_field(field.name).is_some());
+    let id = ids
+        .next()
+        .map(|field| contents(call.method.request, call.request, field.name));
+    let id = id.and_then(|mut ids| ids.pop());
+    String::from_utf8_lossy(id.unwrap_or_default()).into_owned()
 }

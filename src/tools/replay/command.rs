@@ -45,8 +45,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if recording.is_cut {
         note("the last call of the recording is cut off and left out");
     }
-    let secrets_file = defaults.secrets_file(&flags.secrets_file);
-    let secrets = request::secrets(secrets_file, &[])?;
+    let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
+    let secrets = request::secrets(secrets_file.as_deref(), &[])?;
     connect::private_mounts(&endpoint, defaults)?;
     let printer = ReplayPrinter::new(output::stdout(), json);
     connect::block_on(defaults, async {

@@ -5,6 +5,8 @@ use super::report::instance_name;
 use super::settings::Access;
 use super::{Case, Report, Settings, config, junit, known_failures, run_watched};
 use crate::error::Error;
+use crate::invocation::contexts::choice::Selection;
+use crate::invocation::contexts::chosen::Chosen;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
@@ -64,20 +66,22 @@ pub fn command() -> Command {
 /// When the run could not be made, or the driver failed.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<SanityFlags>(matches)?;
-    let settings = settings(&flags, matches, globals)?;
-    match decide(settings, flags.list, globals)? {
+    let mut globals = globals.clone();
+    let settings = settings(&flags, matches, &mut globals)?;
+    match decide(settings, flags.list, &globals)? {
         Task::List(cases, format) => crate::output::print(list(&cases, format).as_bytes()),
         Task::Run(settings, shown) => {
-            judged(&execute(*settings, shown, &flags, globals, defaults)?)
+            judged(&execute(*settings, shown, &flags, &globals, defaults)?)
         }
     }
 }
 
-/// The settings from a command line and from the file that it names. Flags take precedence.
+/// The settings from a command line and from the file that it names. Flags take precedence; a context that nobody named
+/// yields to a file that names a driver.
 fn settings(
     flags: &SanityFlags,
     matches: &ArgMatches,
-    globals: &Globals,
+    globals: &mut Globals,
 ) -> Result<Settings, Error> {
     let mut settings = match &flags.config {
         Some(path) => {
@@ -87,8 +91,18 @@ fn settings(
     };
     let taken = settings.take(matches);
     taken.map_err(|error| Error::usage(error.to_string()))?;
+    let is_implied = |chosen: &Chosen| chosen.selection != Selection::Flag;
+    if !settings.endpoint.is_empty() && globals.chosen.as_ref().is_some_and(is_implied) {
+        globals.name_driver(&settings.endpoint);
+    }
     if let Some(endpoint) = &globals.endpoint {
         settings.endpoint.clone_from(endpoint);
+    }
+    if settings.parameters.is_empty() {
+        settings.parameters = globals.parameters();
+    }
+    if let (Some(chosen), true) = (&globals.chosen, settings.capabilities.is_empty()) {
+        settings.capabilities.extend(chosen.capability.clone());
     }
     Ok(settings)
 }
@@ -138,15 +152,13 @@ fn execute(
 ) -> Result<Report, Error> {
     let mut globals = globals.clone();
     globals.endpoint = Some(settings.endpoint).filter(|endpoint| !endpoint.is_empty());
-    let endpoint = connect::endpoint(&globals)?;
+    let endpoint = connect::endpoint_named_for("sanity", &globals)?;
     settings.endpoint = endpoint.to_string();
     settings.timeout = globals.timeout().unwrap_or(NO_LIMIT);
     settings.metadata = globals.metadata();
     settings.connect = globals.connect_options();
     settings.connection_flags = globals.connection_flags();
-    settings.secrets_file = settings
-        .secrets_file
-        .or_else(|| defaults.secrets_file.clone());
+    settings.secrets_file = defaults.secrets_file(&settings.secrets_file, &globals);
     let secrets = request::secrets(settings.secrets_file.as_deref(), &[])?;
     settings.secrets = secrets.reveal().clone();
     let known = match &flags.known_failures {
@@ -331,10 +343,10 @@ mod tests {
         let words = ["csi", "sanity"].into_iter().chain(line.split_whitespace());
         let matches = root.try_get_matches_from(words).expect("a command line");
         let globals = <Globals as clap::FromArgMatches>::from_arg_matches(&matches);
-        let globals = globals.expect("global flags");
+        let mut globals = globals.expect("global flags");
         let (_, matches) = matches.subcommand().expect("a command");
         let flags = parse::flags::<SanityFlags>(matches).expect("flags");
-        let task = settings(&flags, matches, &globals)
+        let task = settings(&flags, matches, &mut globals)
             .and_then(|settings| decide(settings, flags.list, &globals));
         match task {
             Ok(Task::Run(settings, shown)) => format!("runs {} {shown:?}", settings.endpoint),

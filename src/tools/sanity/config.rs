@@ -9,6 +9,7 @@
 //! ```
 
 use super::Settings;
+use crate::arguments::toml::{self, TomlError};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -37,21 +38,6 @@ pub enum ConfigError {
     },
 }
 
-/// The library's words for what it expects, and the words that users of TOML know.
-const PLAIN_WORDS: &[(&str, &str)] = &[
-    ("expected a string", "expected text in quotes"),
-    ("expected path string", "expected text in quotes"),
-    ("expected a boolean", "expected true or false"),
-    (
-        "expected a map",
-        "expected a table, such as { server = \"10.0.0.4\" }",
-    ),
-    ("expected usize", "expected a whole number from 0"),
-    ("expected u64", "expected a whole number from 0"),
-    ("unknown field", "no such key"),
-    (", expected one of", "; the keys are"),
-];
-
 /// The settings that a file makes.
 ///
 /// # Errors
@@ -62,26 +48,10 @@ pub fn read(path: &Path) -> Result<Settings, ConfigError> {
         Ok(text) => text,
         Err(source) => return Err(ConfigError::Io { file, source }),
     };
-    toml::from_str(&text).map_err(|mut error| {
-        let at = error.span().map_or(0, |span| span.start).min(text.len());
-        let before = &text.as_bytes()[..at];
-        // Given the text, the library would draw the line; without it, it names the key after the problem.
-        error.set_input(None);
-        let shown = error.to_string();
-        let key = shown.trim_end().rsplit_once("\nin `");
-        let key = key.and_then(|(_, key)| key.strip_suffix('`'));
-        let mut problem = error.message().replace('\n', ", ");
-        for (words, plain) in PLAIN_WORDS {
-            problem = problem.replace(words, plain);
-        }
-        if let Some(key) = key {
-            problem = format!("{key}: {problem}");
-        }
-        ConfigError::Content {
-            file,
-            line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
-            problem,
-        }
+    toml::parse(&text).map_err(|TomlError { line, problem }| ConfigError::Content {
+        file,
+        line,
+        problem,
     })
 }
 

@@ -110,7 +110,8 @@ impl Shell {
     pub fn prompt(&mut self) -> String {
         let globals = self.settings.globals_of_shell();
         let connections = &self.connections;
-        self.prompt = self.status.prompt(&globals, connections, &self.runtime);
+        let prompt = self.status.prompt(&globals, connections, &self.runtime);
+        self.prompt = globals.in_context(prompt);
         self.prompt.clone()
     }
 
@@ -257,7 +258,8 @@ impl Shell {
         }
         let globals = Globals::from_arg_matches(&matches)
             .map_err(|error| Error::unparsed(&error.to_string()))?;
-        let globals = self.settings.globals(globals, &matches);
+        let mut globals = self.settings.globals(globals, &matches);
+        globals.choose_context()?;
         match rpc::called(&matches) {
             Some(called) => self.call(&called, &globals)?,
             None => (self.program.run_tool)(&matches, &globals, &self.settings.defaults())?,

@@ -20,7 +20,7 @@ impl History {
     /// Loads the history in the user's state folder; without one, or when it cannot be read, the history has this session's
     /// lines alone.
     pub fn load() -> Self {
-        let Some(state) = crate::call::state_folder::current() else {
+        let Some(state) = crate::call::user_folders::state() else {
             return Self::default();
         };
         let file = state.join("csi/history");

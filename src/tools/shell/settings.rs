@@ -84,7 +84,7 @@ impl SessionSettings {
         match name {
             "endpoint" => {
                 Endpoint::parse(value).map_err(|error| wrong("endpoint", &error))?;
-                self.now.endpoint = Some(value.to_owned());
+                self.now.name_driver(value);
             }
             "output" => {
                 let format = AskedFormat::parse(value);

@@ -83,6 +83,11 @@ const CLIENT_ONLY: &[Only] = &[
         why: "one file knows how expressions are asked",
     },
     Only {
+        names: &["tar"],
+        files: &["src/tools/doctor/bundle.rs"],
+        why: "one file packs archives",
+    },
+    Only {
         names: &["clap_mangen"],
         files: &["src/cli/man"],
         why: "csi man alone makes manual pages",

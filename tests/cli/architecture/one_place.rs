@@ -44,18 +44,31 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         why: "a step of the lifecycle",
-        places: &[(
-            "src/tools/lifecycle/volume.rs",
-            &[
-                "CreateVolume",
-                "ControllerPublishVolume",
-                "ControllerGetVolume",
-                "NodeStageVolume",
-                "NodePublishVolume",
-                "NodeGetVolumeStats",
-                "NodeGetInfo",
-            ],
-        )],
+        places: &[
+            (
+                "src/tools/lifecycle/volume.rs",
+                &[
+                    "CreateVolume",
+                    "DeleteVolume",
+                    "ControllerPublishVolume",
+                    "ControllerGetVolume",
+                    "NodeStageVolume",
+                    "NodePublishVolume",
+                    "NodeGetInfo",
+                ],
+            ),
+            (
+                "src/tools/lifecycle/further.rs",
+                &[
+                    "CreateVolume",
+                    "ControllerGetVolume",
+                    "ControllerExpandVolume",
+                    "NodeExpandVolume",
+                    "NodeGetVolumeStats",
+                    "CreateSnapshot",
+                ],
+            ),
+        ],
     },
     Subject {
         why: "a step of a scenario that bench measures",
@@ -98,6 +111,18 @@ const SUBJECTS: &[Subject] = &[
             ("src/invocation/live_ids.rs", &["GetPluginInfo"]),
             ("src/tools/shell/connections.rs", &["GetPluginInfo"]),
             ("src/tools/version", &["GetPluginInfo"]),
+            (
+                "src/tools/doctor",
+                &[
+                    "GetPluginInfo",
+                    "Probe",
+                    "ListVolumes",
+                    "DeleteVolume",
+                    // Capabilities of these names.
+                    "GetCapacity",
+                    "ListSnapshots",
+                ],
+            ),
             (
                 "src/tools/wait",
                 &[

@@ -43,7 +43,7 @@ fn a_whole_lifecycle_through_the_proxy_is_the_same_on_a_fresh_driver() {
     assert!(
         replayed
             .stdout
-            .contains(" 0 different; taken over from the driver: 4\n"),
+            .contains(" 0 different; taken over from the driver: 9\n"),
         "{replayed}"
     );
     assert!(!replayed.stdout.contains("not compared"), "{replayed}");

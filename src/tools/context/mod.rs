@@ -1,0 +1,237 @@
+//! `csi context`: keeps drivers by names, with what their calls need.
+//!
+//! Owns the commands; the file is `invocation/contexts/file.rs`, and which context counts is decided beside it. Calls no
+//! driver. What is shown of contexts is in `shown.rs`.
+
+mod shown;
+
+use crate::arguments::secrets::Secrets;
+use crate::arguments::{capability, map};
+use crate::call::endpoint::Endpoint;
+use crate::error::{Error, OrError};
+use crate::invocation::connect;
+use crate::invocation::contexts::choice::{Selectors, context};
+use crate::invocation::contexts::file::{self, Context, Contexts, ContextsError};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::globals::Globals;
+use crate::output::{self, Format};
+use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand)]
+enum Task {
+    /// Keep a driver under a name: that of --endpoint, with the flags for TLS that are given
+    Add(AddFlags),
+    /// Make a context the current one, which counts where nothing else names a driver
+    Use(UseFlags),
+    /// List the contexts; * marks the one that counts
+    List,
+    /// Show a context; without a name the one that counts
+    Show(ShowFlags),
+    /// Forget contexts
+    Remove(RemoveFlags),
+}
+
+#[derive(Args)]
+struct AddFlags {
+    /// The name, such as prod
+    name: String,
+    /// The capability where a request needs one and none is given, MODE,TYPE[,FS[,FLAG…]]
+    #[arg(long, value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = checked_cap)]
+    cap: Option<String>,
+    /// Parameters of new volumes; --params of a command changes single ones of them
+    #[arg(long, visible_alias = "parameters", value_name = "K=V,…", value_parser = map::parse)]
+    params: Vec<map::TextMap>,
+    /// The file of the secrets: a JSON object, or lines of K=V
+    #[arg(long, value_name = "FILE")]
+    secrets_file: Option<String>,
+    /// Write a context of that name anew
+    #[arg(long)]
+    replace: bool,
+}
+
+#[derive(Args)]
+struct UseFlags {
+    /// Its name
+    #[arg(value_name = "CONTEXT", required_unless_present = "none")]
+    name: Option<String>,
+    /// Have no current context
+    #[arg(long, conflicts_with = "name")]
+    none: bool,
+}
+
+#[derive(Args)]
+struct ShowFlags {
+    /// Its name
+    #[arg(value_name = "CONTEXT")]
+    name: Option<String>,
+}
+
+#[derive(Args)]
+struct RemoveFlags {
+    /// Their names
+    #[arg(value_name = "CONTEXT", required = true)]
+    names: Vec<String>,
+}
+
+/// Why the contexts are not changed: refused, or the file.
+struct Refused(Error);
+
+impl From<ContextsError> for Refused {
+    fn from(error: ContextsError) -> Self {
+        Self(Error::usage(error.to_string()))
+    }
+}
+
+/// The command.
+pub fn command() -> Command {
+    let command = Command::new("context")
+        .about("Keep drivers by names, with what their calls need")
+        .after_help(
+            "A flag beats --context, that a variable, that CSI_CONTEXT, that the current context. sanity, bench and lifecycle\n\
+             do not run on the current context alone.\n\n\
+             Examples:\n  csi context add prod --endpoint unix:///csi/csi.sock --cap RWX,mount --params server=10.0.0.4,share=/export\n  \
+             csi context use prod\n  csi --context prod lifecycle",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true);
+    Task::augment_subcommands(command)
+}
+
+/// Keeps, forgets or shows contexts.
+///
+/// # Errors
+/// When the file cannot be used, or has not what is named.
+pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), Error> {
+    let task = Task::from_arg_matches(matches).or_usage()?;
+    let prints = "contexts are lines, or JSON with -o json";
+    let own = if matches!(task, Task::List) {
+        Format::Name
+    } else {
+        Format::Json
+    };
+    let format = globals.tool_format(&[Format::Table, Format::Json, Format::Jsonl, own], prints)?;
+    match task {
+        Task::Add(flags) => add(&flags, globals),
+        Task::Use(flags) => switch(flags.name),
+        Task::List => output::print(&shown::list(
+            &Contexts::load().or_usage()?,
+            counting(globals)?,
+            format,
+        )?),
+        Task::Show(flags) => show(flags.name, globals, format),
+        Task::Remove(flags) => remove(&flags.names),
+    }
+}
+
+fn checked_cap(text: &str) -> Result<String, capability::CapabilityError> {
+    capability::parse(text).map(|_| text.to_owned())
+}
+
+fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
+    if let Some(problem) = file::name_problem(&flags.name) {
+        return Err(Error::usage(problem));
+    }
+    let endpoint = connect::named(globals).ok_or_else(|| {
+        Error::usage("a context is a driver's: give its --endpoint")
+            .hint("csi context add NAME --endpoint unix:///csi/csi.sock")
+    })?;
+    let endpoint = Endpoint::parse(&endpoint).or_usage()?;
+    if let Some(file) = &flags.secrets_file {
+        if file == "-" {
+            return Err(Error::usage(
+                "--secrets-file: a context needs a file that stays",
+            ));
+        }
+        // Now, and not at the first call.
+        Secrets::from_file(file).or_usage()?;
+    }
+    let context = Context {
+        endpoint: endpoint.named_everywhere(),
+        cap: flags.cap.clone(),
+        secrets_file: flags
+            .secrets_file
+            .as_deref()
+            .map(|file| named_everywhere(Path::new(file)).display().to_string()),
+        cacert: globals.cacert.as_deref().map(named_everywhere),
+        cert: globals.cert.as_deref().map(named_everywhere),
+        key: globals.key.as_deref().map(named_everywhere),
+        server_name: globals.server_name.clone(),
+        params: flags
+            .params
+            .iter()
+            .flatten()
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+    };
+    changed(|contexts| {
+        if contexts.contexts.contains_key(&flags.name) && !flags.replace {
+            let problem = format!("there is a context {} already", flags.name);
+            return Err(Error::usage(problem).hint("--replace writes it anew"));
+        }
+        contexts.contexts.insert(flags.name.clone(), context);
+        Ok(())
+    })
+}
+
+/// A path that means the same in every folder.
+fn named_everywhere(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn switch(name: Option<String>) -> Result<(), Error> {
+    changed(|contexts| {
+        if let Some(name) = &name {
+            contexts.named(name).or_usage()?;
+        }
+        contexts.current = name;
+        Ok(())
+    })
+}
+
+fn remove(names: &[String]) -> Result<(), Error> {
+    changed(|contexts| {
+        for name in names {
+            contexts.named(name).or_usage()?;
+            contexts.contexts.remove(name);
+            if contexts.current.as_ref() == Some(name) {
+                contexts.current = None;
+                eprintln!("note: {name} was the current context; there is none now");
+            }
+        }
+        Ok(())
+    })
+}
+
+fn changed(change: impl FnOnce(&mut Contexts) -> Result<(), Error>) -> Result<(), Error> {
+    Contexts::change(|contexts| change(contexts).map_err(Refused)).map_err(|Refused(error)| error)
+}
+
+fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {
+    let contexts = Contexts::load().or_usage()?;
+    let counts = counting(globals)?;
+    let Some(name) = name.or_else(|| counts.clone()) else {
+        return Err(Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
+            .hint("`csi context list` lists them; `csi context show NAME` shows one"));
+    };
+    let context = contexts.named(&name).or_usage()?;
+    output::print(&shown::one(
+        &name,
+        context,
+        counts.as_ref() == Some(&name),
+        format,
+    )?)
+}
+
+/// The name of the context that would count for a command with these flags.
+fn counting(globals: &Globals) -> Result<Option<String>, Error> {
+    let contexts = Contexts::load().or_usage()?;
+    let variable = file::of_environment();
+    let of = Selectors {
+        flag: globals.context.as_deref(),
+        variable: variable.as_deref(),
+        current: contexts.current.as_deref(),
+        driver_is_named: connect::named(globals).is_some(),
+    };
+    Ok(context(of).map(|(name, _)| name.to_owned()))
+}

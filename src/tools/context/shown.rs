@@ -1,0 +1,94 @@
+//! Contexts as lines or as JSON.
+
+use crate::arguments::map;
+use crate::call::endpoint::Endpoint;
+use crate::error::Error;
+use crate::invocation::contexts::file::{Context, Contexts};
+use crate::output::columns::{Columns, aligned};
+use crate::output::{Format, json};
+use csi_proto::text::escaped;
+use serde_json::{Value as Json, json as object};
+
+/// All contexts; `counts` is the one that counts.
+///
+/// # Errors
+/// None that is known: a vector takes every byte.
+pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Result<Vec<u8>, Error> {
+    let counts = |name: &String| counts.as_ref() == Some(name);
+    let all = contexts.contexts.iter();
+    match format {
+        Format::Json | Format::Jsonl => {
+            let list = all.map(|(name, context)| value(name, context, counts(name)));
+            written(&Json::Array(list.collect()))
+        }
+        Format::Name => Ok(all
+            .map(|(name, _)| format!("{name}\n"))
+            .collect::<String>()
+            .into_bytes()),
+        _ if contexts.contexts.is_empty() => {
+            eprintln!("no contexts");
+            Ok(Vec::new())
+        }
+        _ => {
+            let mut cells: Vec<String> = ["", "NAME", "ENDPOINT", "CAP", "PARAMS"]
+                .map(str::to_owned)
+                .into();
+            for (name, context) in all {
+                cells.extend([
+                    if counts(name) { "*" } else { "" }.to_owned(),
+                    name.clone(),
+                    escaped(&without_credentials(&context.endpoint)).into_owned(),
+                    escaped(context.cap.as_deref().unwrap_or_default()).into_owned(),
+                    escaped(&map::text(&context.params)).into_owned(),
+                ]);
+            }
+            Ok(aligned(Columns::new(5, 3), &cells).into_bytes())
+        }
+    }
+}
+
+/// One context.
+///
+/// # Errors
+/// As [`list`].
+pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Result<Vec<u8>, Error> {
+    let shown = value(name, context, counts);
+    if format != Format::Table {
+        return written(&shown);
+    }
+    let mut cells = Vec::new();
+    for (key, value) in shown.as_object().into_iter().flatten() {
+        let text = match value {
+            Json::String(text) => text.clone(),
+            Json::Object(_) => map::text(&context.params),
+            other => other.to_string(),
+        };
+        cells.extend([format!("{key}:"), escaped(&text).into_owned()]);
+    }
+    Ok(aligned(Columns::new(2, 1), &cells).into_bytes())
+}
+
+/// A list shows it to whoever looks over a shoulder.
+fn without_credentials(endpoint: &str) -> String {
+    let parsed = Endpoint::parse(endpoint);
+    parsed.map_or_else(
+        |_| endpoint.to_owned(),
+        |parsed| parsed.without_credentials(),
+    )
+}
+
+fn value(name: &str, context: &Context, counts: bool) -> Json {
+    let mut shown = object!({"name": name, "counts": counts});
+    if let (Json::Object(shown), Ok(Json::Object(said))) =
+        (&mut shown, serde_json::to_value(context))
+    {
+        shown.extend(said);
+    }
+    shown
+}
+
+fn written(value: &Json) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    json::pretty(value, &mut text).map_err(|error| Error::local(error.to_string()))?;
+    Ok(text)
+}

@@ -1,0 +1,326 @@
+//! Asks the driver for what it says of itself and of its volumes, and judges that.
+//!
+//! Every question has a limit, and after one without an answer nothing else is asked.
+
+use super::finding::Finding;
+use crate::call::advertised::{Advertised, Asks, DriverEnd};
+use crate::call::error::call_error;
+use crate::call::session::{CallError, Connection};
+use crate::error::{Error, Style};
+use crate::rpc::facts::{ControllerCapability, PluginCapability};
+use csi_proto::{Request, v1};
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// How many abnormal volumes are named.
+const NAMED: usize = 3;
+
+/// The most pages of volumes that are looked at.
+const PAGES: usize = 100;
+
+/// A driver that is asked.
+pub struct Asked<'a> {
+    driver: &'a Connection,
+    /// Whether it has let a question pass.
+    silent: bool,
+}
+
+/// A volume, as the driver lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeSeen {
+    /// Its id.
+    pub id: String,
+    /// Everything by which its name may be known.
+    pub words: Vec<String>,
+    /// Why it is abnormal, where the driver says that it is.
+    pub abnormal: Option<String>,
+}
+
+/// Everything that the driver has said.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// Its name and version.
+    pub info: v1::GetPluginInfoResponse,
+    /// What it advertises.
+    pub advertised: Advertised,
+    /// Its volumes, where it lists them.
+    pub volumes: Option<Vec<VolumeSeen>>,
+    /// What was found on the way.
+    pub findings: Vec<Finding>,
+}
+
+impl Said {
+    /// What is known of a driver that was not asked.
+    pub fn nothing(why: Finding) -> Self {
+        Self {
+            findings: vec![why],
+            ..Self::default()
+        }
+    }
+}
+
+/// Asks everything.
+pub async fn ask(driver: &Connection) -> Said {
+    let mut asked = Asked {
+        driver,
+        silent: false,
+    };
+    let mut said = Said::default();
+    let began = Instant::now();
+    match asked.send(&v1::GetPluginInfoRequest {}).await {
+        Ok(info) => {
+            said.findings.push(plugin(&info, began.elapsed()));
+            said.info = info;
+        }
+        Err(error) => said.findings.push(asked.failed("plugin", &error)),
+    }
+    let probe = match asked.silent {
+        true => unasked("probe"),
+        false => match asked.send(&v1::ProbeRequest {}).await {
+            Ok(reply) => ready(reply.ready),
+            Err(error) => asked.failed("probe", &error),
+        },
+    };
+    said.findings.push(probe);
+    if asked.silent {
+        said.findings
+            .extend(["capabilities", "conditions"].map(unasked));
+        return said;
+    }
+    match asked.capabilities().await {
+        Ok(advertised) => {
+            said.findings.extend(super::meaning::findings(&advertised));
+            said.advertised = advertised;
+        }
+        Err(error) => said.findings.push(asked.failed("capabilities", &error)),
+    }
+    let finding = match said
+        .advertised
+        .controller(ControllerCapability::ListVolumes)
+    {
+        _ if asked.silent => unasked("conditions"),
+        false => Finding::unknown("conditions", "not advertised: LIST_VOLUMES"),
+        true => match asked.volumes().await {
+            Ok(volumes) => {
+                let told = said
+                    .advertised
+                    .controller(ControllerCapability::VolumeCondition);
+                let finding = conditions(&volumes, told);
+                said.volumes = Some(volumes);
+                finding
+            }
+            Err(error) => asked.failed("conditions", &error),
+        },
+    };
+    said.findings.push(finding);
+    said
+}
+
+/// What was not asked, after a question that had no answer.
+fn unasked(check: &'static str) -> Finding {
+    Finding::unknown(check, "not asked: the driver does not answer")
+}
+
+/// What the driver's name and version mean.
+fn plugin(info: &v1::GetPluginInfoResponse, took: Duration) -> Finding {
+    let milliseconds = took.as_secs_f64() * 1000.0;
+    let words = [&*info.name, &*info.vendor_version].join(" ");
+    match info.name.is_empty() {
+        true => Finding::wrong(
+            "plugin",
+            "it has no name, which the specification requires",
+            "a defect of the driver: `csi sanity` has the rule",
+        ),
+        false => Finding::fine(
+            "plugin",
+            format!("{}, answered in {milliseconds:.1} ms", words.trim_end()),
+        ),
+    }
+}
+
+/// What the answer of Probe means; one that says nothing is ready.
+fn ready(ready: Option<bool>) -> Finding {
+    match ready {
+        Some(false) => Finding::wrong(
+            "probe",
+            "the driver says that it is not ready",
+            "its log says what it waits for; `csi --wait 1m identity probe` waits with it",
+        ),
+        _ => Finding::fine("probe", "ready"),
+    }
+}
+
+/// What the conditions of its volumes mean.
+fn conditions(volumes: &[VolumeSeen], told: bool) -> Finding {
+    const CHECK: &str = "conditions";
+    let count = match volumes.len() {
+        1 => "1 volume".to_owned(),
+        count => format!("{count} volumes"),
+    };
+    if !told {
+        return Finding::unknown(CHECK, format!("{count}; not advertised: VOLUME_CONDITION"));
+    }
+    let abnormal: Vec<String> = volumes
+        .iter()
+        .filter_map(|volume| Some(format!("{} ({})", volume.id, volume.abnormal.as_ref()?)))
+        .collect();
+    if abnormal.is_empty() {
+        return Finding::fine(CHECK, format!("{count}, none abnormal"));
+    }
+    let shown = abnormal[..abnormal.len().min(NAMED)].join(", ");
+    Finding::wrong(
+        CHECK,
+        format!("{} of {count} abnormal: {shown}", abnormal.len()),
+        "`csi controller get-volume ID` shows one; `csi wait volume ID --for healthy` waits for its end",
+    )
+}
+
+impl Asked<'_> {
+    async fn send<Q: Request>(&mut self, request: &Q) -> Result<Q::Reply, CallError> {
+        let answer = self.driver.session.ask(request).await;
+        if let Err(error) = &answer {
+            self.silent |= error.status.code() == Code::DeadlineExceeded;
+        }
+        answer
+    }
+
+    async fn capabilities(&mut self) -> Result<Advertised, CallError> {
+        let mut advertised = Advertised::default();
+        advertised.ask_plugin(self, DriverEnd::Node).await?;
+        if advertised.plugin(PluginCapability::ControllerService) {
+            advertised.ask_controller(self).await?;
+        }
+        if advertised.plugin(PluginCapability::GroupControllerService) {
+            advertised.ask_group_controller(self).await?;
+        }
+        advertised.ask_node(self).await?;
+        Ok(advertised)
+    }
+
+    async fn volumes(&mut self) -> Result<Vec<VolumeSeen>, CallError> {
+        let mut seen = Vec::new();
+        let mut request = v1::ListVolumesRequest::default();
+        for _ in 0..PAGES {
+            let reply = self.send(&request).await?;
+            seen.extend(reply.entries.into_iter().map(|entry| {
+                let volume = entry.volume.unwrap_or_default();
+                let condition = entry.status.and_then(|status| status.volume_condition);
+                VolumeSeen {
+                    words: volume
+                        .volume_context
+                        .into_values()
+                        .chain([volume.volume_id.clone()])
+                        .collect(),
+                    id: volume.volume_id,
+                    abnormal: condition.filter(|one| one.abnormal).map(|one| one.message),
+                }
+            }));
+            // The same token twice would be a list without an end.
+            if reply.next_token.is_empty() || reply.next_token == request.starting_token {
+                break;
+            }
+            request.starting_token = reply.next_token;
+        }
+        Ok(seen)
+    }
+
+    /// What a failed call means.
+    fn failed(&self, check: &'static str, error: &CallError) -> Finding {
+        match error.status.code() {
+            Code::DeadlineExceeded => Finding::wrong(
+                check,
+                format!("no answer within {:?}", error.timeout.unwrap_or_default()),
+                "the driver accepts calls and does not answer: look at its log, and at the storage that it waits for",
+            ),
+            Code::Unimplemented => Finding::wrong(
+                check,
+                "UNIMPLEMENTED",
+                "every CSI driver serves this: is this endpoint one?",
+            ),
+            _ => {
+                let error = call_error(error, &self.driver.endpoint);
+                Finding::wrong(check, told(&error), "look at the driver's log")
+            }
+        }
+    }
+}
+
+/// An error's first line.
+pub fn told(error: &Error) -> String {
+    let text = error.render(Style::Text);
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
+}
+
+/// A service that is not there advertises nothing.
+impl Asks for Asked<'_> {
+    type Error = CallError;
+
+    async fn ask<Q: Request>(
+        &mut self,
+        _end: DriverEnd,
+        request: Q,
+        _count: fn(&Q::Reply) -> usize,
+    ) -> Result<Option<Q::Reply>, CallError> {
+        match self.send(&request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::doctor::finding::State;
+
+    #[test]
+    fn what_the_driver_says_of_itself_is_judged() {
+        let info = |name: &str| v1::GetPluginInfoResponse {
+            name: name.into(),
+            vendor_version: "1".into(),
+            ..Default::default()
+        };
+        let took = Duration::from_millis(2);
+        assert_eq!(plugin(&info("d"), took).text, "d 1, answered in 2.0 ms");
+        assert_eq!(plugin(&info(""), took).state, State::Wrong);
+        assert_eq!(ready(None).state, State::Fine);
+        assert_eq!(ready(Some(true)).state, State::Fine);
+        assert_eq!(ready(Some(false)).state, State::Wrong);
+    }
+
+    #[test]
+    fn abnormal_volumes_are_named() {
+        let volume = |abnormal: Option<&str>| VolumeSeen {
+            id: "v".into(),
+            words: Vec::new(),
+            abnormal: abnormal.map(str::to_owned),
+        };
+        for (volumes, told, state, part) in [
+            (vec![], true, State::Fine, "0 volumes, none abnormal"),
+            (
+                vec![volume(None)],
+                true,
+                State::Fine,
+                "1 volume, none abnormal",
+            ),
+            (
+                vec![volume(None)],
+                false,
+                State::Unknown,
+                "VOLUME_CONDITION",
+            ),
+            (
+                vec![volume(None), volume(Some("gone"))],
+                true,
+                State::Wrong,
+                "1 of 2 volumes abnormal: v (gone)",
+            ),
+        ] {
+            let finding = conditions(&volumes, told);
+            assert_eq!(finding.state, state, "{finding:?}");
+            assert!(finding.text.contains(part), "{finding:?}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the kubelet of this node has to do with the driver: the sockets by which plugins register, and the mounts of its pods.
+//!
+//! Looks at files and at the table of mounts; nothing here touches a mount.
+
+use super::finding::Finding;
+use super::socket::{Connected, connect};
+use serde_json::Value as Json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CHECK: &str = "registration";
+
+/// A socket in the kubelet's folder for registrations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Its name.
+    pub name: String,
+    /// Whether somebody listens.
+    pub connected: Connected,
+}
+
+/// The sockets that bear the driver's name; nothing where there is no kubelet.
+pub async fn registrations(
+    kubelet: &Path,
+    driver: &str,
+    limit: Duration,
+) -> Option<Vec<Registration>> {
+    let folder = fs::read_dir(kubelet.join("plugins_registry")).ok()?;
+    let mut found = Vec::new();
+    for entry in folder.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !driver.is_empty() && name.contains(driver) {
+            let connected = connect(&entry.path(), limit).await;
+            found.push(Registration { name, connected });
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Some(found)
+}
+
+/// What the sockets mean for a driver that serves a node, or does not.
+pub fn finding(found: Option<&[Registration]>, driver: &str, serves_node: bool) -> Finding {
+    let Some(found) = found else {
+        return Finding::unknown(
+            CHECK,
+            "no kubelet's folder is visible here (--kubelet names another)",
+        );
+    };
+    let dead = found.iter().find(|one| one.connected == Connected::Refused);
+    let silent = |one: &&Registration| !matches!(one.connected, Connected::Accepted(_));
+    match (found, dead, found.iter().find(silent)) {
+        ([], ..) if !serves_node => {
+            Finding::unknown(CHECK, "no node service here that a kubelet would use")
+        }
+        ([], ..) => Finding::wrong(
+            CHECK,
+            format!("no socket in plugins_registry is of {driver}: the kubelet does not know it"),
+            "start the sidecar node-driver-registrar, or csi-nfs with --kubelet-registration",
+        ),
+        (_, Some(dead), _) => Finding::wrong(
+            CHECK,
+            format!("nobody listens on {}", dead.name),
+            "whoever registers the driver has ended: start it again, or remove the socket",
+        ),
+        (_, _, Some(silent)) => Finding::wrong(
+            CHECK,
+            format!("{} cannot be reached: {:?}", silent.name, silent.connected),
+            "look at the process that registers the driver",
+        ),
+        (found, ..) => {
+            let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+            Finding::fine(CHECK, names.join(", "))
+        }
+    }
+}
+
+/// The mount points among the lines of a mountinfo that are the driver's: its pods' volumes, what it has staged, and what
+/// lifecycles have published. `driver_of` tells whose a pod's volume is, from the folder beside the mount.
+pub fn mounts_of(
+    mountinfo: &str,
+    kubelet: &Path,
+    driver: &str,
+    driver_of: impl Fn(&Path) -> Option<String>,
+) -> Vec<PathBuf> {
+    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    let points = points.map(|point| PathBuf::from(unescaped(point)));
+    let is_its_own = |point: &PathBuf| {
+        let parts: Vec<_> = point.iter().map(|part| part.to_string_lossy()).collect();
+        if parts.iter().any(|part| part.starts_with("csi-lifecycle-")) {
+            return true;
+        }
+        if !point.starts_with(kubelet) || driver.is_empty() {
+            return false;
+        }
+        let is_pod_s = parts.iter().any(|part| part == "kubernetes.io~csi");
+        let whose = match point.parent() {
+            Some(folder) if is_pod_s => driver_of(folder),
+            _ => None,
+        };
+        whose.as_deref() == Some(driver) || parts.iter().any(|part| part == driver)
+    };
+    let mut found: Vec<PathBuf> = points.filter(is_its_own).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The driver that the kubelet has noted beside a pod's mount.
+pub fn noted_driver(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("vol_data.json")).ok()?;
+    let noted: Json = serde_json::from_str(&text).ok()?;
+    noted.get("driverName")?.as_str().map(str::to_owned)
+}
+
+/// A path of a mountinfo, in which some letters are written as three octal digits.
+fn unescaped(text: &str) -> String {
+    let pairs = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    pairs
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::doctor::finding::State;
+
+    #[test]
+    fn registrations_are_judged_by_who_listens() {
+        let socket = |connected| Registration {
+            name: "d.example-reg.sock".into(),
+            connected,
+        };
+        let listens = || Connected::Accepted(None);
+        for (found, serves_node, state, part) in [
+            (None, true, State::Unknown, "no kubelet"),
+            (Some(vec![]), false, State::Unknown, "no node service"),
+            (Some(vec![]), true, State::Wrong, "does not know it"),
+            (
+                Some(vec![socket(listens())]),
+                true,
+                State::Fine,
+                "d.example-reg.sock",
+            ),
+            (
+                Some(vec![socket(listens()), socket(Connected::Refused)]),
+                true,
+                State::Wrong,
+                "nobody listens",
+            ),
+            (
+                Some(vec![socket(Connected::Full)]),
+                true,
+                State::Wrong,
+                "cannot be reached",
+            ),
+        ] {
+            let finding = finding(found.as_deref(), "d.example", serves_node);
+            assert_eq!(finding.state, state, "{finding:?}");
+            assert!(finding.text.contains(part), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn the_driver_s_mounts_are_told_from_those_of_others() {
+        let line = |point: &str| format!("36 35 98:0 / {point} rw - nfs4 h:/s rw\n");
+        let table: String = [
+            "/",
+            "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
+            "/k/pods/u/volumes/kubernetes.io~csi/other/mount",
+            "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
+            "/k/plugins/kubernetes.io/csi/e.example/abc/globalmount",
+            "/tmp/csi-lifecycle-1-2/a\\040b",
+            "/elsewhere/d.example/x",
+        ]
+        .map(line)
+        .concat();
+        let driver_of = |folder: &Path| {
+            let is = folder.ends_with("pvc-1");
+            Some(if is { "d.example" } else { "e.example" }.to_owned())
+        };
+        let found = mounts_of(&table, Path::new("/k"), "d.example", driver_of);
+        let expected = [
+            "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
+            "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
+            "/tmp/csi-lifecycle-1-2/a b",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+        assert_eq!(mounts_of(&table, Path::new("/k"), "", driver_of).len(), 1);
+    }
+}

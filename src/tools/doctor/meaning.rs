@@ -1,0 +1,212 @@
+//! What a driver's capabilities mean together: what it can do, and what contradicts itself.
+//!
+//! Decides only.
+
+use super::finding::Finding;
+use crate::call::advertised::Advertised;
+use crate::rpc::facts::{ControllerCapability as C, NodeCapability as N, PluginCapability as P};
+
+const CHECK: &str = "capabilities";
+
+/// What can be done, and after it what contradicts itself.
+pub fn findings(advertised: &Advertised) -> Vec<Finding> {
+    let contradictions = contradictions(advertised).into_iter();
+    let wrong = contradictions.map(|(text, advice)| Finding::wrong(CHECK, text, advice));
+    let summary = Finding::fine(CHECK, abilities(advertised).join("; "));
+    [summary].into_iter().chain(wrong).collect()
+}
+
+/// What the driver can do, in words.
+fn abilities(of: &Advertised) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut say = |is: bool, text: &str| {
+        if is {
+            words.push(text.to_owned());
+        }
+    };
+    say(!of.plugin(P::ControllerService), "no controller here");
+    say(
+        of.controller(C::CreateDeleteVolume),
+        "makes and deletes volumes",
+    );
+    say(
+        of.plugin(P::ControllerService) && !of.controller(C::CreateDeleteVolume),
+        "makes no volumes: they exist already",
+    );
+    say(of.controller(C::CloneVolume), "clones volumes");
+    say(
+        of.controller(C::CreateDeleteSnapshot),
+        "makes and deletes snapshots",
+    );
+    say(
+        of.controller(C::PublishUnpublishVolume),
+        "attaches volumes to nodes",
+    );
+    say(of.controller(C::ModifyVolume), "modifies volumes");
+    say(of.controller(C::ListVolumes), "lists volumes");
+    say(of.controller(C::GetCapacity), "tells its free space");
+    let how = match (of.expands_online(), of.expands_offline()) {
+        (true, _) => Some("while they are published"),
+        (_, true) => Some("while they are not published"),
+        _ => None,
+    };
+    let at = match (of.controller(C::ExpandVolume), of.node(N::ExpandVolume)) {
+        (true, true) => Some("expands volumes at the controller and the node"),
+        (true, false) => Some("expands volumes at the controller"),
+        (false, true) => Some("expands volumes at the node"),
+        (false, false) => None,
+    };
+    if let (Some(at), Some(how)) = (at, how) {
+        say(true, &format!("{at}, {how}"));
+    }
+    say(!of.serves_node, "no node service here");
+    say(of.node(N::StageUnstageVolume), "stages volumes on a node");
+    say(of.node(N::GetVolumeStats), "tells usage");
+    say(
+        of.controller(C::VolumeCondition) || of.node(N::VolumeCondition),
+        "tells conditions",
+    );
+    say(
+        of.plugin(P::VolumeAccessibilityConstraints),
+        "its volumes are not reachable from every node",
+    );
+    say(of.plugin(P::GroupControllerService), "has group snapshots");
+    say(
+        of.plugin(P::SnapshotMetadataService),
+        "tells the blocks of snapshots",
+    );
+    words
+}
+
+/// What contradicts itself, with what to do.
+fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
+    const DRIVER: &str = "a defect of the driver: `csi sanity` has the rule";
+    let expands = of.controller(C::ExpandVolume) || of.node(N::ExpandVolume);
+    let says_how = of.expands_online() || of.expands_offline();
+    let lists = of.controller(C::ListVolumes) || of.controller(C::GetVolume);
+    let table = [
+        (
+            expands && !says_how,
+            "EXPAND_VOLUME without VolumeExpansion ONLINE or OFFLINE: orchestrators never expand its volumes",
+            "the plugin's capabilities must say when volumes can be expanded",
+        ),
+        (
+            says_how && !expands && of.plugin(P::ControllerService) && of.serves_node,
+            "VolumeExpansion without EXPAND_VOLUME of the controller or the node: nobody expands",
+            DRIVER,
+        ),
+        (
+            of.controller(C::PublishReadonly) && !of.controller(C::PublishUnpublishVolume),
+            "PUBLISH_READONLY without PUBLISH_UNPUBLISH_VOLUME: nothing is ever attached",
+            DRIVER,
+        ),
+        (
+            of.controller(C::ListVolumesPublishedNodes) && !of.controller(C::ListVolumes),
+            "LIST_VOLUMES_PUBLISHED_NODES without LIST_VOLUMES: nobody can see the nodes",
+            DRIVER,
+        ),
+        (
+            of.controller(C::VolumeCondition) && !lists,
+            "VOLUME_CONDITION of the controller without LIST_VOLUMES or GET_VOLUME: nobody can see it",
+            DRIVER,
+        ),
+        (
+            of.node(N::VolumeCondition) && !of.node(N::GetVolumeStats),
+            "VOLUME_CONDITION of the node without GET_VOLUME_STATS: nobody can see it",
+            DRIVER,
+        ),
+        (
+            of.controller(C::ListSnapshots) && !of.controller(C::CreateDeleteSnapshot),
+            "LIST_SNAPSHOTS without CREATE_DELETE_SNAPSHOT: it lists what it cannot make",
+            DRIVER,
+        ),
+        (
+            of.serves_node
+                && of.plugin(P::ControllerService)
+                && of.controller(C::SingleNodeMultiWriter) != of.node(N::SingleNodeMultiWriter),
+            "SINGLE_NODE_MULTI_WRITER of one end alone: ReadWriteOncePod needs both",
+            "let controller and node advertise it, or neither",
+        ),
+    ];
+    let found = table.into_iter().filter(|(is, ..)| *is);
+    found.map(|(_, text, advice)| (text, advice)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::doctor::finding::State;
+
+    fn of(plugin: &[P], expansion: bool, controller: &[C], node: &[N]) -> Advertised {
+        Advertised::of_driver(plugin, expansion, controller, node)
+    }
+
+    #[test]
+    fn capabilities_are_told_as_abilities() {
+        let found = findings(&of(
+            &[P::ControllerService],
+            true,
+            &[C::CreateDeleteVolume, C::ExpandVolume, C::CloneVolume],
+            &[N::StageUnstageVolume],
+        ));
+        assert_eq!(
+            found,
+            [Finding::fine(
+                CHECK,
+                "makes and deletes volumes; clones volumes; expands volumes at the controller, while they are published; stages \
+                 volumes on a node"
+            )]
+        );
+        let found = findings(&of(&[], false, &[], &[]));
+        assert_eq!(found[0].text, "no controller here");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_wrong() {
+        let service = [P::ControllerService];
+        for (expansion, controller, node, part) in [
+            (
+                false,
+                &[C::ExpandVolume][..],
+                &[][..],
+                "EXPAND_VOLUME without VolumeExpansion",
+            ),
+            (true, &[], &[], "VolumeExpansion without EXPAND_VOLUME"),
+            (false, &[C::PublishReadonly], &[], "PUBLISH_READONLY"),
+            (
+                false,
+                &[C::ListVolumesPublishedNodes],
+                &[],
+                "LIST_VOLUMES_PUBLISHED_NODES",
+            ),
+            (
+                false,
+                &[C::VolumeCondition],
+                &[],
+                "of the controller without LIST_VOLUMES",
+            ),
+            (
+                false,
+                &[],
+                &[N::VolumeCondition],
+                "without GET_VOLUME_STATS",
+            ),
+            (false, &[C::ListSnapshots], &[], "LIST_SNAPSHOTS"),
+            (false, &[C::SingleNodeMultiWriter], &[], "of one end alone"),
+        ] {
+            let found = findings(&of(&service, expansion, controller, node));
+            let wrong: Vec<&Finding> = found
+                .iter()
+                .filter(|one| one.state == State::Wrong)
+                .collect();
+            assert_eq!(wrong.len(), 1, "{part}: {found:?}");
+            assert!(wrong[0].text.contains(part), "{part}: {found:?}");
+        }
+        for (controller, node) in [
+            (&[C::VolumeCondition, C::GetVolume][..], &[][..]),
+            (&[C::SingleNodeMultiWriter], &[N::SingleNodeMultiWriter]),
+        ] {
+            assert_eq!(findings(&of(&service, false, controller, node)).len(), 1);
+        }
+    }
+}

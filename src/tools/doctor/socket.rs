@@ -1,0 +1,289 @@
+//! The driver's socket: what is at its path, who may use it, and whether somebody accepts connections.
+//!
+//! `facts` looks and never waits longer than its limit, [`SocketFacts::finding`] decides.
+
+use super::finding::Finding;
+use rustix::fs::{Access, access};
+use rustix::process::{geteuid, getpid};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+const CHECK: &str = "socket";
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing; whether its folder is there.
+    Nothing {
+        /// Whether it is.
+        folder: bool,
+    },
+    /// It cannot be looked at.
+    Hidden(String),
+    /// A file that is no socket.
+    Other,
+    /// A socket.
+    Socket {
+        /// Its permissions.
+        mode: u32,
+        /// Its owner.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+        /// Whether this process may write to it.
+        usable: bool,
+    },
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connected {
+    /// Somebody listens: the process that does, where it is visible.
+    Accepted(Option<u32>),
+    /// Nobody listens.
+    Refused,
+    /// Somebody listens and accepts nothing: the queue is full.
+    Full,
+    /// Another error.
+    Failed(String),
+    /// None was tried.
+    Untried,
+}
+
+/// Everything that is known of the socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketFacts {
+    /// Its path.
+    pub path: PathBuf,
+    /// What is there.
+    pub place: Place,
+    /// What became of a connection.
+    pub connected: Connected,
+    /// Who runs this.
+    pub user: u32,
+}
+
+impl SocketFacts {
+    /// Looks at the path, and connects where a socket is.
+    pub async fn look(path: &Path, limit: Duration) -> Self {
+        let place = place(path);
+        let connected = match place {
+            Place::Socket { .. } => connect(path, limit).await,
+            _ => Connected::Untried,
+        };
+        Self {
+            path: path.to_owned(),
+            place,
+            connected,
+            user: geteuid().as_raw(),
+        }
+    }
+
+    /// The process that listens, where it is visible.
+    pub fn listener(&self) -> Option<u32> {
+        match self.connected {
+            Connected::Accepted(process) => process,
+            _ => None,
+        }
+    }
+
+    /// What that means.
+    pub fn finding(&self) -> Finding {
+        let path = self.path.display();
+        match &self.place {
+            Place::Nothing { folder: false } => Finding::wrong(
+                CHECK,
+                format!("{path} is not there, nor is its folder"),
+                "is the path right, and is the driver's folder mounted into this container?",
+            ),
+            Place::Nothing { folder: true } => Finding::wrong(
+                CHECK,
+                format!("{path} is not there"),
+                "start the driver, or look in its log for why it makes no socket; its --endpoint names the path",
+            ),
+            Place::Hidden(error) => Finding::wrong(
+                CHECK,
+                format!("{path} cannot be looked at: {error}"),
+                "a folder above it may not be entered by this user: try as root",
+            ),
+            Place::Other => Finding::wrong(
+                CHECK,
+                format!("{path} is no socket"),
+                "name the socket that the driver's --endpoint names",
+            ),
+            Place::Socket {
+                mode,
+                uid,
+                gid,
+                usable,
+            } => {
+                let shown = format!("{path}, mode {:04o} of {uid}:{gid}", mode & 0o7777);
+                self.of_socket(shown, *mode, *usable)
+            }
+        }
+    }
+
+    fn of_socket(&self, shown: String, mode: u32, usable: bool) -> Finding {
+        match &self.connected {
+            _ if !usable => Finding::wrong(
+                CHECK,
+                format!("{shown}: this user ({}) may not use it", self.user),
+                "try as root, or as a member of the socket's group",
+            ),
+            Connected::Refused => Finding::wrong(
+                CHECK,
+                format!("{shown}: nobody listens"),
+                "the driver has ended and left its socket: look at its log and start it again",
+            ),
+            Connected::Full => Finding::wrong(
+                CHECK,
+                format!("{shown}: its queue is full, nobody accepts connections"),
+                "the driver hangs or is stopped: look at its process and its log",
+            ),
+            Connected::Failed(error) => Finding::wrong(
+                CHECK,
+                format!("{shown}: {error}"),
+                "name the socket that the driver's --endpoint names",
+            ),
+            Connected::Accepted(_) | Connected::Untried if mode & 0o002 != 0 => Finding::wrong(
+                CHECK,
+                format!("{shown}: every user of this machine may call the driver"),
+                format!("chmod o-w {}, and the driver's umask", self.path.display()),
+            ),
+            Connected::Accepted(_) | Connected::Untried => Finding::fine(CHECK, shown),
+        }
+    }
+}
+
+fn place(path: &Path) -> Place {
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Nothing {
+            folder: path.parent().is_some_and(Path::is_dir),
+        },
+        Err(error) => Place::Hidden(error.to_string()),
+        Ok(found) if !found.file_type().is_socket() => Place::Other,
+        Ok(found) => Place::Socket {
+            mode: found.mode(),
+            uid: found.uid(),
+            gid: found.gid(),
+            usable: access(path, Access::WRITE_OK).is_ok(),
+        },
+    }
+}
+
+/// Connects, and asks the kernel who listens.
+pub async fn connect(path: &Path, limit: Duration) -> Connected {
+    match timeout(limit, UnixStream::connect(path)).await {
+        Err(_) => Connected::Full,
+        Ok(Ok(stream)) => {
+            let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+            let process = peer.and_then(|process| u32::try_from(process).ok());
+            // A process of another namespace is 0 here.
+            let own = u32::try_from(getpid().as_raw_nonzero().get()).ok();
+            Connected::Accepted(process.filter(|process| *process != 0 && Some(*process) != own))
+        }
+        Ok(Err(error)) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => Connected::Refused,
+            io::ErrorKind::WouldBlock => Connected::Full,
+            _ => Connected::Failed(error.to_string()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::doctor::finding::State;
+
+    #[test]
+    fn what_is_at_the_path_decides() {
+        let socket = |mode: u32, usable| Place::Socket {
+            mode: 0o140_000 | mode,
+            uid: 0,
+            gid: 4,
+            usable,
+        };
+        let listens = Connected::Accepted(Some(7));
+        for (place, connected, state, part) in [
+            (
+                socket(0o660, true),
+                listens.clone(),
+                State::Fine,
+                "mode 0660 of 0:4",
+            ),
+            (
+                socket(0o666, true),
+                listens.clone(),
+                State::Wrong,
+                "every user",
+            ),
+            (
+                socket(0o600, false),
+                Connected::Failed("denied".into()),
+                State::Wrong,
+                "this user (5)",
+            ),
+            (
+                socket(0o600, true),
+                Connected::Refused,
+                State::Wrong,
+                "nobody listens",
+            ),
+            (
+                socket(0o600, true),
+                Connected::Full,
+                State::Wrong,
+                "queue is full",
+            ),
+            (
+                socket(0o600, true),
+                Connected::Failed("odd".into()),
+                State::Wrong,
+                "odd",
+            ),
+            (
+                Place::Other,
+                Connected::Untried,
+                State::Wrong,
+                "is no socket",
+            ),
+            (
+                Place::Hidden("denied".into()),
+                Connected::Untried,
+                State::Wrong,
+                "denied",
+            ),
+            (
+                Place::Nothing { folder: true },
+                Connected::Untried,
+                State::Wrong,
+                "/s is not there",
+            ),
+            (
+                Place::Nothing { folder: false },
+                Connected::Untried,
+                State::Wrong,
+                "nor is its folder",
+            ),
+        ] {
+            let facts = SocketFacts {
+                path: "/s".into(),
+                place,
+                connected,
+                user: 5,
+            };
+            let finding = facts.finding();
+            assert_eq!(finding.state, state, "{finding:?}");
+            assert!(finding.text.contains(part), "{part}: {finding:?}");
+            assert_eq!(
+                finding.advice.is_some(),
+                state == State::Wrong,
+                "{finding:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The steps that a lifecycle has beyond those of every volume: usage and condition, a larger size, a snapshot, and
+//! volumes made of the snapshot and of the volume.
+
+use super::calls::Way;
+use super::plan::{Further, Plan, larger};
+use super::volume::{Placed, Volume};
+use crate::arguments::size::human;
+use crate::call::advertised::Advertised;
+use crate::error::Error;
+use crate::rpc::facts::{ControllerCapability, NodeCapability};
+use csi_proto::v1;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use std::io::Write;
+
+impl<W: Write> Way<'_, '_, W> {
+    /// How full the volume is, and in which condition.
+    ///
+    /// # Errors
+    /// Of a call, and when the condition is abnormal.
+    pub(super) async fn look(
+        &self,
+        advertised: &Advertised,
+        plan: &Plan,
+        volume: &Volume,
+        placed: &Placed,
+    ) -> Result<(), Error> {
+        let left_out = plan
+            .left_out
+            .iter()
+            .find(|(step, _)| *step == Further::Stats);
+        if let Some((step, why)) = left_out {
+            self.skipped(step.name(), why)?;
+        }
+        if plan.has(Further::Stats) {
+            let request = v1::NodeGetVolumeStatsRequest {
+                volume_id: volume.id.clone(),
+                volume_path: super::calls::text(&placed.target),
+                ..Default::default()
+            };
+            let reply = self.step(&request, usage).await?;
+            normal(&volume.id, reply.volume_condition)?;
+        }
+        self.look_at_condition(advertised, volume).await
+    }
+
+    /// What the controller says of the volume's condition, if it says that.
+    ///
+    /// # Errors
+    /// Of the call, and when the condition is abnormal.
+    pub(super) async fn look_at_condition(
+        &self,
+        advertised: &Advertised,
+        volume: &Volume,
+    ) -> Result<(), Error> {
+        use ControllerCapability as C;
+        if !advertised.controller(C::GetVolume) || !advertised.controller(C::VolumeCondition) {
+            return Ok(());
+        }
+        let request = v1::ControllerGetVolumeRequest {
+            volume_id: volume.id.clone(),
+        };
+        let condition = |reply: &v1::ControllerGetVolumeResponse| {
+            let status = reply.status.clone();
+            status.and_then(|status| status.volume_condition)
+        };
+        let reply = self
+            .step(&request, |reply| told(condition(reply).as_ref()))
+            .await?;
+        normal(&volume.id, condition(&reply))
+    }
+
+    /// Makes the volume larger at the controller; the size that the node is to make it, if it has to.
+    pub(super) async fn expand(
+        &self,
+        advertised: &Advertised,
+        volume: &mut Volume,
+    ) -> Result<Option<i64>, Error> {
+        let given: v1::ControllerExpandVolumeRequest = self.request();
+        let asked = given.capacity_range.unwrap_or_default();
+        let Some(size) = larger(volume.capacity, asked.required_bytes, asked.limit_bytes) else {
+            self.skipped(Further::Expand.name(), "--lim-bytes leaves no room")?;
+            return Ok(None);
+        };
+        if !advertised.controller(ControllerCapability::ExpandVolume) {
+            return Ok(Some(size));
+        }
+        let request = v1::ControllerExpandVolumeRequest {
+            volume_id: volume.id.clone(),
+            capacity_range: Some(at_least(size)),
+            ..given
+        };
+        let reply = self
+            .step(&request, |reply| {
+                format!("{} now", human(reply.capacity_bytes))
+            })
+            .await?;
+        volume.capacity = reply.capacity_bytes;
+        Ok(reply
+            .node_expansion_required
+            .then_some(reply.capacity_bytes))
+    }
+
+    /// Lets the node use the new size.
+    pub(super) async fn expand_at_node(
+        &self,
+        advertised: &Advertised,
+        volume: &Volume,
+        placed: &Placed,
+        size: i64,
+    ) -> Result<(), Error> {
+        if !advertised.node(NodeCapability::ExpandVolume) {
+            let problem = "the controller asks for NodeExpandVolume, and the node does not advertise EXPAND_VOLUME";
+            return Err(Error::local(problem).doing("node expand-volume"));
+        }
+        let staging = match advertised.node(NodeCapability::StageUnstageVolume) {
+            true => super::calls::text(&placed.staging),
+            false => String::new(),
+        };
+        let request = v1::NodeExpandVolumeRequest {
+            volume_id: volume.id.clone(),
+            volume_path: super::calls::text(&placed.target),
+            staging_target_path: staging,
+            capacity_range: Some(at_least(size)),
+            ..self.request()
+        };
+        self.step(&request, |reply| match reply.capacity_bytes {
+            0 => String::new(),
+            size => format!("{} now", human(size)),
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Takes a snapshot and waits until it can be used; its id.
+    pub(super) async fn snapshot(&self, volume: &Volume) -> Result<String, Error> {
+        let mut request = v1::CreateSnapshotRequest {
+            source_volume_id: volume.id.clone(),
+            name: format!("{}-snapshot", self.volume_name()),
+            ..Default::default()
+        };
+        self.run.context.add_secrets(&mut request.secrets);
+        let ready = |reply: &v1::CreateSnapshotResponse| {
+            let snapshot = reply.snapshot.as_ref();
+            snapshot.is_some_and(|snapshot| snapshot.ready_to_use)
+        };
+        let id = |reply: &v1::CreateSnapshotResponse| {
+            let snapshot = reply.snapshot.as_ref();
+            snapshot.map_or_else(String::new, |snapshot| snapshot.snapshot_id.clone())
+        };
+        let reply = self.step_until(&request, ready, id).await?;
+        if !ready(&reply) {
+            let problem = "the snapshot is not ready to use within --timeout";
+            return Err(Error::local(problem).doing("controller create-snapshot"));
+        }
+        Ok(id(&reply))
+    }
+
+    /// Makes a volume of a snapshot.
+    pub(super) async fn restore(&self, volume: &Volume, snapshot: &str) -> Result<Volume, Error> {
+        let snapshot_id = snapshot.to_owned();
+        let source = Source::Snapshot(SnapshotSource { snapshot_id });
+        self.copy(volume, "restored", source).await
+    }
+
+    /// Makes a volume of a volume.
+    pub(super) async fn clone_of(&self, volume: &Volume) -> Result<Volume, Error> {
+        let volume_id = volume.id.clone();
+        let source = Source::Volume(VolumeSource { volume_id });
+        self.copy(volume, "clone", source).await
+    }
+
+    async fn copy(&self, volume: &Volume, name: &str, source: Source) -> Result<Volume, Error> {
+        let given: v1::CreateVolumeRequest = self.request();
+        let asked = given.capacity_range.unwrap_or_default();
+        // Not less than its source has, which may have grown beyond what was asked for.
+        let required_bytes = volume.capacity.max(asked.required_bytes);
+        let fits = asked.limit_bytes == 0 || asked.limit_bytes >= required_bytes;
+        let range = v1::CapacityRange {
+            required_bytes,
+            limit_bytes: if fits { asked.limit_bytes } else { 0 },
+        };
+        let request = v1::CreateVolumeRequest {
+            name: format!("{}-{name}", self.volume_name()),
+            capacity_range: (range != v1::CapacityRange::default()).then_some(range),
+            volume_content_source: Some(v1::VolumeContentSource {
+                r#type: Some(source),
+            }),
+            ..given
+        };
+        self.create_as(&request).await
+    }
+}
+
+fn at_least(size: i64) -> v1::CapacityRange {
+    v1::CapacityRange {
+        required_bytes: size,
+        limit_bytes: 0,
+    }
+}
+
+/// How full a volume is, as text.
+fn usage(reply: &v1::NodeGetVolumeStatsResponse) -> String {
+    let bytes = i32::from(v1::volume_usage::Unit::Bytes);
+    let mut usage = reply.usage.iter().filter(|usage| usage.unit == bytes);
+    let mut text = usage.next().map_or_else(String::new, |usage| {
+        format!("{} of {} used", human(usage.used), human(usage.total))
+    });
+    if let Some(condition) = reply.volume_condition.as_ref().filter(|one| one.abnormal) {
+        text.push_str(&format!("; {}", told(Some(condition))));
+    }
+    text
+}
+
+/// A condition, as text.
+fn told(condition: Option<&v1::VolumeCondition>) -> String {
+    match condition {
+        None => String::new(),
+        Some(condition) if condition.abnormal => format!("abnormal: {}", condition.message),
+        Some(_) => "healthy".to_owned(),
+    }
+}
+
+/// Stops at a volume that is not as it should be: what is done to it would show nothing of the driver.
+fn normal(id: &str, condition: Option<v1::VolumeCondition>) -> Result<(), Error> {
+    match condition {
+        Some(condition) if condition.abnormal => {
+            let problem = format!("the volume {id} is abnormal: {}", condition.message);
+            Err(Error::failed(problem).hint("`csi doctor` looks at the driver from all sides"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn an_abnormal_condition_stops() {
+        let condition = |abnormal| {
+            Some(v1::VolumeCondition {
+                abnormal,
+                message: "the folder is missing".into(),
+            })
+        };
+        assert!(normal("v", None).is_ok());
+        assert!(normal("v", condition(false)).is_ok());
+        let error = normal("v", condition(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed);
+        assert_eq!(
+            told(condition(true).as_ref()),
+            "abnormal: the folder is missing"
+        );
+        assert_eq!(told(condition(false).as_ref()), "healthy");
+        assert_eq!(told(None), "");
+    }
+}

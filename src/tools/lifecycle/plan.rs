@@ -1,0 +1,269 @@
+//! Which steps a lifecycle has beyond those that every volume has, and why one is left out.
+//!
+//! Decides only.
+
+use crate::call::advertised::Advertised;
+use crate::rpc::facts::{ControllerCapability, NodeCapability};
+use clap::ValueEnum;
+
+/// A step beyond those that every volume has, in the order in which they are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Further {
+    /// How full the volume is and in which condition, before the other steps and after them
+    Stats,
+    /// Make the volume twice as large
+    Expand,
+    /// Take a snapshot of it
+    Snapshot,
+    /// Make a volume of the snapshot, and find the data there
+    Restore,
+    /// Make a volume of the volume, and find the data there
+    Clone,
+}
+
+/// When a volume is expanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expansion {
+    /// While it is published.
+    Online,
+    /// Before it is attached to a node.
+    Offline,
+}
+
+/// What the flags say of these steps.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Only these; all where none is named.
+    pub only: Vec<Further>,
+    /// Not these.
+    pub skip: Vec<Further>,
+    /// Whether the volume is one that this run makes.
+    pub is_own: bool,
+}
+
+/// The steps of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Those that are wanted and cannot be done, with the reason.
+    pub left_out: Vec<(Further, &'static str)>,
+    /// Those that will be done.
+    pub steps: Vec<Further>,
+    /// When the volume is expanded, if it is.
+    pub expansion: Option<Expansion>,
+}
+
+impl Further {
+    const ALL: [Self; 5] = [
+        Self::Stats,
+        Self::Expand,
+        Self::Snapshot,
+        Self::Restore,
+        Self::Clone,
+    ];
+
+    /// Its name in the output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stats => "node stats",
+            Self::Expand => "expand",
+            Self::Snapshot => "snapshot",
+            Self::Restore => "restore",
+            Self::Clone => "clone",
+        }
+    }
+}
+
+impl Wishes {
+    fn wants(&self, step: Further) -> bool {
+        let named = |step| self.only.is_empty() || self.only.contains(&step);
+        // Nothing can be restored without it.
+        let needed = step == Further::Snapshot && self.only.contains(&Further::Restore);
+        (named(step) || needed) && !self.skip.contains(&step)
+    }
+}
+
+impl Plan {
+    /// The steps that are wanted of a driver that advertises this.
+    pub fn of(wishes: &Wishes, advertised: &Advertised) -> Self {
+        let mut plan = Self::default();
+        for step in Further::ALL {
+            if !wishes.wants(step) {
+                continue;
+            }
+            match plan.obstacle(step, wishes, advertised) {
+                Some(why) => plan.left_out.push((step, why)),
+                None => plan.steps.push(step),
+            }
+        }
+        plan.expansion = plan
+            .has(Further::Expand)
+            .then(|| match advertised.expands_online() {
+                true => Expansion::Online,
+                false => Expansion::Offline,
+            });
+        plan
+    }
+
+    /// Whether a step will be done.
+    pub fn has(&self, step: Further) -> bool {
+        self.steps.contains(&step)
+    }
+
+    /// Whether the data of the volume is looked for in others.
+    pub fn copies(&self) -> bool {
+        self.has(Further::Restore) || self.has(Further::Clone)
+    }
+
+    fn obstacle(&self, step: Further, wishes: &Wishes, of: &Advertised) -> Option<&'static str> {
+        use ControllerCapability as C;
+        let is_safe = wishes.is_own || step == Further::Stats || !wishes.only.is_empty();
+        let makes = of.controller(C::CreateDeleteVolume);
+        let expands = of.controller(C::ExpandVolume) || of.node(NodeCapability::ExpandVolume);
+        match step {
+            _ if !is_safe => {
+                Some("the volume is not this run's: --only names what may be done to it")
+            }
+            Further::Stats if !of.node(NodeCapability::GetVolumeStats) => {
+                Some("not advertised: GET_VOLUME_STATS")
+            }
+            Further::Expand if !expands => Some("not advertised: EXPAND_VOLUME"),
+            Further::Expand if !of.expands_online() && !of.expands_offline() => {
+                Some("not advertised: VolumeExpansion ONLINE or OFFLINE")
+            }
+            Further::Snapshot if !of.controller(C::CreateDeleteSnapshot) => {
+                Some("not advertised: CREATE_DELETE_SNAPSHOT")
+            }
+            Further::Restore if !self.has(Further::Snapshot) => Some("there is no snapshot"),
+            Further::Restore | Further::Clone if !makes => {
+                Some("not advertised: CREATE_DELETE_VOLUME")
+            }
+            Further::Clone if !of.controller(C::CloneVolume) => {
+                Some("not advertised: CLONE_VOLUME")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The size to which a volume is expanded, twice what it has or was asked for; `None` where a limit leaves no room.
+pub fn larger(capacity: i64, required: i64, limit: i64) -> Option<i64> {
+    /// Of a volume of which no size is known.
+    const SMALL: i64 = 1 << 30;
+    let now = match capacity.max(required) {
+        0 => SMALL,
+        known => known,
+    };
+    let twice = now.saturating_mul(2);
+    let size = if limit > 0 { twice.min(limit) } else { twice };
+    (size > now).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::facts::PluginCapability as P;
+    use ControllerCapability as C;
+    use NodeCapability as N;
+
+    const EVERYTHING: &[C] = &[
+        C::CreateDeleteVolume,
+        C::CreateDeleteSnapshot,
+        C::CloneVolume,
+        C::ExpandVolume,
+    ];
+
+    #[test]
+    fn steps_are_those_that_are_wanted_and_advertised() {
+        use Further::{Clone, Expand, Restore, Snapshot, Stats};
+        let everything = Advertised::of_driver(
+            &[P::ControllerService],
+            true,
+            EVERYTHING,
+            &[N::GetVolumeStats],
+        );
+        let nothing = Advertised::default();
+        let still = Advertised::of_driver(&[P::ControllerService], false, EVERYTHING, &[]);
+        for (of, only, skip, is_own, steps, left_out) in [
+            (
+                &everything,
+                &[][..],
+                &[][..],
+                true,
+                &[Stats, Expand, Snapshot, Restore, Clone][..],
+                &[][..],
+            ),
+            (&everything, &[Clone], &[], true, &[Clone], &[]),
+            (
+                &everything,
+                &[Restore],
+                &[],
+                true,
+                &[Snapshot, Restore],
+                &[],
+            ),
+            (
+                &everything,
+                &[],
+                &[Snapshot],
+                true,
+                &[Stats, Expand, Clone],
+                &[Restore],
+            ),
+            (
+                &everything,
+                &[],
+                &[],
+                false,
+                &[Stats],
+                &[Expand, Snapshot, Restore, Clone],
+            ),
+            (&everything, &[Snapshot], &[], false, &[Snapshot], &[]),
+            (
+                &nothing,
+                &[],
+                &[],
+                true,
+                &[],
+                &[Stats, Expand, Snapshot, Restore, Clone],
+            ),
+            (
+                &still,
+                &[],
+                &[],
+                true,
+                &[Snapshot, Restore, Clone],
+                &[Stats, Expand],
+            ),
+        ] {
+            let wishes = Wishes {
+                only: only.to_vec(),
+                skip: skip.to_vec(),
+                is_own,
+            };
+            let plan = Plan::of(&wishes, of);
+            assert_eq!(plan.steps, steps, "{wishes:?}");
+            let found: Vec<Further> = plan.left_out.iter().map(|(step, _)| *step).collect();
+            assert_eq!(found, left_out, "{wishes:?}");
+            let expansion = plan.has(Expand).then_some(Expansion::Online);
+            assert_eq!(plan.expansion, expansion, "{wishes:?}");
+        }
+    }
+
+    #[test]
+    fn a_volume_grows_to_twice_its_size_within_its_limit() {
+        for (capacity, required, limit, expected) in [
+            (0, 0, 0, Some(2 << 30)),
+            (10, 0, 0, Some(20)),
+            (0, 10, 0, Some(20)),
+            (10, 5, 15, Some(15)),
+            (10, 5, 10, None),
+            (i64::MAX, 0, 0, None),
+        ] {
+            assert_eq!(
+                larger(capacity, required, limit),
+                expected,
+                "{capacity} {required} {limit}"
+            );
+        }
+    }
+}

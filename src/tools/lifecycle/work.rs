@@ -1,0 +1,151 @@
+//! The work on a volume's data as steps: in a thread that may hang, which the way down stops and waits for.
+
+use super::calls::{DataThread, Lifecycle, Way, text};
+use super::data::{Exercise, Exercised, TargetKind, Work};
+use super::plan::Plan;
+use super::volume::Placed;
+use super::writer::WriterThread;
+use crate::error::{Error, OrError};
+use crate::output::steps::StepOutcome;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A thread that works. Where nobody waits for it any more, the run remembers it.
+pub(super) struct Working<'r, 'a, W: Write> {
+    run: &'r Lifecycle<'a, W>,
+    thread: Option<(DataThread, PathBuf)>,
+}
+
+impl<'r, 'a, W: Write> Working<'r, 'a, W> {
+    pub(super) fn new(run: &'r Lifecycle<'a, W>, thread: (DataThread, PathBuf)) -> Self {
+        let thread = Some(thread);
+        Self { run, thread }
+    }
+
+    /// The result, unless it takes longer than that.
+    async fn result(mut self, limit: Duration) -> io::Result<Option<Exercised>> {
+        let Some((thread, _)) = &mut self.thread else {
+            return Ok(None);
+        };
+        match tokio::time::timeout(limit, thread.result()).await {
+            Ok(result) => {
+                self.thread = None;
+                result.flatten()
+            }
+            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        }
+    }
+
+    /// Asks the work to end, and waits so long for that; whether it has ended.
+    pub(super) async fn stop(mut self, limit: Duration) -> bool {
+        let ended = match &mut self.thread {
+            Some((thread, _)) => thread.stop(limit).await,
+            None => true,
+        };
+        self.thread = self.thread.take().filter(|_| !ended);
+        ended
+    }
+}
+
+impl<W: Write> Drop for Working<'_, '_, W> {
+    fn drop(&mut self) {
+        let thread = self.thread.take();
+        self.run.threads.borrow_mut().extend(thread);
+    }
+}
+
+impl<W: Write> Way<'_, '_, W> {
+    /// Writes and reads the data; its checksum, where it stays for copies to be compared with.
+    pub(super) async fn write_and_read(
+        &self,
+        plan: &Plan,
+        placed: &Placed,
+    ) -> Result<Option<u64>, Error> {
+        const NAME: &str = "write and read back";
+        let (flags, target) = (self.run.flags, &placed.target);
+        let exercise = Exercise {
+            file_name: self.file_name(),
+            may_overwrite: flags.may_overwrite(),
+            work: match plan.copies() {
+                true => Work::WriteAndLeave,
+                false => Work::Write,
+            },
+        };
+        if plan.copies() && (flags.keep || flags.volume_id.is_some()) {
+            // With the volume itself it would go by itself.
+            self.run
+                .files
+                .borrow_mut()
+                .push(target.join(self.file_name()));
+        }
+        let problem = format!("data did not make it through {}", target.display());
+        let done = self.work(NAME, exercise, target, problem).await?;
+        let written = done.filter(|done| done.written && plan.copies());
+        Ok(written.map(|done| done.checksum))
+    }
+
+    /// Finds the data of another volume in a copy of it.
+    pub(super) async fn find_data(&self, placed: &Placed, checksum: u64) -> Result<(), Error> {
+        let exercise = Exercise {
+            file_name: self.file_name(),
+            may_overwrite: false,
+            work: Work::Find(checksum),
+        };
+        let problem = format!("the data is not in the copy at {}", placed.target.display());
+        let found = self.work("find the data", exercise, &placed.target, problem);
+        found.await.map(drop)
+    }
+
+    fn file_name(&self) -> String {
+        format!(".{}", self.run.name)
+    }
+
+    /// Works in a thread, as one step. If the thread still works when this ends, by its deadline or because it is dropped, the
+    /// way down stops it.
+    async fn work(
+        &self,
+        name: &str,
+        exercise: Exercise,
+        target: &Path,
+        problem: String,
+    ) -> Result<Option<Exercised>, Error> {
+        let started = Instant::now();
+        let path = target.to_owned();
+        let thread = WriterThread::start(move |stop| exercise.run(&path, stop))
+            .or_because("there is no thread to write with")?;
+        let limit = self.run.node.session.timeout().unwrap_or(Duration::MAX);
+        let working = Working::new(self.run, (thread, target.to_owned()));
+        match working.result(limit).await {
+            Ok(Some(done)) => {
+                let told = exercise_text(&done);
+                self.print(name, StepOutcome::Done, &told, started.elapsed())?;
+                Ok(Some(done))
+            }
+            Ok(None) => {
+                let why =
+                    "the volume does not show at the target path here: the driver mounts elsewhere";
+                self.skipped(name, why)?;
+                Ok(None)
+            }
+            Err(error) => {
+                self.print(name, StepOutcome::Failed, &text(target), started.elapsed())?;
+                Err(Error::because(problem, &error).doing(name))
+            }
+        }
+    }
+}
+
+/// The result of the work on the data, as text.
+fn exercise_text(done: &Exercised) -> String {
+    let mut told = String::new();
+    if done.is_foreign {
+        told.push_str("read only: the volume is not ours; ");
+    }
+    let size = crate::arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
+    told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
+    if done.target == TargetKind::Link {
+        told.push_str(", through a symbolic link");
+    }
+    told
+}

@@ -1,0 +1,225 @@
+//! `csi doctor`: on the real driver, and on sockets behind which something is wrong.
+
+use crate::support::PATIENCE;
+use crate::support::driver::Driver;
+use crate::support::process::Process;
+use crate::support::program::{Csi, Output};
+use crate::support::scripted::{Reply, ScriptedDriver};
+use rustix::process::geteuid;
+use serde_json::Value as Json;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+use std::time::Instant;
+
+/// The check of that name, as JSON.
+fn check(run: &Output, name: &str) -> Json {
+    let page = run.json();
+    let checks = page["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["check"] == name);
+    found.unwrap_or_else(|| panic!("{name}\n{run}")).clone()
+}
+
+#[test]
+fn a_healthy_driver_has_a_page_without_a_fault() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    csi.run("controller create-volume pvc-1 --params server=localhost,share=/share")
+        .succeeds();
+    let kubelet = csi.home().join("kubelet");
+    let flags = format!(
+        "--kubelet {} --mount-parent {}",
+        kubelet.display(),
+        csi.home().display()
+    );
+    let page = csi.run(&format!("doctor {flags}")).succeeds();
+    for line in [
+        "ok socket        /",
+        "ok listener      csi-nfs, process ",
+        "ok plugin        nfs.csi.internal 0.1.0, answered in ",
+        "ok probe         ready\n",
+        "ok capabilities  makes and deletes volumes; clones volumes;",
+        "ok conditions    1 volume, none abnormal\n",
+        "-- registration  no kubelet's folder is visible here",
+        "ok leftovers     none\n",
+        "ok mounts        none of this driver are visible here\n",
+        "ok versions      csi 0.1.0, CSI 1.12.0, driver 0.1.0, Linux ",
+    ] {
+        assert!(page.stdout.contains(line), "{line}\n{page}");
+    }
+    assert!(page.stdout.lines().count() <= 24, "{page}");
+    assert!(
+        page.stdout.lines().all(|line| line.chars().count() <= 100),
+        "{page}"
+    );
+    // A kubelet that does not know it, and one whose socket nobody serves.
+    let registry = kubelet.join("plugins_registry");
+    fs::create_dir_all(&registry).unwrap();
+    let run = csi.run(&format!("doctor {flags} -o json")).exits(3);
+    assert_eq!(check(&run, "registration")["state"], "wrong", "{run}");
+    let socket = registry.join("nfs.csi.internal-reg.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let run = csi.run(&format!("doctor {flags} -o json")).succeeds();
+    assert_eq!(
+        check(&run, "registration")["text"],
+        "nfs.csi.internal-reg.sock"
+    );
+    drop(listener);
+    let run = csi.run(&format!("doctor {flags} -o json")).exits(3);
+    let text = check(&run, "registration")["text"].to_string();
+    assert!(text.contains("nobody listens"), "{run}");
+}
+
+#[test]
+fn what_earlier_runs_have_left_is_named() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let params = "--params server=localhost,share=/share";
+    csi.run(&format!(
+        "lifecycle --keep --name csi-lifecycle-kept {params}"
+    ))
+    .succeeds();
+    fs::create_dir(csi.home().join("csi-lifecycle-4294967295-ab")).unwrap();
+    let flags = format!("--mount-parent {} --kubelet /nowhere", csi.home().display());
+    let run = csi
+        .run(&format!("doctor {flags} -o json"))
+        .exits(3)
+        .says("something is wrong");
+    let text = check(&run, "leftovers")["text"].to_string();
+    assert!(
+        text.contains("1 folder of earlier runs") && text.contains("1 volume of earlier runs"),
+        "{run}"
+    );
+}
+
+#[test]
+fn a_bundle_has_the_log_and_no_secret() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint()).env("X_CSI_SECRETS", "password=hunter2");
+    csi.run("doctor --kubelet /nowhere --bundle report.tar")
+        .succeeds()
+        .says("read it before you send it");
+    let bundle = csi.home().join("report.tar");
+    let mode = fs::metadata(&bundle).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let content = fs::read(&bundle).unwrap();
+    let content = String::from_utf8_lossy(&content);
+    for part in [
+        "csi-doctor/doctor.txt",
+        "csi-doctor/doctor.json",
+        "X_CSI_SECRETS is set",
+        "ok plugin",
+    ] {
+        assert!(content.contains(part), "{part}");
+    }
+    assert!(!content.contains("hunter2"));
+    csi.run("doctor --kubelet /nowhere --bundle report.tar")
+        .exits(1)
+        .says("exists");
+}
+
+#[test]
+fn sockets_behind_which_something_is_wrong() {
+    let csi = Csi::new();
+    let file = csi.file("file", "");
+    let dead = csi.home().join("dead.sock");
+    drop(UnixListener::bind(&dead).unwrap());
+    let missing = csi.home().join("missing.sock");
+    let lost = csi.home().join("nowhere/missing.sock");
+    for (path, text) in [
+        (&file, "is no socket"),
+        (&dead, "nobody listens"),
+        (&missing, "is not there"),
+        (&lost, "nor is its folder"),
+    ] {
+        let run = csi
+            .run(&format!(
+                "doctor {} -o json --kubelet /nowhere",
+                path.display()
+            ))
+            .exits(3);
+        let socket = check(&run, "socket");
+        assert_eq!(socket["state"], "wrong", "{run}");
+        assert!(socket["text"].as_str().unwrap().contains(text), "{run}");
+        assert!(socket.get("advice").is_some(), "{run}");
+        // One cause is one fault.
+        assert_eq!(check(&run, "plugin")["state"], "unknown", "{run}");
+    }
+    csi.run("doctor").exits(2).says("no driver named");
+}
+
+#[test]
+fn a_socket_without_permission() {
+    let driver = ScriptedDriver::unix();
+    let socket = driver
+        .endpoint()
+        .strip_prefix("unix://")
+        .unwrap()
+        .to_owned();
+    let csi = Csi::new();
+    let open = csi.home().join("open");
+    fs::create_dir(&open).unwrap();
+    let reached = open.join("csi.sock");
+    fs::hard_link(&socket, &reached)
+        .or_else(|_| fs::rename(&socket, &reached))
+        .unwrap();
+    let mode = |mode| fs::set_permissions(&reached, Permissions::from_mode(mode)).unwrap();
+    let is_root = geteuid().is_root();
+    mode(if is_root { 0o600 } else { 0o000 });
+    for folder in [csi.home(), &open] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = csi.command();
+    command
+        .current_dir("/")
+        .args(["doctor", "--kubelet", "/nowhere"])
+        .arg(&reached);
+    if is_root {
+        command.uid(65_534).gid(65_534);
+    }
+    let ended = Process::start(&mut command).wait(PATIENCE).unwrap();
+    let page = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.code(), 3, "{page}");
+    assert!(page.contains("may not use it"), "{page}");
+    // And one that everybody may use.
+    mode(0o777);
+    let run = csi
+        .run(&format!("doctor {} --kubelet /nowhere", reached.display()))
+        .exits(3);
+    assert!(run.stdout.contains("every user of this machine"), "{run}");
+}
+
+#[test]
+fn a_driver_that_hangs_holds_nobody_up() {
+    let silent = ScriptedDriver::silent();
+    let hanging = ScriptedDriver::unix();
+    hanging.on("GetPluginInfo", Reply::never());
+    let csi = Csi::new();
+    for driver in [&silent, &hanging] {
+        let began = Instant::now();
+        let run = csi
+            .run(&format!(
+                "-t 1s doctor {} --kubelet /nowhere -o json",
+                driver.endpoint()
+            ))
+            .exits(3);
+        assert!(began.elapsed() < PATIENCE, "{run}");
+        let plugin = check(&run, "plugin");
+        assert_eq!(plugin["state"], "wrong", "{run}");
+        assert!(
+            plugin["text"].as_str().unwrap().contains("within 1s"),
+            "{run}"
+        );
+    }
+    let run = csi.run(&format!(
+        "-t 1s doctor {} --kubelet /nowhere",
+        hanging.endpoint()
+    ));
+    assert!(
+        run.stdout
+            .contains("-- probe         not asked: the driver does not answer"),
+        "{run}"
+    );
+    assert_eq!(hanging.calls(), ["GetPluginInfo"; 2]);
+}

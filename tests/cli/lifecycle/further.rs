@@ -1,0 +1,205 @@
+//! The steps beyond those of every volume, several volumes at once, and that nothing of either stays.
+
+use super::drivers::{called, created, driver};
+use crate::support::PATIENCE;
+use crate::support::program::Csi;
+use crate::support::reference::{Options, ReferenceDriver};
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1;
+use csi_proto::v1::controller_get_volume_response::VolumeStatus;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use rustix::process::Signal;
+use tonic::Code;
+
+/// A driver that makes volumes and clones, and does what else is needed for that.
+fn cloning() -> ScriptedDriver {
+    driver(
+        &[
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::CloneVolume,
+        ],
+        &[],
+    )
+}
+
+fn count(text: &str, part: &str) -> usize {
+    text.lines().filter(|line| line.contains(part)).count()
+}
+
+#[test]
+fn every_step_is_done_as_far_as_it_is_advertised() {
+    let reference = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&reference.endpoint());
+    let done = csi.run("lifecycle").succeeds();
+    for (part, times) in [
+        ("ok controller expand-volume ", 1),
+        ("ok node expand-volume ", 1),
+        ("ok controller create-snapshot ", 1),
+        ("ok controller create-volume ", 3),
+        ("ok node publish ", 3),
+        ("ok find the data ", 2),
+        ("ok node stats ", 2),
+        ("ok controller get-volume ", 3),
+        ("ok controller delete-volume ", 3),
+        ("ok controller delete-snapshot ", 1),
+    ] {
+        assert_eq!(count(&done.stdout, part), times, "{part}\n{done}");
+    }
+    assert_eq!(reference.left_behind(), [""; 0]);
+    let only = csi.run("lifecycle --only clone,stats").succeeds();
+    assert_eq!(count(&only.stdout, "controller create-volume"), 2, "{only}");
+    assert!(
+        !only.stdout.contains("snapshot") && !only.stdout.contains("expand"),
+        "{only}"
+    );
+    let without = csi.run("lifecycle --skip snapshot,expand").succeeds();
+    assert!(without.stdout.contains("-- restore "), "{without}");
+    assert!(without.stdout.contains("there is no snapshot"), "{without}");
+    csi.run("lifecycle --skip snapshot --only clone").exits(2);
+    assert_eq!(reference.left_behind(), [""; 0]);
+    // The NFS driver copies too.
+    let embedded = Csi::at("embedded:");
+    let run = embedded.run("lifecycle").succeeds();
+    assert_eq!(count(&run.stdout, "ok find the data"), 2, "{run}");
+    let listed = embedded.run("controller list-volumes -o name").succeeds();
+    assert_eq!(listed.stdout, "", "{run}");
+}
+
+#[test]
+fn a_volume_that_exists_is_left_as_it_is() {
+    let reference = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&reference.endpoint());
+    let made = csi
+        .run("controller create-volume pvc-1 --req-bytes 1Mi -o name")
+        .succeeds();
+    let volume = made.value();
+    let run = csi
+        .run(&format!("lifecycle --volume-id {volume}"))
+        .succeeds();
+    for step in ["expand", "snapshot", "restore", "clone"] {
+        assert!(run.stdout.contains(&format!("-- {step} ")), "{step}\n{run}");
+    }
+    let run = csi
+        .run(&format!(
+            "lifecycle --volume-id {volume} --only restore,clone"
+        ))
+        .succeeds();
+    assert_eq!(count(&run.stdout, "ok find the data"), 2, "{run}");
+    // What was written for the copies is gone: a clone has nothing but what was there before.
+    let run = csi
+        .run(&format!("lifecycle --volume-id {volume} --only clone"))
+        .succeeds();
+    assert_eq!(count(&run.stdout, "ok find the data"), 1, "{run}");
+    csi.run(&format!("controller delete-volume {volume}"))
+        .succeeds();
+    assert_eq!(reference.left_behind(), [""; 0]);
+    csi.run("lifecycle --volume-id v --count 2")
+        .exits(2)
+        .says("--count");
+}
+
+#[test]
+fn several_volumes_go_their_ways_at_once() {
+    let reference = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&reference.endpoint());
+    let done = csi.run("lifecycle --count 4 --name v").succeeds();
+    for number in 1..=4 {
+        let line = format!("ok [{number}] node publish ");
+        assert_eq!(count(&done.stdout, &line), 3, "{done}");
+    }
+    assert_eq!(
+        count(&done.stdout, "ok controller delete-volume "),
+        12,
+        "{done}"
+    );
+    assert_eq!(reference.left_behind(), [""; 0]);
+    let lines = csi
+        .run("lifecycle --count 2 --only stats -o json")
+        .succeeds();
+    assert_eq!(
+        count(&lines.stdout, r#""of":2"#),
+        count(&lines.stdout, r#""of":1"#),
+        "{lines}"
+    );
+    assert_eq!(reference.left_behind(), [""; 0]);
+}
+
+#[test]
+fn the_first_failure_ends_all_ways_and_leaves_nothing() {
+    let driver = cloning();
+    let refused = Reply::error(Code::ResourceExhausted, "no room for a clone");
+    let volumes = ["vol-1", "vol-2"].map(created);
+    driver.on_each("CreateVolume", volumes.into_iter().chain([refused]));
+    let run = Csi::at(driver.endpoint())
+        .run("lifecycle --count 2")
+        .exits(64 + 8);
+    let run = run.says("no room for a clone");
+    assert!(!run.stderr.contains("left:"), "{run}");
+    let deleted = driver
+        .calls()
+        .iter()
+        .filter(|call| *call == "DeleteVolume")
+        .count();
+    assert_eq!(deleted, 2, "{:?}", driver.calls());
+}
+
+#[test]
+fn ctrl_c_in_a_further_step_leaves_nothing() {
+    let driver = cloning();
+    driver.on_each(
+        "CreateVolume",
+        [created("vol-1"), Reply::never(), created("vol-2")],
+    );
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("lifecycle");
+    // Five questions, a volume, its publishing, and the clone.
+    driver.wait_for_requests(8);
+    process.signal(Signal::INT);
+    let ended = process.wait(PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(!said.contains("left:"), "{said}");
+    let deleted = driver
+        .calls()
+        .iter()
+        .filter(|call| *call == "DeleteVolume")
+        .count();
+    assert_eq!(deleted, 2, "{:?}", driver.calls());
+}
+
+#[test]
+fn an_abnormal_condition_stops_it() {
+    let driver = driver(
+        &[
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::GetVolume,
+            ControllerCapability::VolumeCondition,
+        ],
+        &[],
+    );
+    let condition = v1::VolumeCondition {
+        abnormal: true,
+        message: "the folder is missing".into(),
+    };
+    let volume = v1::ControllerGetVolumeResponse {
+        volume: Some(v1::Volume {
+            volume_id: "vol-7".into(),
+            ..Default::default()
+        }),
+        status: Some(VolumeStatus {
+            volume_condition: Some(condition),
+            ..Default::default()
+        }),
+    };
+    driver.on("ControllerGetVolume", Reply::message(&volume));
+    Csi::at(driver.endpoint())
+        .run("lifecycle")
+        .exits(3)
+        .says("the volume vol-7 is abnormal: the folder is missing");
+    assert!(
+        !called(&driver, "NodePublishVolume"),
+        "{:?}",
+        driver.calls()
+    );
+    assert!(called(&driver, "DeleteVolume"), "{:?}", driver.calls());
+}
