@@ -4,6 +4,7 @@
 //! may stand in it: secrets are masked here. Must not know how calls are carried or compared.
 
 pub mod call;
+pub mod drawn;
 pub mod grpc;
 mod line;
 mod read;

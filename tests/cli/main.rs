@@ -14,6 +14,7 @@ mod golden;
 mod image;
 mod lifecycle;
 mod misbehaving;
+mod pages;
 mod proxy;
 mod real_driver;
 mod reference_driver;

@@ -10,7 +10,11 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::{self, Signals};
 use crate::invocation::parse::{self, with_flags};
+use crate::output::page::{PageFile, timeline};
+use crate::recording::Recording;
+use crate::recording::drawn::{self, Replays};
 use clap::{ArgMatches, Command};
+use std::path::Path;
 
 /// The command.
 pub fn command() -> Command {
@@ -72,6 +76,20 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         json,
         metadata: globals.verbosity() > 0,
     };
+    // A pipe or a device cannot be read again.
+    let recorded = flags.record.as_deref().filter(|_| flags.html.is_some());
+    if let Some(path) = recorded.filter(|path| path.metadata().is_ok_and(|there| !there.is_file()))
+    {
+        let problem = format!(
+            "--html draws a recording in a file, and {} is none",
+            path.display()
+        );
+        return Err(Error::usage(problem));
+    }
+    let page = match recorded {
+        Some(path) => drawn::page_of(flags.html.as_ref(), path)?,
+        None => None,
+    };
     // The socket must not stay behind, whenever the second signal comes.
     interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
@@ -92,7 +110,17 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         Ok::<_, Error>(())
     })?;
     runtime.shutdown_background();
-    Ok(())
+    match (page, recorded) {
+        (Some(page), Some(path)) => draw(page, path),
+        _ => Ok(()),
+    }
+}
+
+/// Draws what was recorded.
+fn draw(page: PageFile, path: &Path) -> Result<(), Error> {
+    let recording = Recording::read(path).or_because("the recording cannot be drawn")?;
+    let timeline = drawn::timeline("csi proxy", path, &recording, None, Replays::new());
+    page.write(&timeline::page(&timeline))
 }
 
 fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {

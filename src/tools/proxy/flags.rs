@@ -34,6 +34,9 @@ pub struct ProxyFlags {
     /// Replace the file of --record when there is one
     #[arg(long, requires = "record")]
     pub overwrite: bool,
+    /// At the end, draw the recording on a page for a browser: calls in lanes over time, with requests and replies
+    #[arg(long, value_name = "FILE", requires = "record")]
+    pub html: Option<PathBuf>,
     /// Show no calls
     #[arg(short, long)]
     pub quiet: bool,
