@@ -249,6 +249,10 @@ impl Command {
         while let Some(bytes) = session.next(method, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
         }
+        // Beside the table, which scripts may count.
+        if let Some(sum) = printer.take_sum() {
+            eprintln!("{sum}");
+        }
         Ok(None)
     }
 

@@ -21,6 +21,7 @@ pub mod replayed;
 mod reply;
 pub mod shell_word;
 pub mod steps;
+pub mod sum;
 pub mod table;
 pub mod terminal;
 pub mod view;
