@@ -22,6 +22,7 @@ mod requests;
 mod sanity;
 mod sanity_commands;
 mod sanity_defects;
+mod secrets;
 mod shell_completion;
 mod shell_scripts;
 mod shell_terminal;

@@ -389,6 +389,9 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     {
         outcome = CaseOutcome::Failed(first.clone());
     }
+    let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
+    let outcome = outcome.masked(&secrets);
+    let warnings: Vec<Failure> = warnings.iter().map(|one| one.masked(&secrets)).collect();
     let failed = matches!(outcome, CaseOutcome::Failed(_));
     if !failed {
         let seen = std::mem::take(&mut *locked(&context.broken_rules));
