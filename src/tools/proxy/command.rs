@@ -1,5 +1,6 @@
 //! The command `csi proxy`: its listening address, the driver it calls, its signals and its end.
 
+use super::existing::Existing;
 use super::stdio::{self, RelayError};
 use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};
 use crate::call::endpoint::Endpoint;
@@ -105,6 +106,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         if proxy.is_public {
             eprintln!("note: everybody who reaches this port commands the driver");
         }
+        tell_existing(&proxy.existing, flags.reset);
         proxy.serve(signals.next()).await;
         driver.settled().await;
         Ok::<_, Error>(())
@@ -113,6 +115,37 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     match (page, recorded) {
         (Some(page), Some(path)) => draw(page, path),
         _ => Ok(()),
+    }
+}
+
+/// Tells of connections that go past the proxy, or closes them.
+fn tell_existing(existing: &Existing, reset: bool) {
+    let count = existing.count();
+    let (connections, they) = match count {
+        0 => return,
+        1 => (
+            "1 connection".to_owned(),
+            "its calls go past the proxy until it is",
+        ),
+        many => (
+            format!("{many} connections"),
+            "their calls go past the proxy until they are",
+        ),
+    };
+    if !reset {
+        eprintln!(
+            "note: {connections} to the driver existed before: {they} made anew; --reset closes such"
+        );
+        return;
+    }
+    match existing.close() {
+        Ok(closed) if closed == count => {
+            eprintln!("note: closed {connections} to the driver that existed before");
+        }
+        Ok(closed) => eprintln!(
+            "warning: closed {closed} of {connections} to the driver that existed before: the others are not its own"
+        ),
+        Err(error) => eprintln!("warning: {connections} to the driver cannot be closed: {error}"),
     }
 }
 
