@@ -75,7 +75,15 @@ fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> E
         _ if wants_json(arguments) => Style::Json,
         _ => Style::Text,
     };
-    let wrapped = Error::usage(error.to_string().trim_start_matches("error: ").trim_end());
+    let text = error.to_string();
+    let wrapped = match (style, error.kind()) {
+        // Not the help, which csc's pointer leads to.
+        (Style::Csc, clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) => {
+            Error::usage("a command is missing")
+        }
+        (Style::Csc, _) => Error::unparsed(&text),
+        _ => Error::usage(text.trim_start_matches("error: ").trim_end()),
+    };
     match style {
         Style::Json | Style::Csc => report(&wrapped, style),
         // clap's own words, with its colours and its usage line; when stderr is gone there is nobody to tell.

@@ -3,6 +3,7 @@
 //! Owns the hints. The wording and the exit codes belong to `src/error.rs`.
 
 use super::endpoint::{Endpoint, EndpointError, HandshakeError};
+use super::secrets::mask;
 use super::session::{CallError, Lost};
 use super::status_details;
 use crate::error::Error;
@@ -48,7 +49,8 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     if let Some(source) = std::error::Error::source(status) {
         out = out.caused_by(source);
     }
-    for detail in status_details::decoded(status.details()) {
+    for mut detail in status_details::decoded(status.details()) {
+        mask(&mut detail, &error.secrets);
         out = out.detail(detail);
     }
     out.with_hint(hint_for(error.method, status.code(), error.timeout))

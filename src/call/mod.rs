@@ -6,6 +6,7 @@ pub mod advertised;
 pub mod endpoint;
 pub mod error;
 pub mod log;
+pub mod secrets;
 pub mod session;
 pub mod status_details;
 pub mod user_folders;

@@ -4,6 +4,7 @@
 
 use crate::arguments::metadata::{self, MetadataError, SentValue};
 use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError};
+use crate::call::secrets::{secrets_in, without};
 use bytes::{Buf, BufMut, Bytes};
 use csi_proto::schema::Method;
 use http::uri::PathAndQuery;
@@ -27,6 +28,8 @@ pub struct Session {
     channel: Channel,
     timeout: Option<Duration>,
     metadata: MetadataMap,
+    /// Whether errors come as the driver words them, with the secrets that it repeats.
+    raw: bool,
 }
 
 /// A session, and the endpoint that knows why its connection was lost.
@@ -50,6 +53,8 @@ pub struct CallError {
     pub status: Status,
     /// The time limit of the call.
     pub timeout: Option<Duration>,
+    /// The secrets of the request, to be masked in the details of the status as they are in its message.
+    pub secrets: Vec<String>,
 }
 
 /// The message of a call for which there was no connection.
@@ -96,6 +101,7 @@ impl Session {
             channel: endpoint.connect(options).await?,
             timeout: None,
             metadata: MetadataMap::new(),
+            raw: false,
         })
     }
 
@@ -103,6 +109,13 @@ impl Session {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Leaves the driver's errors as they are. Who looks for secrets in them must not show them.
+    #[must_use]
+    pub fn unmasked(mut self) -> Self {
+        self.raw = true;
         self
     }
 
@@ -149,8 +162,9 @@ impl Session {
     /// # Errors
     /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
     pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
+        let sent = request.clone();
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(method, async {
+        self.bounded(method, &sent, async {
             client.ready().await.map_err(not_ready)?;
             client.unary(request, path, RawCodec).await
         })
@@ -168,6 +182,7 @@ impl Session {
             method: Q::METHOD,
             status: Status::internal(format!("the reply is not valid: {error}")),
             timeout: self.timeout,
+            secrets: Vec::new(),
         })
     }
 
@@ -180,8 +195,9 @@ impl Session {
         method: &'static Method,
         request: Bytes,
     ) -> Result<Response<Streaming<Bytes>>, CallError> {
+        let sent = request.clone();
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(method, async {
+        self.bounded(method, &sent, async {
             client.ready().await.map_err(not_ready)?;
             client.server_streaming(request, path, RawCodec).await
         })
@@ -202,23 +218,25 @@ impl Session {
             take(self.call(method, request).await?.into_inner());
             return Ok(());
         }
+        let sent = request.clone();
         let mut stream = self.stream(method, request).await?.into_inner();
-        while let Some(message) = self.next(method, &mut stream).await? {
+        while let Some(message) = self.next(method, &sent, &mut stream).await? {
             take(message);
         }
         Ok(())
     }
 
-    /// The next message of a stream, `None` at its end.
+    /// The next message of the stream that answers to a request, `None` at its end.
     ///
     /// # Errors
     /// As [`Session::call`].
     pub async fn next(
         &self,
         method: &'static Method,
+        sent: &[u8],
         stream: &mut Streaming<Bytes>,
     ) -> Result<Option<Bytes>, CallError> {
-        self.bounded(method, stream.message()).await
+        self.bounded(method, sent, stream.message()).await
     }
 
     fn prepare(
@@ -240,6 +258,7 @@ impl Session {
     async fn bounded<T>(
         &self,
         method: &'static Method,
+        sent: &[u8],
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
         let result = match self.timeout {
@@ -249,10 +268,17 @@ impl Session {
                 Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
             },
         };
-        result.map_err(|status| CallError {
-            method,
-            status: judged(status),
-            timeout: self.timeout,
+        result.map_err(|status| {
+            let secrets = match self.raw {
+                true => Vec::new(),
+                false => secrets_in(method, [sent]),
+            };
+            CallError {
+                method,
+                status: without(judged(status), &secrets),
+                timeout: self.timeout,
+                secrets,
+            }
         })
     }
 }

@@ -246,8 +246,12 @@ impl Command {
         let answer = session.stream(method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
-        while let Some(bytes) = session.next(method, &mut stream).await? {
+        while let Some(bytes) = session.next(method, &sent, &mut stream).await? {
             self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+        }
+        // Beside the table, which scripts may count.
+        if let Some(sum) = printer.take_sum() {
+            eprintln!("{sum}");
         }
         Ok(None)
     }

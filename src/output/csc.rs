@@ -54,6 +54,10 @@ pub fn subject(_: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result<(
     Ok(())
 }
 
+/// The first capability of a controller that is younger than csc, which prints its number. The node and the group controller
+/// have none of that number.
+const NEWER: i32 = 15;
+
 /// `&{type:NAME}` a line, for the controller's, the node's and the group controller's capabilities.
 pub fn capabilities(
     layout: &Layout,
@@ -63,7 +67,11 @@ pub fn capabilities(
     let name = layout.name()?;
     for bytes in layout.rows(reply.bytes)? {
         if let Value::Enum(number, name) = name.read(row(reply, bytes))? {
-            let _ = writeln!(out, "&{{type:{}}}", enum_text(number, name));
+            let text = match number {
+                NEWER.. => number.to_string().into(),
+                _ => enum_text(number, name),
+            };
+            let _ = writeln!(out, "&{{type:{text}}}");
         }
     }
     Ok(())

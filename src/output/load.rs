@@ -57,6 +57,29 @@ pub struct LoadRow {
     pub latency: Option<[Duration; 7]>,
     /// How many calls took longer than the bar before and at most this long.
     pub bars: Vec<(Duration, u64)>,
+    /// Parts of all calls, 0 to 1, and the latency that each did not exceed; rising.
+    pub parts: Vec<(f64, Duration)>,
+    /// How it went on; nothing where nobody asked for it.
+    pub moments: Vec<LoadMoment>,
+    /// The length of a moment.
+    pub moment_width: Duration,
+}
+
+/// The calls that ended in a short time of a load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadMoment {
+    /// The time between the beginning of the load and that of the moment.
+    pub at: Duration,
+    /// The number of calls, one at least.
+    pub calls: u64,
+    /// The number of failed calls.
+    pub failed: u64,
+    /// What half of the calls did not exceed.
+    pub p50: Duration,
+    /// What all but a hundredth of the calls did not exceed.
+    pub p99: Duration,
+    /// The longest.
+    pub most: Duration,
 }
 
 /// Calls that failed with one code.
@@ -89,7 +112,8 @@ pub struct Ratio {
     pub pairs: usize,
 }
 
-const LATENCIES: [(&str, &str); 7] = [
+/// The heads and names of a row's latencies.
+pub(super) const LATENCIES: [(&str, &str); 7] = [
     ("MIN", "min"),
     ("MEAN", "mean"),
     ("P50", "p50"),
@@ -107,7 +131,7 @@ const WIDTH: usize = 80;
 
 impl Ratio {
     /// The verdict on the pairs: a difference only where they agree on it.
-    fn verdict(&self) -> &'static str {
+    pub(super) fn verdict(&self) -> &'static str {
         let better = match self.more_is_better {
             true => self.lowest > 1.0,
             false => self.highest < 1.0,
@@ -125,7 +149,8 @@ impl Ratio {
 }
 
 impl LoadRow {
-    fn per_second(&self, elapsed: Duration) -> f64 {
+    /// Calls that succeeded in a second.
+    pub(super) fn per_second(&self, elapsed: Duration) -> f64 {
         figure::ratio((self.calls - self.failed) as f64 / elapsed.as_secs_f64())
     }
 }
@@ -413,6 +438,9 @@ mod tests {
                 (Duration::from_millis(5), 0),
                 (Duration::from_millis(10), 200),
             ],
+            parts: Vec::new(),
+            moments: Vec::new(),
+            moment_width: Duration::ZERO,
         };
         let failure = FailedCalls {
             rpc: "GetPluginInfo",

@@ -4,6 +4,7 @@ use super::cell::{Reader, Row};
 use super::documents::Documents;
 use super::layout::{Layout, OwnedRow};
 use super::reply::{Format, Options, OutputError, ShownReply};
+use super::sum::Summing;
 use super::view::View;
 use super::{cell, csc, json, table, view};
 use csi_proto::schema::Method;
@@ -24,6 +25,8 @@ pub struct Printer<W: Write> {
     held: Vec<OwnedRow>,
     documents: Documents,
     form: Form,
+    /// What the rows of this call add up to, where a person reads them.
+    summing: Option<Summing>,
 }
 
 /// The form in which a reply is printed. It is decided once, since nothing in a reply changes it.
@@ -159,6 +162,7 @@ impl<W: Write> Printer<W> {
             layout,
             held: Vec::new(),
             documents: Documents::new(options),
+            summing: view.sum.filter(|_| is_table).map(|_| Summing::default()),
         })
     }
 
@@ -174,6 +178,12 @@ impl<W: Write> Printer<W> {
         is_table && is_list && self.held.is_empty() && self.table.is_empty()
     }
 
+    /// What the rows of the call that has ended add up to, in words; the next call begins anew.
+    pub fn take_sum(&mut self) -> Option<String> {
+        let summed = std::mem::take(self.summing.as_mut()?);
+        Some(summed.text(self.layout.view.sum.as_ref()?))
+    }
+
     /// Writes a reply, or a page, or an element of a stream.
     ///
     /// # Errors
@@ -185,6 +195,9 @@ impl<W: Write> Printer<W> {
             secrets: Secrets::Mask,
         };
         let subject = csi_proto::text::escaped(reply.subject);
+        if let (Some(summing), Some(sum)) = (&mut self.summing, &self.layout.view.sum) {
+            summing.add(sum, &self.layout, reply)?;
+        }
         match self.form {
             Form::Csc => {
                 let mut text = String::new();

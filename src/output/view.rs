@@ -11,6 +11,19 @@ pub struct View {
     pub name: &'static str,
     /// The word for an empty reply, such as `deleted`.
     pub done: &'static str,
+    /// What the rows add up to.
+    pub sum: Option<Sum>,
+}
+
+/// What the rows of one call add up to.
+#[derive(Clone, Copy, Debug)]
+pub struct Sum {
+    /// The path of the bytes that are added, from the row.
+    pub part: &'static str,
+    /// The path of the bytes that they are a part of.
+    pub whole: &'static str,
+    /// The word for a row, and for several.
+    pub noun: (&'static str, &'static str),
 }
 
 impl View {
@@ -21,6 +34,7 @@ impl View {
             columns,
             name: "",
             done: "",
+            sum: None,
         }
     }
 
@@ -34,6 +48,12 @@ impl View {
     /// A row for every element of this field.
     pub const fn rows(mut self, field: &'static str) -> Self {
         self.rows = field;
+        self
+    }
+
+    /// Adds the rows of a call up.
+    pub const fn sum(mut self, sum: Sum) -> Self {
+        self.sum = Some(sum);
         self
     }
 

@@ -1,9 +1,10 @@
 //! A complete call as a proxy records it: plain data.
 
+use crate::call::secrets;
 use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
 use csi_proto::schema::Method;
-use csi_proto::value::{MASK, SECRET_MAP_KEYS, secret_values};
+use csi_proto::value::{MASK, SECRET_MAP_KEYS};
 use http::{HeaderMap, HeaderName};
 use std::time::{Duration, SystemTime};
 
@@ -19,9 +20,6 @@ const HARMLESS: [&str; 9] = [
     "traceparent",
     "x-request-id",
 ];
-
-/// The least length of a secret that is looked for in other text. Shorter ones occur by chance.
-const SECRET_MIN: usize = 4;
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -81,40 +79,11 @@ impl RecordedCall {
 
 /// The secret values in requests, which must be masked wherever they occur.
 pub fn secrets_in(method: Option<&'static Method>, requests: &[FramedMessage]) -> Vec<String> {
-    let mut all = Vec::new();
-    let Some(method) = method else {
-        return all;
-    };
-    for message in requests {
-        if let FramedMessage::Plain(bytes) = message {
-            all.extend(secret_values(method.request, bytes));
-        }
-    }
-    // The kubelet's tokens are JSON around what is secret by itself.
-    let inner: Vec<String> = all
-        .iter()
-        .filter_map(|text| serde_json::from_str(text).ok())
-        .flat_map(|json: serde_json::Value| tokens(&json))
-        .collect();
-    all.extend(inner);
-    all.retain(|secret| secret.len() >= SECRET_MIN);
-    // A secret that begins with another one is masked as a whole.
-    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    all.dedup();
-    all
-}
-
-fn tokens(json: &serde_json::Value) -> Vec<String> {
-    match json {
-        serde_json::Value::Object(members) => members
-            .iter()
-            .flat_map(|(key, value)| match (key.as_str(), value) {
-                ("token", serde_json::Value::String(token)) => vec![token.clone()],
-                (_, value) => tokens(value),
-            })
-            .collect(),
-        _ => Vec::new(),
-    }
+    let plain = requests.iter().filter_map(|message| match message {
+        FramedMessage::Plain(bytes) => Some(&bytes[..]),
+        _ => None,
+    });
+    method.map_or_else(Vec::new, |method| secrets::secrets_in(method, plain))
 }
 
 /// The metadata in `headers`, with the values that may be shown.

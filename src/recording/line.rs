@@ -1,6 +1,7 @@
 //! Writes one call as one line of JSON.
 
 use super::call::{CallEnd, RecordedCall};
+use crate::call::secrets::mask;
 use crate::call::status_details;
 use crate::error::CODE_NAMES;
 use crate::output::OutputError;
@@ -8,8 +9,6 @@ use crate::output::figure::seconds;
 use crate::output::json;
 use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use csi_proto::guess::guess;
 use csi_proto::schema;
 use csi_proto::value::{Key, MASK, Secrets, TimestampText, Value, decode};
@@ -59,29 +58,6 @@ impl Line<'_> {
         }
         json::line(&call, &mut line)?;
         Ok(line)
-    }
-}
-
-/// Masks every secret in the texts of `json`, and texts that are base64 of bytes with a secret in them.
-pub fn mask(json: &mut Json, secrets: &[String]) {
-    match json {
-        Json::String(text) => {
-            // Bytes of a type that nobody knows; a secret may stand between other fields of theirs.
-            let bytes = STANDARD.decode(text.as_str()).unwrap_or_default();
-            let inside = String::from_utf8_lossy(&bytes);
-            if secrets.iter().any(|secret| inside.contains(secret)) {
-                *text = MASK.to_owned();
-                return;
-            }
-            for secret in secrets {
-                if text.contains(secret.as_str()) {
-                    *text = text.replace(secret.as_str(), MASK);
-                }
-            }
-        }
-        Json::Array(list) => list.iter_mut().for_each(|one| mask(one, secrets)),
-        Json::Object(members) => members.values_mut().for_each(|one| mask(one, secrets)),
-        _ => {}
     }
 }
 
@@ -304,6 +280,8 @@ pub fn code_text(code: i32) -> Cow<'static, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use csi_proto::methods;
     use csi_proto::v1::CreateVolumeRequest;
     use csi_proto::wire::put_bytes;

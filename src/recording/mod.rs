@@ -4,13 +4,15 @@
 //! may stand in it: secrets are masked here. Must not know how calls are carried or compared.
 
 pub mod call;
+pub mod drawn;
 pub mod grpc;
 mod line;
 mod read;
 mod write;
 
+pub use crate::call::secrets::mask;
 pub use call::is_secret_key;
-pub use line::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
+pub use line::{Hidden, Line, Unknown, code_text, message_value, request_value};
 pub use read::{ReadError, Recorded, RecordedOutcome, Recording};
 pub use write::{Header, RecordError, Recorder};
 

@@ -37,6 +37,10 @@ pub enum ReadError {
 /// A recording.
 #[derive(Debug)]
 pub struct Recording {
+    /// The driver, as the proxy named it; untrusted text.
+    pub target: String,
+    /// When the recording began.
+    pub started: String,
     /// The calls in the order in which they began.
     pub calls: Vec<Recorded>,
     /// Whether its last line is cut off, as when the program that wrote it was killed.
@@ -123,6 +127,8 @@ impl Recording {
             }
         }
         let mut recording = Self {
+            target: text_of(&header, "target"),
+            started: text_of(&header, "started"),
             calls: Vec::new(),
             is_cut: false,
         };

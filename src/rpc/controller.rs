@@ -108,13 +108,12 @@ impl Declare for v1::ValidateVolumeCapabilitiesRequest {
             Some(Value::Text(message)) => message,
             _ => "",
         };
-        let _ = writeln!(
-            out,
-            "{}\t{}\t{}",
-            csc::quoted(reply.subject),
-            confirmed.as_deref().unwrap_or("<nil>"),
-            csc::quoted(message)
-        );
+        let confirmed = confirmed.as_deref().unwrap_or("<nil>");
+        let _ = write!(out, "{}\t{confirmed}", csc::quoted(reply.subject));
+        if !message.is_empty() {
+            let _ = write!(out, "\t{}", csc::quoted(message));
+        }
+        out.push('\n');
         Ok(())
     });
     const EXAMPLES: Words = &[

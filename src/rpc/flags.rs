@@ -127,6 +127,8 @@ pub const CONTENT_SOURCE: Flag = flag(&[], "ID").form(Form::ContentSource);
 pub const TOPOLOGY_REQUIREMENT: Flag = flag(&[], "K=V,…").form(Form::TopologyRequirement);
 /// `--params`.
 pub const PARAMETERS: Flag = entries(&["params", "parameters"], &tables::CREATE_VOLUME_REQUEST);
+/// `--params` of what is no volume.
+pub const OWN_PARAMETERS: Flag = flag(&["params", "parameters"], "K=V,…");
 /// `--mutable-params`.
 pub const MUTABLE_PARAMETERS: Flag = entries(
     &["mutable-params", "mutable-parameters"],

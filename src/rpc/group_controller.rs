@@ -66,7 +66,7 @@ impl Declare for v1::CreateVolumeGroupSnapshotRequest {
             &["source-volume-ids", "source-volume", "source-volume-id"],
             "ID,…",
         ),
-        PARAMETERS,
+        OWN_PARAMETERS,
     ];
     const VIEW: View = MEMBERS;
     const EXAMPLES: Words =

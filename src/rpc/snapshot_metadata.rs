@@ -35,7 +35,12 @@ const BLOCKS: View = View::new(&[
     text("VOLUME CAPACITY", "/volume_capacity_bytes").wide(),
 ])
 .rows("block_metadata")
-.name("byte_offset");
+.name("byte_offset")
+.sum(Sum {
+    part: "size_bytes",
+    whole: "/volume_capacity_bytes",
+    noun: ("range", "ranges"),
+});
 
 /// `snapshot-metadata get-metadata-allocated`.
 impl Declare for v1::GetMetadataAllocatedRequest {

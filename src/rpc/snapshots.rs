@@ -30,7 +30,7 @@ impl Declare for v1::CreateSnapshotRequest {
     const FLAGS: Flags = &[
         NAMES,
         flag(&["source-volume", "source-volume-id"], "ID"),
-        PARAMETERS,
+        OWN_PARAMETERS,
     ];
     const VIEW: View = SNAPSHOT;
     const CSC: Csc = Some(csc::snapshots);

@@ -17,5 +17,5 @@ pub use super::validation::exchange::Agreement::{
 pub use super::validation::rpc_rules::{PAGE, PLUGIN_NAME, RANGES, SUGGESTED_NAME};
 pub use super::validation::rule::Rule::Required;
 pub use crate::output::csc::{self, Csc};
-pub use crate::output::view::{CAPABILITIES, CellFormat, View, size, text};
+pub use crate::output::view::{CAPABILITIES, CellFormat, Sum, View, size, text};
 pub use csi_proto::{tables, v1};

@@ -179,6 +179,46 @@ fn exit_codes_and_errors() {
         .says("-o json");
 }
 
+/// Where `csi` once said more than csc, or on one line what takes several.
+#[test]
+fn lines_end_where_those_of_csc_do() {
+    let driver = ScriptedDriver::unix();
+    let confirmed = ValidateVolumeCapabilitiesResponse::default();
+    driver.on("ValidateVolumeCapabilities", Reply::message(&confirmed));
+    let kind = |number| csi_proto::v1::ControllerServiceCapability {
+        r#type: Some(csi_proto::v1::controller_service_capability::Type::Rpc(
+            csi_proto::v1::controller_service_capability::Rpc { r#type: number },
+        )),
+    };
+    let all = csi_proto::v1::ControllerGetCapabilitiesResponse {
+        capabilities: [1, 14, 15, 99].map(kind).to_vec(),
+    };
+    driver.on("ControllerGetCapabilities", Reply::message(&all));
+    let csc = Csi::at(driver.endpoint()).called("csc");
+    csc.run("controller validate id-1 --cap 1,block")
+        .succeeds()
+        .prints("\"id-1\"\t<nil>\n");
+    csc.run("controller get-capabilities")
+        .succeeds()
+        .prints("&{type:CREATE_DELETE_VOLUME}\n&{type:MODIFY_VOLUME}\n&{type:15}\n&{type:99}\n");
+    let pointer = "\n\nPlease use -h,--help for more information\n";
+    for (line, message) in [
+        ("controller", "a command is missing"),
+        (
+            "controller list-volumes --max-entries x",
+            "invalid value 'x' for '--max-entries <N>': invalid digit found in string",
+        ),
+        (
+            "node publish v --bogus",
+            "unexpected argument '--bogus' found",
+        ),
+        ("controller nope", "unrecognized subcommand 'nope'"),
+    ] {
+        let output = csc.run(line).exits(1);
+        assert_eq!(output.stderr, format!("{message}{pointer}"));
+    }
+}
+
 #[test]
 fn an_unset_ready_is_ready() {
     let driver = ScriptedDriver::unix();

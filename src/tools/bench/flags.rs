@@ -49,6 +49,9 @@ pub struct BenchFlags {
     /// Exit with success as long as not more than this many calls failed, or this part of them
     #[arg(long, global = true, value_name = "N|P%", default_value = "0", value_parser = max_errors, help_heading = LOAD)]
     pub(super) max_errors: MaxErrors,
+    /// Draw the results on a page for a browser too, with the latency over time
+    #[arg(long, global = true, value_name = "FILE", help_heading = LOAD)]
+    pub(super) html: Option<PathBuf>,
     /// Leave what the load makes
     #[arg(long, global = true, help_heading = LOAD)]
     pub(super) keep: bool,

@@ -2,12 +2,13 @@
 //!
 //! Owns what comes before the first call: what the flags mean together, what is refused, the connections. The load itself
 //! stands in `running.rs`; what is called in `scenario.rs` and `template.rs`, when in `pace.rs`, how in `side.rs` and
-//! `client.rs`, over and over in `workers.rs`; what it made is taken back by `taking_back.rs`; figures are counted in `tally.rs` and `compare.rs`,
-//! turned into a result in `report.rs` and printed by `output::load`.
+//! `client.rs`, over and over in `workers.rs`; what it made is taken back by `taking_back.rs`; figures are counted in `tally.rs`, `moments.rs` and
+//! `compare.rs`, turned into a result in `report.rs` and printed by `output::load`, or drawn by `output::page`.
 
 mod client;
 mod compare;
 mod flags;
+mod moments;
 mod pace;
 mod progress;
 mod report;
@@ -30,6 +31,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
 use crate::invocation::{connect, request};
 use crate::output;
+use crate::output::page::{PageFile, Readers};
 use crate::rpc::Called;
 use crate::rpc::context::{RequestContext, RequestFlags};
 use clap::{ArgMatches, FromArgMatches};
@@ -57,6 +59,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         scenario::of_rpc(command, flags, context)?;
         return command.dry_run(output::stdout());
     }
+    let page = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;
     let mut endpoints = vec![connect::endpoint_named_for("bench", globals)?];
     if let Some(text) = &flags.compare {
         endpoints.push(parsed(text)?);
@@ -86,7 +89,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             sides,
             prepared.secrets_file(bench, globals, defaults),
         );
-        let result = ran.all(globals, &mut signals).await;
+        let result = ran.all(globals, page, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
             connect::settle(endpoint, &mut signals).await;
         }

@@ -1,10 +1,12 @@
 //! Turns the tallies of a load into the report that is printed.
 
 use super::compare;
+use super::moments::Moments;
 use super::side::Side;
 use super::tally::{Tally, TallyRow};
 use crate::error::code_name;
 use crate::output::load;
+use std::sync::Arc;
 use std::time::Duration;
 use tonic::Code;
 
@@ -37,13 +39,46 @@ pub fn names(side: &Side) -> Vec<String> {
     names
 }
 
-/// The result of one driver, over all its turns.
-pub fn side(side: &Side, turns: &[Tally]) -> load::SideReport {
+/// The parts of all calls for which a latency is told, as far as so many calls can tell it.
+const PARTS: [f64; 12] = [
+    0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999,
+];
+
+/// The results of the drivers, over all turns of each.
+pub fn sides(sides: &[Arc<Side>], turns: &[Vec<Tally>]) -> Vec<load::SideReport> {
+    let merged = |(side, turns): (&Arc<Side>, &Vec<Tally>)| {
+        let steps = side.scenario.cycle.len();
+        let mut all = match turns.iter().any(|turn| turn.moments.is_some()) {
+            true => Tally::new(steps).with_moments(),
+            false => Tally::new(steps),
+        };
+        turns.iter().for_each(|turn| all.merge(turn));
+        all
+    };
+    let all: Vec<Tally> = sides.iter().zip(turns).map(merged).collect();
+    let ends = common_ends(&all);
+    let pairs = sides.iter().zip(&all);
+    pairs
+        .map(|(one, counted)| side(one, counted, &ends))
+        .collect()
+}
+
+/// The ends of the bars of each row, the same for all drivers.
+fn common_ends(all: &[Tally]) -> Vec<Vec<Duration>> {
+    let rows = all.iter().map(|tally| tally.rows.len()).max().unwrap_or(0);
+    let of = |index: usize| {
+        let counted = all.iter().filter_map(|tally| tally.rows.get(index));
+        let counted: Vec<_> = counted.filter(|row| row.calls() > 0).collect();
+        let min = counted.iter().map(|row| row.min()).min();
+        let max = counted.iter().map(|row| row.max()).max();
+        min.zip(max)
+            .map_or_else(Vec::new, |(min, max)| ends(min, max))
+    };
+    (0..rows).map(of).collect()
+}
+
+fn side(side: &Side, all: &Tally, ends: &[Vec<Duration>]) -> load::SideReport {
     let names = names(side);
-    let mut all = Tally::new(side.scenario.cycle.len());
-    for turn in turns {
-        all.merge(turn);
-    }
     let steps = &side.scenario.cycle;
     let errors = all.errors.iter().filter_map(|((step, code), failures)| {
         Some(load::FailedCalls {
@@ -61,14 +96,16 @@ pub fn side(side: &Side, turns: &[Tally]) -> load::SideReport {
         unsent: all.unsent,
         rows: names
             .into_iter()
-            .zip(&all.rows)
-            .map(|(name, counted)| row(name, counted))
+            .enumerate()
+            .zip(ends)
+            .map(|((index, name), ends)| row(name, all, index, ends))
             .collect(),
         errors,
     }
 }
 
-fn row(name: String, row: &TallyRow) -> load::LoadRow {
+fn row(name: String, all: &Tally, index: usize, ends: &[Duration]) -> load::LoadRow {
+    let row = &all.rows[index];
     let latency = (row.calls() > 0).then(|| {
         let of = |quantile| row.quantile(quantile);
         [
@@ -84,20 +121,35 @@ fn row(name: String, row: &TallyRow) -> load::LoadRow {
     let bars = match latency {
         None => Vec::new(),
         Some(_) => {
-            let ends = ends(row.min(), row.max());
             let starts = std::iter::once(Duration::ZERO).chain(ends.iter().copied());
-            let bars = starts.zip(&ends);
+            let bars = starts.zip(ends);
             bars.map(|(from, to)| (*to, row.between(from, *to)))
                 .collect()
         }
     };
+    let moments = all.moments.as_ref().and_then(|rows| rows.get(index));
+    let (moments, moment_width) = moments.map(Moments::report).unwrap_or_default();
     load::LoadRow {
         name,
         calls: row.calls(),
         failed: row.failed,
         latency,
         bars,
+        parts: parts(row),
+        moments,
+        moment_width,
     }
+}
+
+/// Which part of the calls took at most how long. The longest call stands for the last half of a call.
+fn parts(row: &TallyRow) -> Vec<(f64, Duration)> {
+    let calls = row.calls() as f64;
+    let told = PARTS.into_iter().filter(|part| part * calls <= calls - 1.0);
+    let mut parts: Vec<_> = told.map(|part| (part, row.quantile(part))).collect();
+    if row.calls() > 0 {
+        parts.push((1.0 - 0.5 / calls, row.max()));
+    }
+    parts
 }
 
 /// The ratios of the second driver to the first.

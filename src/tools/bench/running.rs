@@ -15,6 +15,7 @@ use super::tree::Bench;
 use crate::error::{Error, code_number};
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
+use crate::output::page::{self, PageFile};
 use crate::output::{self, Format, load, terminal};
 use crate::rpc::{self, facts::Thing};
 use csi_proto::duration;
@@ -65,7 +66,12 @@ impl<'a> LoadRun<'a> {
     ///
     /// # Errors
     /// A call that must succeed first; that too many calls failed; that something could not be taken back; Ctrl-C.
-    pub async fn all(&self, globals: &Globals, signals: &mut Signals) -> Result<(), Error> {
+    pub async fn all(
+        &self,
+        globals: &Globals,
+        page: Option<PageFile>,
+        signals: &mut Signals,
+    ) -> Result<(), Error> {
         self.announce();
         let measured = self.measured(signals).await;
         self.progress.clear();
@@ -73,7 +79,7 @@ impl<'a> LoadRun<'a> {
         // What stdout takes or not changes nothing about what has to be taken back.
         let printed = match &measured {
             Err(_) => Ok(()),
-            Ok(ended) => self.print(globals, matches!(ended, Ended::Interrupted)),
+            Ok(ended) => self.print(globals, page, matches!(ended, Ended::Interrupted)),
         };
         let cleaned = self.taken_back(signals, &mut asked).await;
         measured?;
@@ -210,7 +216,11 @@ impl<'a> LoadRun<'a> {
     }
 
     fn tally(&self, side: &Side) -> Arc<Mutex<Tally>> {
-        Arc::new(Mutex::new(Tally::new(side.scenario.cycle.len())))
+        let tally = Tally::new(side.scenario.cycle.len());
+        Arc::new(Mutex::new(match self.flags().html {
+            Some(_) => tally.with_moments(),
+            None => tally,
+        }))
     }
 
     /// The tallies, by side.
@@ -223,7 +233,12 @@ impl<'a> LoadRun<'a> {
         (0..self.sides.len()).map(of).collect()
     }
 
-    fn print(&self, globals: &Globals, interrupted: bool) -> Result<(), Error> {
+    fn print(
+        &self,
+        globals: &Globals,
+        page: Option<PageFile>,
+        interrupted: bool,
+    ) -> Result<(), Error> {
         let counted = self.counted();
         let Some(first) = self.sides.first() else {
             return Ok(());
@@ -236,12 +251,7 @@ impl<'a> LoadRun<'a> {
             connections: flags.connections as usize,
             rate: flags.rate,
             interrupted,
-            sides: self
-                .sides
-                .iter()
-                .zip(&counted)
-                .map(|(side, turns)| report::side(side, turns))
-                .collect(),
+            sides: report::sides(&self.sides, &counted),
             ratios: report::ratios(first, &counted),
         };
         let mut out = output::stdout();
@@ -250,6 +260,9 @@ impl<'a> LoadRun<'a> {
             Format::Jsonl => load::object(&report, true, &mut out),
             _ => load::tables(&report, terminal::width(), &mut out),
         };
+        if let Some(page) = page {
+            page.write(&page::load::page(&report))?;
+        }
         match printed {
             Err(error) if !error.is_broken_pipe() => Err(Error::local(error.to_string())),
             _ => Ok(()),

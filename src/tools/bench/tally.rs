@@ -2,6 +2,7 @@
 //! those of failed calls count too, because a stall that ends in a time-out is no less a stall.
 
 use super::client::CallOutcome;
+use super::moments::Moments;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub struct Tally {
     pub rows: Vec<TallyRow>,
     /// By step and code.
     pub errors: BTreeMap<(usize, u8), Failures>,
+    /// How each row went on; only where somebody wants to see it.
+    pub moments: Option<Vec<Moments>>,
     /// Calls that were due and never begun.
     pub unsent: u64,
     /// The time between the beginning of the first call and the end of the last.
@@ -114,10 +117,18 @@ impl Tally {
                 .take(steps + 1)
                 .collect(),
             errors: BTreeMap::new(),
+            moments: None,
             unsent: 0,
             elapsed: Duration::ZERO,
             started: None,
         }
+    }
+
+    /// The same, with how each row goes on.
+    #[must_use]
+    pub fn with_moments(mut self) -> Self {
+        self.moments = Some(vec![Moments::new(); self.rows.len()]);
+        self
     }
 
     /// Starts the clock of the tally.
@@ -129,7 +140,7 @@ impl Tally {
     pub fn call(&mut self, step: usize, since: Instant, outcome: &CallOutcome) {
         let now = Instant::now();
         let succeeded = outcome.code == Code::Ok;
-        self.rows[step].add(now.saturating_duration_since(since), succeeded);
+        self.add(step, now, now.saturating_duration_since(since), succeeded);
         if let Some(started) = self.started {
             self.elapsed = now.saturating_duration_since(started);
         }
@@ -145,8 +156,18 @@ impl Tally {
 
     /// A cycle has ended.
     pub fn cycle(&mut self, since: Instant, succeeded: bool) {
-        if let Some(row) = self.rows.last_mut() {
-            row.add(since.elapsed(), succeeded);
+        let now = Instant::now();
+        let last = self.rows.len().saturating_sub(1);
+        self.add(last, now, now.saturating_duration_since(since), succeeded);
+    }
+
+    fn add(&mut self, row: usize, now: Instant, took: Duration, succeeded: bool) {
+        if let Some(counted) = self.rows.get_mut(row) {
+            counted.add(took, succeeded);
+        }
+        let moments = self.moments.as_mut().and_then(|all| all.get_mut(row));
+        if let (Some(moments), Some(started)) = (moments, self.started) {
+            moments.add(now.saturating_duration_since(started), took, succeeded);
         }
     }
 
@@ -161,6 +182,11 @@ impl Tally {
                 example: failures.example.clone(),
             });
             mine.calls += failures.calls;
+        }
+        if let (Some(moments), Some(others)) = (&mut self.moments, &other.moments) {
+            for (mine, other) in moments.iter_mut().zip(others) {
+                mine.append(other, self.elapsed);
+            }
         }
         self.unsent += other.unsent;
         self.elapsed += other.elapsed;

@@ -1,5 +1,6 @@
 //! The command `csi proxy`: its listening address, the driver it calls, its signals and its end.
 
+use super::existing::Existing;
 use super::stdio::{self, RelayError};
 use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};
 use crate::call::endpoint::Endpoint;
@@ -10,7 +11,11 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::{self, Signals};
 use crate::invocation::parse::{self, with_flags};
+use crate::output::page::{PageFile, timeline};
+use crate::recording::Recording;
+use crate::recording::drawn::{self, Replays};
 use clap::{ArgMatches, Command};
+use std::path::Path;
 
 /// The command.
 pub fn command() -> Command {
@@ -72,6 +77,20 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         json,
         metadata: globals.verbosity() > 0,
     };
+    // A pipe or a device cannot be read again.
+    let recorded = flags.record.as_deref().filter(|_| flags.html.is_some());
+    if let Some(path) = recorded.filter(|path| path.metadata().is_ok_and(|there| !there.is_file()))
+    {
+        let problem = format!(
+            "--html draws a recording in a file, and {} is none",
+            path.display()
+        );
+        return Err(Error::usage(problem));
+    }
+    let page = match recorded {
+        Some(path) => drawn::page_of(flags.html.as_ref(), path)?,
+        None => None,
+    };
     // The socket must not stay behind, whenever the second signal comes.
     interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
@@ -87,12 +106,54 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         if proxy.is_public {
             eprintln!("note: everybody who reaches this port commands the driver");
         }
+        tell_existing(&proxy.existing, flags.reset);
         proxy.serve(signals.next()).await;
         driver.settled().await;
         Ok::<_, Error>(())
     })?;
     runtime.shutdown_background();
-    Ok(())
+    match (page, recorded) {
+        (Some(page), Some(path)) => draw(page, path),
+        _ => Ok(()),
+    }
+}
+
+/// Tells of connections that go past the proxy, or closes them.
+fn tell_existing(existing: &Existing, reset: bool) {
+    let count = existing.count();
+    let (connections, they) = match count {
+        0 => return,
+        1 => (
+            "1 connection".to_owned(),
+            "its calls go past the proxy until it is",
+        ),
+        many => (
+            format!("{many} connections"),
+            "their calls go past the proxy until they are",
+        ),
+    };
+    if !reset {
+        eprintln!(
+            "note: {connections} to the driver existed before: {they} made anew; --reset closes such"
+        );
+        return;
+    }
+    match existing.close() {
+        Ok(closed) if closed == count => {
+            eprintln!("note: closed {connections} to the driver that existed before");
+        }
+        Ok(closed) => eprintln!(
+            "warning: closed {closed} of {connections} to the driver that existed before: the others are not its own"
+        ),
+        Err(error) => eprintln!("warning: {connections} to the driver cannot be closed: {error}"),
+    }
+}
+
+/// Draws what was recorded.
+fn draw(page: PageFile, path: &Path) -> Result<(), Error> {
+    let recording = Recording::read(path).or_because("the recording cannot be drawn")?;
+    let timeline = drawn::timeline("csi proxy", path, &recording, None, Replays::new());
+    page.write(&timeline::page(&timeline))
 }
 
 fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {

@@ -16,6 +16,9 @@ pub struct ProxyFlags {
     /// Take the place of the driver on its own socket, and give it back at the end; the driver's is SOCKET.driver meanwhile
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     pub take_over: Option<String>,
+    /// With --take-over: close the connections to the driver that exist already, so that their calls come here too
+    #[arg(long, requires = "take_over")]
+    pub reset: bool,
     /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["to", "record", "quiet", "show_unknown", "delay", "fail", "drop", "drop_reply"])]
     pub stdio: Option<String>,
@@ -34,6 +37,9 @@ pub struct ProxyFlags {
     /// Replace the file of --record when there is one
     #[arg(long, requires = "record")]
     pub overwrite: bool,
+    /// At the end, draw the recording on a page for a browser: calls in lanes over time, with requests and replies
+    #[arg(long, value_name = "FILE", requires = "record")]
+    pub html: Option<PathBuf>,
     /// Show no calls
     #[arg(short, long)]
     pub quiet: bool,

@@ -375,6 +375,11 @@ impl TakeOver {
         })
     }
 
+    /// The path that is taken.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The path at which the driver answers once its socket is taken over.
     pub fn aside(&self) -> &Path {
         &self.aside

@@ -5,6 +5,7 @@
 mod carry;
 pub mod command;
 mod display;
+mod existing;
 pub mod faults;
 mod flags;
 mod journal;
@@ -20,6 +21,7 @@ use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError, socket_spel
 use crate::output::colour::{self, Brush};
 use crate::recording::{Header, RecordError, Recorder, Unknown};
 use display::Display;
+use existing::Existing;
 use faults::Faults;
 use journal::CallJournal;
 use listen::{ListenAddress, Listener, TakeOver};
@@ -68,6 +70,8 @@ pub struct Proxy {
     taken: Option<TakeOver>,
     /// The address of the proxy.
     pub place: String,
+    /// The connections to the driver that existed before its socket was taken over.
+    pub existing: Existing,
     /// Whether others than processes of this machine can reach it.
     pub is_public: bool,
     drain: std::time::Duration,
@@ -134,6 +138,8 @@ impl Proxy {
             Some(socket) => Some(TakeOver::new(&socket_path(socket)?)?),
             None => None,
         };
+        let paths = taken.as_ref().map(|taken| [taken.path(), taken.aside()]);
+        let existing = Existing::of(paths.into_iter().flatten());
         // The recording first: a socket that was taken would have to be given back.
         let recorder = flags.record.as_deref().map(record).transpose()?;
         let listening = match (&place, &taken) {
@@ -165,6 +171,7 @@ impl Proxy {
             listener,
             taken,
             place: shown,
+            existing,
             is_public: place.is_some_and(|place| place.is_public()),
             drain: flags.drain,
         })

@@ -8,7 +8,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output;
 use crate::output::replayed::ReplayPrinter;
-use crate::recording::{ReadError, Recording};
+use crate::recording::{ReadError, Recording, drawn};
 use clap::{ArgMatches, Command};
 
 /// The command.
@@ -45,6 +45,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if recording.is_cut {
         note("the last call of the recording is cut off and left out");
     }
+    let page = drawn::page_of(flags.html.as_ref(), &flags.file)?;
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
     let secrets = request::secrets(secrets_file.as_deref(), &[])?;
     connect::private_mounts(&endpoint, defaults)?;
@@ -53,6 +54,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let session = connect::session(&endpoint, globals).await?;
         let (secrets, log) = (secrets.reveal(), globals.log());
         let replay = Replay::new(flags, &recording, session, &endpoint, secrets, log, printer);
+        let replay = replay.drawn_on(page);
         let replayed = replay.run().await;
         endpoint.settled().await;
         replayed

@@ -29,6 +29,9 @@ pub struct ReplayFlags {
     /// Do not make the folders in which an orchestrator would make targets
     #[arg(long)]
     pub no_folders: bool,
+    /// Draw the recording on a page for a browser too, with what was answered otherwise
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Secrets from a file, in the place of those that the recording masks: a JSON object, or lines of K=V
     #[arg(long, value_name = "FILE")]
     pub secrets_file: Option<String>,

@@ -18,7 +18,9 @@ use crate::call::log::Log;
 use crate::call::session::{CallError, Lost, Session};
 use crate::error::{Error, code_name};
 use crate::output;
+use crate::output::page::{PageFile, timeline};
 use crate::output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
+use crate::recording::drawn::{self, Replays};
 use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
 use compare::CompareRules;
@@ -47,6 +49,9 @@ pub struct Replay<'a, W: Write> {
     rules: CompareRules,
     folders: Option<Folders>,
     count: Count,
+    page: Option<PageFile>,
+    /// What came of each call; only where it is to be drawn.
+    replays: Replays,
 }
 
 /// The answer of the driver to a replayed call.
@@ -87,7 +92,16 @@ impl<'a, W: Write> Replay<'a, W> {
             },
             folders: (near && !flags.no_folders).then(Folders::default),
             count: Count::default(),
+            page: None,
+            replays: Replays::new(),
         }
+    }
+
+    /// Draws what came of it, too, where there is a page.
+    #[must_use]
+    pub fn drawn_on(mut self, page: Option<PageFile>) -> Self {
+        self.page = page;
+        self
     }
 
     /// Sends every call and compares every answer.
@@ -134,6 +148,11 @@ impl<'a, W: Write> Replay<'a, W> {
         }
         self.count.taken_over = self.names.count();
         output::written(self.printer.end(self.count))?;
+        if let Some(page) = self.page {
+            let (path, to) = (&self.flags.file, Some(self.endpoint.to_string()));
+            let timeline = drawn::timeline("csi replay", path, recording, to, self.replays);
+            page.write(&timeline::page(&timeline))?;
+        }
         match self.count.different {
             0 => Ok(()),
             1 => Err(Error::local(
@@ -269,6 +288,9 @@ impl<'a, W: Write> Replay<'a, W> {
         verdict: ReplayOutcome,
     ) -> Result<(), Error> {
         self.count.add(&verdict);
+        if self.page.is_some() {
+            self.replays.insert(call.number, (verdict.clone(), took));
+        }
         let name = match call.method {
             Some(method) => format!("{}/{}", method.service, method.name),
             None => call.path.clone(),

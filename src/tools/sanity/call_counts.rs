@@ -1,5 +1,6 @@
 //! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
 
+use crate::call::secrets::looked_for;
 use crate::error::code_name;
 use bytes::Bytes;
 use csi_proto::schema::Method;
@@ -25,6 +26,12 @@ pub struct CallCounts {
 const SECRET_AT_LEAST: usize = 6;
 
 impl CallCounts {
+    /// The values that must not be shown.
+    pub(super) fn secret_values(&self, secrets: &BTreeMap<String, String>) -> Vec<String> {
+        let values = secrets.values().chain(&self.made_up);
+        looked_for(values.cloned().collect())
+    }
+
     /// Looks at the answer to a call.
     pub(super) fn look(
         &mut self,

@@ -3,7 +3,7 @@
 use super::pattern::PatternParser;
 use super::report::instance_name;
 use super::settings::Access;
-use super::{Case, Report, Settings, config, junit, known_failures, run_watched};
+use super::{Case, Report, Settings, config, drawn, junit, known_failures, run_watched};
 use crate::error::Error;
 use crate::invocation::contexts::choice::Selection;
 use crate::invocation::contexts::chosen::Chosen;
@@ -12,6 +12,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
+use crate::output::page::{self, PageFile, Readers};
 use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
 use crate::tools::sanity::print::{Progress, list};
@@ -35,6 +36,9 @@ struct SanityFlags {
     /// Write the results to a file as JUnit XML
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     junit: Option<PathBuf>,
+    /// Draw the results on a page for a browser too: cases by group, with evidence and commands
+    #[arg(long, value_name = "FILE", help_heading = REPORT)]
+    html: Option<PathBuf>,
     /// Count failures that this file names as known: they do not fail the run. One case a line, # begins a comment
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     known_failures: Option<PathBuf>,
@@ -176,6 +180,7 @@ fn execute(
                 .map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
         }
     }
+    let html = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;
     connect::private_mounts(&endpoint, defaults)?;
     let live = terminal::width().is_some();
     let mut progress = Progress::new(stdout(), shown, live, known.clone());
@@ -196,6 +201,9 @@ fn execute(
                 std::fs::write(path, document(&report))
                     .map_err(|error| Error::because(unwritable(flag, path), &error))?;
             }
+        }
+        if let Some(html) = html {
+            html.write(&page::cases::page(&drawn::run(&report)))?;
         }
         if flags.write_known_failures.is_some() {
             report.known = report.failed().map(str::to_owned).collect();

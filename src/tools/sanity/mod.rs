@@ -18,6 +18,7 @@ mod config;
 mod context;
 mod creations;
 mod data;
+mod drawn;
 mod driver_info;
 mod file_values;
 mod fixtures;

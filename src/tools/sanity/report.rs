@@ -3,6 +3,7 @@
 use super::case::Case;
 use super::settings::Access;
 use super::verdict::Failure;
+use crate::call::secrets::masked;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -66,6 +67,17 @@ pub enum CaseOutcome {
     Failed(Failure),
     /// The rule cannot be tested here; the text says why.
     Skipped(String),
+}
+
+impl CaseOutcome {
+    /// The same with secrets masked that a driver has repeated.
+    pub(super) fn masked(self, secrets: &[String]) -> Self {
+        match self {
+            Self::Passed => Self::Passed,
+            Self::Failed(failure) => Self::Failed(failure.masked(secrets)),
+            Self::Skipped(reason) => Self::Skipped(masked(&reason, secrets).into_owned()),
+        }
+    }
 }
 
 /// The numbers of cases by their ends.

@@ -428,7 +428,12 @@ async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             premises.clone_from(rest);
         }
     }
-    let warnings: Vec<_> = warnings.into_iter().map(|(warning, _)| warning).collect();
+    let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
+    let outcome = outcome.masked(&secrets);
+    let warnings: Vec<Failure> = warnings
+        .iter()
+        .map(|(warning, _)| warning.masked(&secrets))
+        .collect();
     let failed = matches!(outcome, CaseOutcome::Failed(_));
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
     if !failed || premises.iter().any(|one| one.starts_with("replies/")) {

@@ -1,5 +1,6 @@
 //! The end of a case: passed, failed (with the expected and the actual answer), or skipped.
 
+use crate::call::secrets::masked;
 use crate::call::session::Lost;
 use crate::error::code_name;
 use csi_proto::schema::Method;
@@ -24,6 +25,16 @@ pub struct Failure {
     pub expected: String,
     /// The behaviour of the driver.
     pub actual: String,
+}
+
+impl Failure {
+    /// The same with secrets masked that a driver has repeated.
+    pub(super) fn masked(&self, secrets: &[String]) -> Self {
+        Self {
+            expected: masked(&self.expected, secrets).into_owned(),
+            actual: masked(&self.actual, secrets).into_owned(),
+        }
+    }
 }
 
 impl Stop {

@@ -93,6 +93,16 @@ const CLIENT_ONLY: &[Only] = &[
         why: "csi man alone makes manual pages",
     },
     Only {
+        names: &["maud"],
+        files: &["src/output/page"],
+        why: "pages alone are HTML",
+    },
+    Only {
+        names: &["tempfile"],
+        files: &["src/output/page/file.rs"],
+        why: "a page appears whole or not at all",
+    },
+    Only {
         names: &["rustyline"],
         files: &["src/tools/shell"],
         why: "the shell alone edits lines",

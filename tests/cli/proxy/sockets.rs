@@ -172,3 +172,42 @@ fn wait_for_note(proxy: &Process, note: &str, times: usize) {
         proxy.wait_for_error_line(&mut read, note);
     }
 }
+
+/// Sidecars keep their connections: they are told of, and on request closed.
+#[test]
+fn connections_that_exist_already_are_told_of_or_closed() {
+    use std::io::Read;
+    for (flags, said) in [
+        ("", "note: 2 connections to the driver existed before"),
+        (
+            "--reset",
+            "note: closed 2 connections to the driver that existed before",
+        ),
+    ] {
+        let driver = ScriptedDriver::unix();
+        super::plugin_info(&driver);
+        let socket = driver.endpoint().strip_prefix("unix://").unwrap();
+        let mut kept: Vec<_> = (0..2)
+            .map(|_| std::os::unix::net::UnixStream::connect(socket).unwrap())
+            .collect();
+        // The driver's greeting: it has accepted both.
+        for stream in &mut kept {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_exact(&mut [0; 9]).unwrap();
+        }
+        let csi = Csi::new();
+        let proxy = csi.spawn(&format!("proxy --take-over {socket} {flags}"));
+        proxy.wait_for_error_output("note: calls to");
+        proxy.wait_for_error_output(said);
+        if !flags.is_empty() {
+            for stream in &mut kept {
+                // What was under way is read, and then its end.
+                stream.read_to_end(&mut Vec::new()).unwrap();
+            }
+        }
+        csi.run(&format!("-e unix://{socket} identity plugin-info"))
+            .succeeds();
+        proxy.signal(Signal::TERM);
+        assert_eq!(proxy.wait(PATIENCE).unwrap().code(), 0);
+    }
+}
