@@ -55,8 +55,8 @@ metrics! {
     helpers_started: Counter, "Helper processes started";
     helpers_killed: Counter, "Helper processes killed because they gave no answer in time";
     helpers_stuck: Gauge, "Helper processes that hang in the kernel although they were killed";
-    shares: Gauge, "Shares that the controller knows";
-    shares_reachable: Gauge, "Known shares that could be opened when they were last needed";
+    shares: Gauge, "Shares that the controller knows, but for those that it failed to open and needs no more";
+    shares_reachable: Gauge, "Those of them that could be opened when they were last needed";
     copied_bytes: Counter, "Sizes of the files copied, in bytes";
     copied_files: Counter, "Files and folders copied";
     copies_in_progress: Gauge, "Copies that run or wait for their turn";

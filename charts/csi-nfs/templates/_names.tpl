@@ -125,6 +125,15 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end }}
 
+{{/* Where a pod of the controller already is. */}}
+{{- define "csi-nfs.besideController" -}}
+topologyKey: kubernetes.io/hostname
+labelSelector:
+  matchLabels:
+    {{- include "csi-nfs.selector" . | nindent 4 }}
+    app.kubernetes.io/component: controller
+{{- end }}
+
 {{/* The parameters of a class that name its secrets, by what each is for. */}}
 {{- define "csi-nfs.secrets" -}}
 {{- range $use, $secret := . }}

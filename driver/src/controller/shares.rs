@@ -7,6 +7,7 @@ use super::config::ControllerConfig;
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::observed::Tried;
 use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::remembered::Remembered;
@@ -56,8 +57,8 @@ pub(super) struct Known {
     /// Entries of the trash of which it was told that they cannot be removed.
     pub(super) stays_in_trash: usize,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
-    /// Whether it could be opened when it was last needed; nothing before.
-    pub(super) reached: Option<bool>,
+    /// How the last attempt to open it ended; nothing before.
+    pub(super) tried: Option<Tried>,
     /// What its last purge had to leave.
     pub(super) trash: usize,
 }
