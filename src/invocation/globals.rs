@@ -238,6 +238,7 @@ impl Globals {
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
             fit: None,
+            colour: false,
         }
     }
 
