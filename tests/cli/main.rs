@@ -22,6 +22,7 @@ mod sanity;
 mod sanity_commands;
 mod sanity_defects;
 mod shell_completion;
+mod shell_eyes;
 mod shell_scripts;
 mod shell_terminal;
 mod usage;
