@@ -115,6 +115,7 @@ fn wants_json(arguments: &[std::ffi::OsString]) -> bool {
 fn report(error: &Error, style: Style) {
     if !error.is_reported() {
         // When stderr is gone too, the exit code is all that is left.
-        let _ = std::io::stderr().write_all(error.render(style).as_bytes());
+        let text = output::colour::of_error(error, style);
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

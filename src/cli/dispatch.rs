@@ -75,7 +75,8 @@ struct Reporter(Style);
 
 impl Follower for Reporter {
     fn failed(&mut self, error: &Error) {
-        let _ = io::stderr().write_all(error.render(self.0).as_bytes());
+        let text = output::colour::of_error(error, self.0);
+        let _ = io::stderr().write_all(text.as_bytes());
     }
 
     fn replied(&mut self, _: &ShownReply<'_>) {}
@@ -86,7 +87,8 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
         globals.choose_context()?;
     }
     let globals = &globals;
-    let command = request::command(called, globals, defaults)?;
+    let mut command = request::command(called, globals, defaults)?;
+    command.output.colour = output::colour::is_wanted();
     let out = output::stdout();
     if command.dry_run {
         return command.dry_run(out);

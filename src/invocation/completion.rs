@@ -5,12 +5,14 @@
 
 use super::contexts::file::Contexts;
 use super::globals::Globals;
+use super::verbs;
 use crate::arguments::capability::{KUBERNETES_MODES, MODES};
 use crate::rpc::{self, facts::IdKind};
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
 };
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
@@ -43,13 +45,21 @@ pub enum DriverCandidates {
 }
 
 impl DriverCandidates {
-    fn of_placeholder(name: &str) -> Option<Self> {
+    /// The candidates of a placeholder, on a line of these words.
+    fn of_placeholder(name: &str, words: &[String]) -> Option<Self> {
         match name {
             PARAMETERS => Some(Self::Parameters),
+            THING => words
+                .iter()
+                .find_map(|word| IdKind::of_field(&format!("{word}_id")))
+                .map(Self::Ids),
             name => IdKind::of_field(name).map(Self::Ids),
         }
     }
 }
+
+/// The placeholder of an id whose kind is the word before it.
+const THING: &str = "thing";
 
 /// The placeholder of parameters' keys.
 const PARAMETERS: &str = "parameters";
@@ -93,7 +103,8 @@ impl Tree {
         words: &[String],
         ask: &mut dyn FnMut(DriverCandidates) -> Vec<String>,
     ) -> Vec<Candidate> {
-        let Some((current, _)) = words.split_last() else {
+        let words = verbs::with_group_if_missing(&self.command, words);
+        let Some((current, before_current)) = words.split_last() else {
             return Vec::new();
         };
         let folder = std::env::current_dir().ok();
@@ -104,6 +115,8 @@ impl Tree {
         };
         let mut candidates = Vec::new();
         let mut takes_id = false;
+        // A thing is named once on a line.
+        let mut named: HashSet<String> = before_current.iter().cloned().collect();
         for candidate in found {
             // What is not text cannot be typed here either.
             let Some(value) = candidate.get_value().to_str() else {
@@ -127,7 +140,7 @@ impl Tree {
                 }),
                 Some((before, wanted)) => {
                     takes_id = true;
-                    let wanted = DriverCandidates::of_placeholder(wanted);
+                    let wanted = DriverCandidates::of_placeholder(wanted, before_current);
                     let answers = wanted.map(&mut *ask).unwrap_or_default();
                     let typed = current.strip_prefix(before).unwrap_or_default();
                     let values = match wanted {
@@ -136,6 +149,7 @@ impl Tree {
                     };
                     let whole = values.into_iter().map(|value| format!("{before}{value}"));
                     let whole = whole.filter(|value| value.starts_with(current.as_str()));
+                    let whole = whole.filter(|value| named.insert(value.clone()));
                     candidates.extend(whole.map(|value| Candidate { value, help: None }));
                 }
             }
@@ -184,6 +198,9 @@ fn with_values(command: Command, parent: &str) -> Command {
 /// The field that the positional ids of an RPC's command fill: the first id that its request must have. bench has the RPCs
 /// also by their full names.
 fn positional_id(parent: &str, name: &str) -> Option<&'static str> {
+    if name == "wait" {
+        return Some(THING);
+    }
     let (_, rpc) = rpc::with_groups().find(|(group, rpc)| {
         (group.name == parent && rpc.verb() == name) || rpc.method.kebab_name == name
     })?;
@@ -351,6 +368,24 @@ mod tests {
             ["--source-volume=Volume#1"]
         );
         assert!(after("csi controller delete-volume x").is_empty());
+    }
+
+    #[test]
+    fn ids_are_offered_for_every_way_to_name_them_and_once() {
+        for (line, ids) in [
+            ("csi wait volume ", &["Volume#1"][..]),
+            ("csi wait snapshot ", &["Snapshot#1"]),
+            ("csi delete-volume ", &["Volume#1"]),
+            ("csi -e stage stage ", &["Volume#1"]),
+            ("csi -o json delete-snapshot ", &["Snapshot#1"]),
+            ("csi controller delete-volume Volume#1 ", &[]),
+            ("csi delete-volume Volume#1 ", &[]),
+            ("csi controller delete-volume other ", &["Volume#1"]),
+        ] {
+            assert_eq!(after(line), ids, "{line}");
+        }
+        assert_eq!(after("csi wait vol"), ["volume"]);
+        assert!(after("csi wait volume v --for ").contains(&"gone".to_owned()));
     }
 
     #[test]

@@ -177,6 +177,19 @@ impl Globals {
             .map_or(Format::default(), |asked| asked.format)
     }
 
+    /// The format as a flag would name it, with what to print behind `=`.
+    pub fn format_as_asked(&self) -> String {
+        let name = self.format().name();
+        let template = self
+            .output
+            .as_ref()
+            .and_then(|asked| asked.template.as_ref());
+        template.map_or_else(
+            || name.to_owned(),
+            |template| format!("{name}={}", template.as_str()),
+        )
+    }
+
     /// Prints replies in this format.
     pub fn set_format(&mut self, format: AskedFormat) {
         self.output = Some(format);
@@ -296,6 +309,7 @@ impl Globals {
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
             fit: None,
+            colour: false,
         }
     }
 

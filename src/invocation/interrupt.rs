@@ -71,6 +71,22 @@ impl Signals {
         Self(watched.collect())
     }
 
+    /// Watches Ctrl-C alone from now on. Needs a runtime.
+    pub fn watch_ctrl_c() -> Self {
+        Self(signal(SignalKind::interrupt()).into_iter().collect())
+    }
+
+    /// Forgets those that have come.
+    pub async fn forget(&mut self) {
+        poll_fn(|context| {
+            for signal in &mut self.0 {
+                while signal.poll_recv(context).is_ready() {}
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     /// Returns when the next of them comes, or has come since the last time.
     pub async fn next(&mut self) {
         poll_fn(|context| {

@@ -12,6 +12,6 @@ pub mod live_ids;
 pub mod parse;
 pub mod request;
 pub mod rpc_command;
-mod verbs;
+pub mod verbs;
 pub mod volume_flags;
 pub mod watch;

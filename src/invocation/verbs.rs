@@ -5,6 +5,7 @@
 
 use crate::rpc::{GROUPS, Group, Rpc};
 use clap::Command;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use strsim::jaro_winkler;
 
@@ -28,6 +29,47 @@ pub fn with_group(words: &[OsString], verb: &str) -> Vec<Vec<OsString>> {
         line
     };
     places.map(line).collect()
+}
+
+/// The words of an unfinished line with the group of a verb that stands without it. `tree` tells which flags have values in
+/// the next word; the last word is still typed.
+pub fn with_group_if_missing<'a>(tree: &Command, words: &'a [String]) -> Cow<'a, [String]> {
+    let mut is_value = false;
+    let last = words.len().saturating_sub(1);
+    for (place, word) in words[..last].iter().enumerate() {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if word.starts_with('-') {
+            is_value = has_value_behind(tree, word);
+            continue;
+        }
+        if tree.find_subcommand(word).is_some() {
+            break;
+        }
+        if let Some(group) = group_of(word) {
+            let mut words = words.to_vec();
+            words.insert(place, group.name.to_owned());
+            return Cow::Owned(words);
+        }
+    }
+    Cow::Borrowed(words)
+}
+
+/// Whether the value of a flag is the word behind it.
+fn has_value_behind(tree: &Command, word: &str) -> bool {
+    let flag = tree
+        .get_arguments()
+        .find(|flag| match word.strip_prefix("--") {
+            Some(long) => flag.get_long() == Some(long),
+            None => flag.get_short().map(|short| format!("-{short}")).as_deref() == Some(word),
+        });
+    flag.is_some_and(|flag| {
+        let needs_one = flag
+            .get_num_args()
+            .is_none_or(|count| count.min_values() > 0);
+        flag.get_action().takes_values() && needs_one
+    })
 }
 
 /// The one group that has a full verb.
@@ -95,6 +137,28 @@ mod tests {
             ("nonsense", None),
         ] {
             assert_eq!(group_of(verb).map(|group| group.name), group, "{verb}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_typed_gets_the_group_of_its_verb() {
+        let mut tree = cli::command("csi");
+        tree.build();
+        for (line, expected) in [
+            ("csi list-volumes ", "csi controller list-volumes "),
+            ("csi -e stage stage ", "csi -e stage node stage "),
+            (
+                "csi --endpoint=x -v probe -",
+                "csi --endpoint=x -v identity probe -",
+            ),
+            ("csi controller stage ", "csi controller stage "),
+            ("csi list-volumes", "csi list-volumes"),
+            ("csi publish ", "csi publish "),
+            ("csi ", "csi "),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let words = with_group_if_missing(&tree, &words);
+            assert_eq!(words.join(" "), expected);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Turns a value into the text of a table's cell. A column reads that value from a row.
 
+use super::colour::Colour;
 use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
@@ -127,6 +128,15 @@ impl Reader {
     /// When the bytes are not the messages.
     pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
         self.source.read(row)
+    }
+
+    /// The colour of a finished cell: a condition says at a glance what it is.
+    pub fn colour(&self, cell: &str) -> Option<Colour> {
+        match self.format {
+            CellFormat::Condition if cell == "ok" => Some(Colour::Green),
+            CellFormat::Condition if cell.starts_with("abnormal") => Some(Colour::Red),
+            _ => None,
+        }
     }
 
     /// Appends the cell's text to `out`.

@@ -1,12 +1,38 @@
 //! Colours for a terminal that shows them.
 
+use crate::error::{Error, ErrorKind, Style, code_name};
 use std::io::IsTerminal;
 
 /// Whether stdout is a terminal whose owner wants colours: `NO_COLOR` is empty, and the terminal not a dumb one.
 pub fn is_wanted() -> bool {
+    is_wanted_on(&std::io::stdout())
+}
+
+fn is_wanted_on(output: &impl IsTerminal) -> bool {
     let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    !off && !dumb && std::io::stdout().is_terminal()
+    !off && !dumb && output.is_terminal()
+}
+
+/// The text of an error for stderr, with its code in colour where that is a terminal which shows them.
+pub fn of_error(error: &Error, style: Style) -> String {
+    let text = error.render(style);
+    match style {
+        Style::Text => painted(error, &text, Brush(is_wanted_on(&std::io::stderr()))),
+        Style::Json | Style::Csc => text,
+    }
+}
+
+fn painted(error: &Error, text: &str, brush: Brush) -> String {
+    let text = text.replacen("error:", &brush.paint(Colour::Red, "error:"), 1);
+    match error.kind() {
+        ErrorKind::Rpc(code) => {
+            let code = code_name(code);
+            let shown = format!(" {}:", brush.paint(Colour::Red, code));
+            text.replacen(&format!(" {code}:"), &shown, 1)
+        }
+        _ => text,
+    }
 }
 
 /// A colour or weight.
@@ -47,5 +73,22 @@ impl Brush {
             true => format!("\x1b[{}m{text}\x1b[0m", colour.code()),
             false => text.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    #[test]
+    fn the_code_of_an_error_is_painted_and_nothing_else_changed() {
+        let error = Error::rpc(Code::NotFound, "no such volume NOT_FOUND: x").doing("get-volume v");
+        let text = error.render(Style::Text);
+        assert_eq!(painted(&error, &text, Brush(false)), text);
+        assert_eq!(
+            painted(&error, &text, Brush(true)),
+            "\x1b[31merror:\x1b[0m get-volume v: \x1b[31mNOT_FOUND\x1b[0m: no such volume NOT_FOUND: x\n"
+        );
     }
 }

@@ -3,6 +3,7 @@
 //! Owns the drawing alone; what stands in the cells, and whether a table fits, is decided elsewhere. Cells are safe to
 //! show and hold no line breaks. No cell is wrapped or cut.
 
+use super::colour::{Brush, Colour};
 use super::terminal::columns_of;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 
@@ -83,6 +84,40 @@ impl Columns {
         })
     }
 
+    /// The line of a row with those of its cells painted that `colour` has a colour for. It is put around the finished cells,
+    /// so that it takes no part in their widths. All columns must be aligned to the left.
+    pub fn painted<T: AsRef<str>>(
+        &self,
+        line: &str,
+        row: &[T],
+        brush: Brush,
+        colour: impl Fn(usize) -> Option<Colour>,
+    ) -> String {
+        let has_long_cells = is_long(row);
+        let mut out = String::new();
+        let mut rest = line;
+        for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
+            let cell = cell.as_ref();
+            // Where a cell does not stand as it was given, the rest of the line stays as it is.
+            let Some(after) = rest.strip_prefix(cell) else {
+                break;
+            };
+            out.push_str(&match colour(index) {
+                Some(colour) => brush.paint(colour, cell),
+                None => cell.to_owned(),
+            });
+            let filling = match has_long_cells {
+                true => 0,
+                false => usize::from(*width).saturating_sub(columns_of(cell)),
+            };
+            let blanks = after.len() - after.trim_start_matches(' ').len();
+            let (gap, next) = after.split_at(blanks.min(filling + usize::from(self.gap)));
+            out.push_str(gap);
+            rest = next;
+        }
+        out + rest
+    }
+
     /// One line for each row, filled up with spaces; a row of spaces in place of one that has a long cell.
     fn drawn<'a, T: AsRef<str> + 'a>(&self, rows: impl Iterator<Item = &'a [T]>) -> Vec<String> {
         let mut table = Table::new();
@@ -155,6 +190,23 @@ mod tests {
         assert_eq!(page(["a", "b"]), "a b\n");
         assert_eq!(page(["wide one", "b c d"]), "wide one b c d\n");
         assert_eq!(page(["a", "b"]), "a        b\n");
+    }
+
+    #[test]
+    fn colour_stands_around_finished_cells() {
+        let cells = ["ID", "CONDITION", "日本", "ok", "a", "abnormal: x"];
+        let mut columns = Columns::new(2, 3);
+        columns.widen(&cells);
+        let lines: Vec<String> = columns.lines(&cells).collect();
+        let colour = |index| (index == 1).then_some(Colour::Green);
+        for ((line, row), expected) in lines.iter().zip(cells.chunks(2)).zip([
+            "ID     \x1b[32mCONDITION\x1b[0m\n",
+            "日本   \x1b[32mok\x1b[0m\n",
+            "a      \x1b[32mabnormal: x\x1b[0m\n",
+        ]) {
+            assert_eq!(columns.painted(line, row, Brush(true), colour), expected);
+            assert_eq!(columns.painted(line, row, Brush(false), colour), *line);
+        }
     }
 
     #[test]

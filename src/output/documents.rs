@@ -2,21 +2,24 @@
 //!
 //! Owns which format does what. How JSON and YAML are written, and what an expression finds, is said in their files.
 
-use super::json::{self, Pages};
 use super::jsonpath::Template;
 use super::reply::{Format, Options, OutputError};
-use super::yaml::Yaml;
+use super::{json, yaml};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::io::Write;
 
 /// The documents of one command.
-pub struct Documents(Form);
+pub struct Documents {
+    form: Form,
+    /// How many documents and entries are written.
+    written: usize,
+}
 
 enum Form {
-    Pretty(Pages),
+    Pretty,
     Lines,
-    Yaml(Yaml),
+    Yaml,
     /// What the expressions find in each document; a list's entries are kept until it is whole.
     Found(Template, Vec<Json>),
 }
@@ -24,15 +27,16 @@ enum Form {
 impl Documents {
     /// Documents in the format of `options`; pretty JSON where that has none of its own.
     pub fn new(options: &Options) -> Self {
-        Self(match (options.format, &options.template) {
+        let form = match (options.format, &options.template) {
             (Format::Jsonl, _) => Form::Lines,
-            (Format::Yaml, _) => Form::Yaml(Yaml::default()),
+            (Format::Yaml, _) => Form::Yaml,
             (Format::Jsonpath, Some(template)) => Form::Found(template.clone(), Vec::new()),
-            _ => Form::Pretty(Pages::default()),
-        })
+            _ => Form::Pretty,
+        };
+        Self { form, written: 0 }
     }
 
-    /// Writes a document.
+    /// Writes a document; one of YAML behind a `---` where another one came before.
     ///
     /// # Errors
     /// When the value cannot be read, or `out` cannot be written.
@@ -41,10 +45,15 @@ impl Documents {
         document: &impl Serialize,
         out: &mut impl Write,
     ) -> Result<(), OutputError> {
-        match &mut self.0 {
-            Form::Pretty(_) => json::pretty(document, out),
+        let is_first = self.written == 0;
+        self.written += 1;
+        match &self.form {
+            Form::Pretty => json::pretty(document, out),
             Form::Lines => json::line(document, out),
-            Form::Yaml(yaml) => yaml.document(document, out),
+            Form::Yaml => {
+                let mark = if is_first { "" } else { "---\n" };
+                Ok(write!(out, "{mark}{}", yaml::text(document)?)?)
+            }
             Form::Found(template, _) => found(template, &value(document)?, out),
         }
     }
@@ -59,10 +68,27 @@ impl Documents {
         entry: &impl Serialize,
         out: &mut impl Write,
     ) -> Result<(), OutputError> {
-        match &mut self.0 {
-            Form::Pretty(pages) => pages.entry(list, entry, out),
+        let is_first = self.written == 0;
+        self.written += 1;
+        match &mut self.form {
+            Form::Pretty => {
+                let before = match is_first {
+                    true => format!("{{\n  \"{list}\": [\n"),
+                    false => ",\n".to_owned(),
+                };
+                let mut text = Vec::new();
+                json::pretty(entry, &mut text)?;
+                let text = indented(&String::from_utf8_lossy(&text), "    ", "    ");
+                Ok(write!(out, "{before}{}", text.trim_end())?)
+            }
             Form::Lines => json::line(entry, out),
-            Form::Yaml(yaml) => yaml.entry(list, entry, out),
+            Form::Yaml => {
+                if is_first {
+                    writeln!(out, "{list}:")?;
+                }
+                let text = indented(&yaml::text(entry)?, "- ", "  ");
+                Ok(out.write_all(text.as_bytes())?)
+            }
             Form::Found(_, entries) => {
                 entries.push(value(entry)?);
                 Ok(())
@@ -75,18 +101,47 @@ impl Documents {
     /// # Errors
     /// As [`Documents::write`].
     pub fn finish(&mut self, list: &str, out: &mut impl Write) -> Result<(), OutputError> {
-        match &mut self.0 {
-            Form::Pretty(pages) => Ok(pages.finish(list, out)?),
-            Form::Lines => Ok(()),
-            Form::Yaml(yaml) => Ok(yaml.finish(list, out)?),
+        let is_empty = self.written == 0;
+        match &mut self.form {
+            Form::Pretty if is_empty => {
+                writeln!(out, "{{\n  \"{list}\": [],\n  \"nextToken\": \"\"\n}}")?;
+            }
+            Form::Pretty => writeln!(out, "\n  ],\n  \"nextToken\": \"\"\n}}")?,
+            Form::Lines => {}
+            Form::Yaml => {
+                let list = if is_empty {
+                    format!("{list}: []\n")
+                } else {
+                    String::new()
+                };
+                writeln!(out, "{list}nextToken: \"\"")?;
+            }
             Form::Found(template, entries) => {
                 let entries = Json::Array(std::mem::take(entries));
                 let end = Json::String(String::new());
                 let whole = [(list.to_owned(), entries), ("nextToken".to_owned(), end)];
-                found(template, &Json::Object(Map::from_iter(whole)), out)
+                found(template, &Json::Object(Map::from_iter(whole)), out)?;
             }
         }
+        Ok(())
     }
+}
+
+/// A text further in: `first` before its first line, `rest` before the others. An empty line stays empty: it belongs to a
+/// text of several lines.
+fn indented(text: &str, first: &str, rest: &str) -> String {
+    let mut out = String::with_capacity(2 * text.len());
+    for (index, line) in text.lines().enumerate() {
+        let before = match (index, line) {
+            (0, _) => first,
+            (_, "") => "",
+            (_, _) => rest,
+        };
+        out.push_str(before);
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
 }
 
 fn found(template: &Template, document: &Json, out: &mut impl Write) -> Result<(), OutputError> {
@@ -95,4 +150,58 @@ fn found(template: &Template, document: &Json, out: &mut impl Write) -> Result<(
 
 fn value(document: &impl Serialize) -> Result<Json, OutputError> {
     serde_json::to_value(document).map_err(OutputError::Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn documents(format: Format) -> Documents {
+        Documents::new(&Options {
+            format,
+            ..Options::default()
+        })
+    }
+
+    fn text(out: &[u8]) -> String {
+        String::from_utf8_lossy(out).into_owned()
+    }
+
+    #[test]
+    fn documents_of_yaml_are_told_apart() {
+        let (mut yaml, mut out) = (documents(Format::Yaml), Vec::new());
+        for value in [json!({"a": []}), json!({"b": {}})] {
+            yaml.write(&value, &mut out).expect("written");
+        }
+        assert_eq!(text(&out), "a: []\n---\nb: {}\n");
+    }
+
+    #[test]
+    fn a_list_that_arrives_in_pages_is_one_document() {
+        let entries = [json!({"a": "x\n\ny", "b": ["c"]}), json!({"a": "\u{202e}"})];
+        for (format, expected, empty) in [
+            (
+                Format::Yaml,
+                "entries:\n- a: |-\n    x\n\n    y\n  b:\n  - c\n- {\"a\":\"\\u202e\"}\nnextToken: \"\"\n",
+                "entries: []\nnextToken: \"\"\n",
+            ),
+            (
+                Format::Json,
+                "{\n  \"entries\": [\n    {\n      \"a\": \"x\\n\\ny\",\n      \"b\": [\n        \"c\"\n      ]\n    },\n    {\n      \"a\": \"\\u202e\"\n    }\n  ],\n  \"nextToken\": \"\"\n}\n",
+                "{\n  \"entries\": [],\n  \"nextToken\": \"\"\n}\n",
+            ),
+        ] {
+            let (mut list, mut out) = (documents(format), Vec::new());
+            for entry in &entries {
+                list.entry("entries", entry, &mut out).expect("written");
+            }
+            list.finish("entries", &mut out).expect("written");
+            assert_eq!(text(&out), expected);
+            let mut out = Vec::new();
+            let finished = documents(format).finish("entries", &mut out);
+            finished.expect("written");
+            assert_eq!(text(&out), empty);
+        }
+    }
 }

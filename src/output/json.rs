@@ -1,4 +1,4 @@
-//! Canonical proto3 JSON, pretty or one document a line. A long list is written entry by entry, never built whole.
+//! Canonical proto3 JSON, pretty or one document a line. A reply's list is written entry by entry, never built whole.
 
 use super::reply::OutputError;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
@@ -8,7 +8,7 @@ use csi_proto::wire::{self, Raw, fields};
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
 use serde_json::ser::{CompactFormatter, PrettyFormatter};
-use std::io::{self, Write};
+use std::io::Write;
 
 /// A message that is decoded while it is written.
 pub struct Document<'a> {
@@ -101,48 +101,6 @@ pub fn line(document: &impl Serialize, out: &mut impl Write) -> Result<(), Outpu
         serde_json::Serializer::with_formatter(&mut *out, Escaping(CompactFormatter));
     document.serialize(&mut serializer).map_err(from_json)?;
     Ok(out.write_all(b"\n")?)
-}
-
-/// A list that arrives in pages, written as the one document that a single page would have been.
-#[derive(Debug, Default)]
-pub struct Pages {
-    entries: usize,
-}
-
-impl Pages {
-    /// Writes an entry of the field `list`.
-    ///
-    /// # Errors
-    /// As [`pretty`].
-    pub fn entry(
-        &mut self,
-        list: &str,
-        entry: &impl Serialize,
-        out: &mut impl Write,
-    ) -> Result<(), OutputError> {
-        let before = match self.entries {
-            0 => format!("{{\n  \"{list}\": [\n"),
-            _ => ",\n".to_owned(),
-        };
-        self.entries += 1;
-        out.write_all(before.as_bytes())?;
-        let mut text = Vec::new();
-        pretty(entry, &mut text)?;
-        let text = String::from_utf8_lossy(&text);
-        let indented: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
-        Ok(out.write_all(indented.join("\n").as_bytes())?)
-    }
-
-    /// Closes the document after the last page, whose token is empty.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn finish(&self, list: &str, out: &mut impl Write) -> io::Result<()> {
-        match self.entries {
-            0 => writeln!(out, "{{\n  \"{list}\": [],\n  \"nextToken\": \"\"\n}}"),
-            _ => writeln!(out, "\n  ],\n  \"nextToken\": \"\"\n}}"),
-        }
-    }
 }
 
 fn from_json(error: serde_json::Error) -> OutputError {

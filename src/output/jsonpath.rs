@@ -35,7 +35,10 @@ pub enum TemplateError {
 
 /// A template, checked.
 #[derive(Clone, Debug)]
-pub struct Template(Vec<Piece>);
+pub struct Template {
+    text: String,
+    pieces: Vec<Piece>,
+}
 
 #[derive(Clone, Debug)]
 enum Piece {
@@ -53,7 +56,10 @@ impl Template {
             return Err(TemplateError::Empty);
         }
         if !text.contains('{') && text.starts_with(['$', '.', '[', '@']) {
-            return Ok(Self(vec![path(text)?]));
+            return Ok(Self {
+                text: text.to_owned(),
+                pieces: vec![path(text)?],
+            });
         }
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -68,13 +74,19 @@ impl Template {
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
         }
-        Ok(Self(pieces))
+        let text = text.to_owned();
+        Ok(Self { text, pieces })
+    }
+
+    /// The template as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// What the template finds in a document, safe to show. What it does not find is nothing, and so is null.
     pub fn text(&self, document: &Json) -> String {
         let mut out = String::new();
-        for piece in &self.0 {
+        for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.push_str(text),
                 Piece::Path(path) => {

@@ -15,6 +15,7 @@ pub mod layout;
 pub mod lines;
 pub mod load;
 pub mod page;
+pub mod pager;
 pub mod printer;
 pub mod redirect;
 pub mod replayed;

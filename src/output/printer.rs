@@ -1,6 +1,7 @@
 //! The printer of one command's replies, in the order in which they arrive.
 
 use super::cell::{Reader, Row};
+use super::colour::Brush;
 use super::documents::Documents;
 use super::layout::{Layout, OwnedRow};
 use super::reply::{Format, Options, OutputError, ShownReply};
@@ -152,11 +153,20 @@ impl<W: Write> Printer<W> {
             done: view.done,
             name: view.name,
         };
+        let mut table = table::Table::new(columns, !options.no_headers, options.fit);
+        table.paint_with(Brush(options.colour));
+        let form = Form::of(options.format, facts);
+        let is_document = options.format.has_documents() && options.format != Format::Jsonl;
+        if form == Form::Held && is_document && layout.list().is_none() {
+            return Err(OutputError::Useless(
+                "--sort-by sorts tables and lists that come in pages; this reply is one document: sort it with jq",
+            ));
+        }
         Ok(Self {
-            form: Form::of(options.format, facts),
+            form,
             out,
             options: options.clone(),
-            table: table::Table::new(columns, !options.no_headers, options.fit),
+            table,
             sort: sort.transpose()?,
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,

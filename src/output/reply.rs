@@ -127,6 +127,8 @@ pub struct Options {
     pub sort_by: Option<String>,
     /// The columns of a terminal that a table has to fit.
     pub fit: Option<usize>,
+    /// Whether heads and conditions are painted.
+    pub colour: bool,
 }
 
 /// One reply and its request.

@@ -3,6 +3,7 @@
 //! A page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
 use super::cell::{Reader, Row};
+use super::colour::{Brush, Colour};
 use super::columns::Columns;
 use super::terminal::columns_of;
 use csi_proto::value::ValueError;
@@ -20,6 +21,7 @@ pub struct Table {
     heads: bool,
     /// The columns of the terminal, where a wider table becomes records.
     fit: Option<usize>,
+    brush: Brush,
     shape: Shape,
     columns: Columns,
     text: String,
@@ -46,10 +48,16 @@ impl Table {
             lead: None,
             heads,
             fit: fit.filter(|_| heads),
+            brush: Brush(false),
             shape: Shape::Open,
             text: String::new(),
             ends: Vec::new(),
         }
+    }
+
+    /// Paints heads and conditions with this brush.
+    pub fn paint_with(&mut self, brush: Brush) {
+        self.brush = brush;
     }
 
     /// Puts a column of this head before all others; its cells are given with the rows.
@@ -85,6 +93,13 @@ impl Table {
         Ok(())
     }
 
+    /// The colour of a cell of a row.
+    fn colour(&self, index: usize, row: &[&str]) -> Option<Colour> {
+        let index_of_reader = index.checked_sub(usize::from(self.lead.is_some()))?;
+        let reader = self.readers.get(index_of_reader)?;
+        reader.colour(row.get(index)?)
+    }
+
     /// Writes the rows added since the last time; the first time with the heads. Columns only ever grow.
     ///
     /// # Errors
@@ -117,8 +132,20 @@ impl Table {
             };
         }
         if self.shape == Shape::Columns {
-            for line in self.columns.lines(&cells) {
-                out.write_all(line.as_bytes())?;
+            let rows = cells.chunks(names.len().max(1)).enumerate();
+            for (line, (index, row)) in self.columns.lines(&cells).zip(rows) {
+                let is_head = has_heads && index == 0;
+                let colour = |index: usize| match is_head {
+                    true => Some(Colour::Bold),
+                    false => self.colour(index, row),
+                };
+                match self.brush {
+                    Brush(false) => out.write_all(line.as_bytes())?,
+                    brush => {
+                        let line = self.columns.painted(&line, row, brush, colour);
+                        out.write_all(line.as_bytes())?;
+                    }
+                }
             }
         } else {
             let heads = if has_heads { names.len() } else { 0 };
@@ -127,7 +154,8 @@ impl Table {
                 if index > 0 || !is_first {
                     out.write_all(b"\n")?;
                 }
-                out.write_all(record(&names, row).as_bytes())?;
+                let colour = |index: usize| self.colour(index, row);
+                out.write_all(record(&names, row, self.brush, colour).as_bytes())?;
             }
         }
         self.text.clear();
@@ -137,14 +165,22 @@ impl Table {
 }
 
 /// A row as lines: its heads in a column, a cell behind each.
-fn record(heads: &[&str], row: &[&str]) -> String {
+fn record(
+    heads: &[&str],
+    row: &[&str],
+    brush: Brush,
+    colour: impl Fn(usize) -> Option<Colour>,
+) -> String {
     let widest = heads.iter().map(|head| columns_of(head)).max();
     let widest = widest.unwrap_or(0) + usize::from(GAP);
     let mut lines = String::new();
-    for (head, cell) in heads.iter().zip(row) {
-        lines.push_str(head);
+    for (index, (head, cell)) in heads.iter().zip(row).enumerate() {
+        lines.push_str(&brush.paint(Colour::Bold, head));
         lines.extend(std::iter::repeat_n(' ', widest - columns_of(head)));
-        lines.push_str(cell);
+        match colour(index) {
+            Some(colour) => lines.push_str(&brush.paint(colour, cell)),
+            None => lines.push_str(cell),
+        }
         lines.push('\n');
     }
     lines

@@ -1,5 +1,5 @@
-//! YAML: the documents of `json.rs`, drawn by serde-saphyr, which quotes what a reader of YAML 1.1 or 1.2 would take for a
-//! number, a truth value, a date or nothing.
+//! YAML: the documents of `json.rs`, drawn by serde-saphyr, which quotes values that a reader of YAML 1.1 or 1.2 would take
+//! for a number, a truth value, a date or nothing. Of keys it quotes those of YAML 1.2 alone; the others are quoted here.
 //!
 //! What a terminal would act on cannot be escaped in every style of YAML. A document that holds such a character is written
 //! as JSON in one line, which is YAML too, with the character escaped.
@@ -9,85 +9,69 @@ use super::reply::OutputError;
 use csi_proto::text::is_hazardous;
 use serde::Serialize;
 use serde_saphyr::ser_options;
-use std::io::{self, Write};
 
 /// Folding would break long texts into lines, which nobody finds any more.
 const NEVER_FOLD: usize = 1 << 30;
 
-/// Documents one after the other, and lists that arrive in pages.
-#[derive(Debug, Default)]
-pub struct Yaml {
-    documents: usize,
-    entries: usize,
-}
-
-impl Yaml {
-    /// Writes a document, behind a `---` where another one came before.
-    ///
-    /// # Errors
-    /// When the value cannot be read, or `out` cannot be written.
-    pub fn document(
-        &mut self,
-        document: &impl Serialize,
-        out: &mut impl Write,
-    ) -> Result<(), OutputError> {
-        if self.documents > 0 {
-            out.write_all(b"---\n")?;
-        }
-        self.documents += 1;
-        Ok(out.write_all(text(document)?.as_bytes())?)
-    }
-
-    /// Writes an entry of the field `list`, as part of the one document that a single page would have been.
-    ///
-    /// # Errors
-    /// As [`Yaml::document`].
-    pub fn entry(
-        &mut self,
-        list: &str,
-        entry: &impl Serialize,
-        out: &mut impl Write,
-    ) -> Result<(), OutputError> {
-        if self.entries == 0 {
-            writeln!(out, "{list}:")?;
-        }
-        self.entries += 1;
-        let entry = text(entry)?;
-        for (index, line) in entry.lines().enumerate() {
-            // An empty line stays empty: it belongs to a text of several lines.
-            match (index, line) {
-                (0, line) => writeln!(out, "- {line}")?,
-                (_, "") => writeln!(out)?,
-                (_, line) => writeln!(out, "  {line}")?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes the list after the last page, whose token is empty.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
-    pub fn finish(&self, list: &str, out: &mut impl Write) -> io::Result<()> {
-        if self.entries == 0 {
-            writeln!(out, "{list}: []")?;
-        }
-        writeln!(out, "nextToken: \"\"")
-    }
-}
-
 /// The value as YAML that is safe to show.
-fn text(value: &impl Serialize) -> Result<String, OutputError> {
+///
+/// # Errors
+/// When the value cannot be read.
+pub fn text(value: &impl Serialize) -> Result<String, OutputError> {
     let options = ser_options! { folded_wrap_chars: NEVER_FOLD };
     let text = serde_saphyr::to_string_with_options(value, options)
         .map_err(|error| OutputError::Yaml(error.to_string()))?;
     let is_safe = |letter: char| letter == '\n' || !is_hazardous(letter);
     if text.chars().all(is_safe) {
-        return Ok(text);
+        return Ok(with_quoted_keys(&text));
     }
     let mut line = Vec::new();
     json::line(value, &mut line)?;
     Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// YAML in which no key is left bare that YAML 1.1 takes for something else.
+fn with_quoted_keys(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // The column of what has a text of several lines, which goes on where lines stand further in.
+    let mut several_lines: Option<usize> = None;
+    for line in text.split_inclusive('\n') {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if several_lines.is_some_and(|column| indent > column || line == "\n") {
+            out.push_str(line);
+            continue;
+        }
+        let mut start = indent;
+        while line[start..].starts_with("- ") {
+            start += 2;
+        }
+        let (before, rest) = line.split_at(start);
+        let key = rest.split(':').next().unwrap_or_default();
+        let after = &rest[key.len()..];
+        let is_key = after.starts_with(": ") || after.starts_with(":\n");
+        let value = match is_key {
+            true => after[1..].trim_start_matches(' '),
+            false => rest,
+        };
+        let column = if is_key {
+            start
+        } else {
+            start.saturating_sub(2)
+        };
+        several_lines = value.starts_with('|').then_some(column);
+        match is_key && is_trap(key) {
+            true => out.push_str(&format!("{before}\"{key}\"{after}")),
+            false => out.push_str(line),
+        }
+    }
+    out
+}
+
+/// Whether a bare key may be a truth value, a number, a date or YAML 1.1's `=`. Rather one too many is quoted.
+fn is_trap(key: &str) -> bool {
+    let words = ["y", "yes", "n", "no", "on", "off"];
+    words.iter().any(|word| key.eq_ignore_ascii_case(word))
+        || key.starts_with(|first: char| first.is_ascii_digit() || "+.=".contains(first))
 }
 
 #[cfg(test)]
@@ -166,6 +150,36 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_look_like_something_else_are_quoted() {
+        for key in [
+            "y",
+            "N",
+            "no",
+            "On",
+            "OFF",
+            "yes",
+            "017",
+            "2001-01-01",
+            "=",
+            "1_0",
+        ] {
+            assert_eq!(shown(&json!({key: "v"})), format!("\"{key}\": v\n"));
+            let nested = shown(&json!({"a": [{key: {"b": "c"}}]}));
+            assert_eq!(nested, format!("a:\n- \"{key}\":\n    b: c\n"));
+        }
+        for key in ["a", "no-fail", "nothing", "one", "k.v/w", "a1"] {
+            assert_eq!(shown(&json!({key: "v"})), format!("{key}: v\n"));
+        }
+        // What looks like a key in a text is none.
+        let text = "no: x\n- y: z\n\non: u\n";
+        let expected =
+            "a: |\n  no: x\n  - y: z\n\n  on: u\n\"b\":\n- |\n  no: x\n  - y: z\n\n  on: u\n";
+        let two = shown(&json!({"a": text, "b": [text]}));
+        assert_eq!(two, expected.replace("\"b\"", "b"));
+        assert_eq!(shown(&json!({"a": "no: x"})), "a: \"no: x\"\n");
+    }
+
+    #[test]
     fn texts_of_several_lines_and_long_ones_stay_whole() {
         assert_eq!(shown(&json!({"k": "a\n b\n"})), "k: |\n  a\n   b\n");
         assert_eq!(shown(&json!({"k": "a\nb"})), "k: |-\n  a\n  b\n");
@@ -179,30 +193,6 @@ mod tests {
         assert_eq!(
             shown(&json!({"k": "a\u{202e}b"})),
             "{\"k\":\"a\\u202eb\"}\n"
-        );
-    }
-
-    #[test]
-    fn documents_and_lists_are_told_apart() {
-        let (mut yaml, mut out) = (Yaml::default(), Vec::new());
-        for value in [json!({"a": []}), json!({"b": {}})] {
-            yaml.document(&value, &mut out).expect("written");
-        }
-        assert_eq!(String::from_utf8_lossy(&out), "a: []\n---\nb: {}\n");
-        let (mut yaml, mut out) = (Yaml::default(), Vec::new());
-        for value in [json!({"a": "x\n\ny", "b": ["c"]}), json!({"a": "\u{202e}"})] {
-            yaml.entry("entries", &value, &mut out).expect("written");
-        }
-        yaml.finish("entries", &mut out).expect("written");
-        let expected = "entries:\n- a: |-\n    x\n\n    y\n  b:\n  - c\n- {\"a\":\"\\u202e\"}\nnextToken: \"\"\n";
-        assert_eq!(String::from_utf8_lossy(&out), expected);
-        let mut out = Vec::new();
-        Yaml::default()
-            .finish("entries", &mut out)
-            .expect("written");
-        assert_eq!(
-            String::from_utf8_lossy(&out),
-            "entries: []\nnextToken: \"\"\n"
         );
     }
 }

@@ -26,6 +26,7 @@ mod sanity_commands;
 mod sanity_defects;
 mod secrets;
 mod shell_completion;
+mod shell_eyes;
 mod shell_scripts;
 mod shell_terminal;
 mod usage;

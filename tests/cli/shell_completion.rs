@@ -102,6 +102,33 @@ fn ids_of_any_letters_arrive_from_every_shell() {
 }
 
 #[test]
+fn zsh_completes_at_the_first_tab_of_a_new_shell() {
+    let csi = Csi::new().called("csi");
+    let script = csi.run("completions zsh").succeeds().stdout;
+    csi.file("_csi", script);
+    let mut command = Command::new("zsh");
+    let set = csi.command();
+    let set = set
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    command
+        .envs(set)
+        .args(["-f", "-i"])
+        .env("PATH", format!("{}:/usr/bin:/bin", csi.home().display()))
+        .env("TERM", "xterm")
+        .current_dir(csi.home());
+    let mut shell = Terminal::start(&command, 200, 24);
+    shell.press(
+        "PS1='$> '; fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; echo loaded\r",
+    );
+    shell.expect("echo loaded");
+    shell.expect("\nloaded");
+    shell.expect("$> ");
+    shell.press("csi controller create-vol\t");
+    shell.expect("create-volume");
+}
+
+#[test]
 fn a_driver_that_does_not_answer_is_not_waited_for_and_costs_no_word() {
     let silent = ScriptedDriver::silent();
     let csi = Csi::at(silent.endpoint()).env("COMPLETE", "fish");

@@ -4,6 +4,7 @@ use crate::support::driver::Driver;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
+use rustix::process::Signal;
 use tonic::Code;
 
 const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
@@ -100,7 +101,11 @@ fn what_is_demanded_and_not_so_fails() {
             2,
             "the codes are OK, CANCELLED",
         ),
-        ("assert 1 == 2", 1, "assertion failed: \"1\" == \"2\""),
+        (
+            "x = 1; assert $x == 2k",
+            1,
+            "assertion failed: $x == 2k: left is \"1\", right is \"2k\"",
+        ),
         ("assert 1==2", 2, "write blanks around =="),
         ("identity prob", 2, "unrecognized subcommand 'prob'"),
         (
@@ -109,6 +114,18 @@ fn what_is_demanded_and_not_so_fails() {
             "there is no variable $x; there is $_",
         ),
         ("x = help", 2, "the command has no reply that $x could be"),
+        ("x = text", 2, "text is quoted: x = \"text\""),
+        ("env = 5", 2, "$env is the environment"),
+        ("print $1", 2, "there is no argument $1: none was given"),
+        ("defer identity prob", 2, "unrecognized subcommand 'prob'"),
+        ("set echo maybe", 2, "echo: write on or off"),
+        ("set records maybe", 2, "records: write on, off or auto"),
+        (
+            "desc publish",
+            2,
+            "write controller publish or node publish",
+        ),
+        ("edit Volume", 2, "\"Volume\" is no RPC"),
         ("identity probe 'x", 2, "the quote ' is not closed"),
         ("set nothing 1", 2, "there is endpoint, output, timeout"),
         ("set timeout soon", 2, "timeout: "),
@@ -227,8 +244,7 @@ fn output_goes_to_files_and_programs() {
         "identity probe -o json > one; identity probe -o name | cat | tr a-z A-Z; \
          identity probe -o name >> one; identity probe -o name | cat > two; help | head -n 1",
     );
-    run.succeeds()
-        .prints("TRUE\nCommands of the program and of the shell\n");
+    run.succeeds().prints("TRUE\nRPCs of the driver\n");
     let file = |name: &str| std::fs::read_to_string(csi.home().join(name)).unwrap();
     assert_eq!(file("one"), "{}\ntrue\n");
     assert_eq!(file("two"), "true\n");
@@ -255,4 +271,179 @@ fn kubectl_csi_calls_itself_so() {
     let script = csi.run("completions bash").succeeds();
     assert!(script.stdout.contains(" kubectl-csi\n"), "{script}");
     lines(&csi, "kubectl csi set").succeeds();
+}
+
+#[test]
+fn values_are_printed_assigned_and_come_from_outside() {
+    let driver = ScriptedDriver::unix();
+    let volume = v1::Volume {
+        volume_id: "vol-1".to_owned(),
+        volume_context: [("a".to_owned(), "b\u{1b}[2J".to_owned())].into(),
+        ..v1::Volume::default()
+    };
+    driver.on(
+        "CreateVolume",
+        Reply::message(&v1::CreateVolumeResponse {
+            volume: Some(volume),
+        }),
+    );
+    let csi = Csi::at(driver.endpoint()).env("PLACE", "here");
+    let file = csi.file(
+        "values.csi",
+        "number = 5\ntext = \"a  b\"\nsock = /csi/csi.sock\n\
+         print $number $text; print \"$sock|$1|$2|${3:-none}|$size|$env.PLACE\"\n\
+         vol = controller create-volume $1 -o name\n\
+         $vol.volume.volume_id\n$vol.volume.volume_context\n\
+         inner = $vol.volume\nprint id: $inner.volume_id\n\
+         set output jsonl; print $vol.volume.volume_context; set output yaml; $inner\n\
+         source inner.csi x; print $1\n",
+    );
+    csi.file("inner.csi", "print $1 $vol.volume.volume_id\n");
+    let file = file.to_str().unwrap();
+    let run = csi.run_args(["shell", "--file", file, "--var", "size=1Gi", "one", "two"]);
+    let run = run.succeeds();
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(
+        lines[..7],
+        [
+            "5 a  b",
+            "/csi/csi.sock|one|two|none|1Gi|here",
+            "vol-1",
+            "vol-1",
+            "{",
+            "  \"a\": \"b\\u001b[2J\"",
+            "}"
+        ],
+        "{run}"
+    );
+    assert_eq!(
+        lines[7..9],
+        ["id: vol-1", "{\"a\":\"b\\u001b[2J\"}"],
+        "{run}"
+    );
+    assert!(lines.contains(&"volumeId: vol-1"), "{run}");
+    assert_eq!(lines[lines.len() - 2..], ["x vol-1", "one"], "{run}");
+    csi.run("shell --var 1=x").exits(2).says("write NAME=VALUE");
+}
+
+#[test]
+fn what_was_deferred_runs_at_the_end_the_last_first() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on(
+        "DeleteVolume",
+        Reply::message(&v1::DeleteVolumeResponse::default()),
+    );
+    driver.on(
+        "ControllerGetVolume",
+        Reply::error(Code::NotFound, "no such volume"),
+    );
+    let csi = Csi::at(driver.endpoint());
+    // After a failure; one that fails itself ends none of the others, and the first failure counts.
+    let script = "x = \"a\"\ndefer controller delete-volume $x\nx = \"b\"\n\
+                  defer controller delete-volume $x > deleted\n\
+                  defer assert 1 == 2\n\
+                  controller get-volume c\nidentity probe\n";
+    let run = csi.run_args(["shell", "-c", script]).exits(69);
+    let run = run
+        .says("-c:6: error: controller get-volume c: NOT_FOUND")
+        .says("-c:5: error: assertion failed: 1 == 2");
+    assert_eq!(run.stdout, "a deleted\n", "{run}");
+    let file = std::fs::read_to_string(csi.home().join("deleted")).unwrap();
+    assert_eq!(file, "b deleted\n");
+    // Without another failure its own counts; also after `exit`.
+    let script = "defer identity probe -o name; defer controller get-volume c; exit";
+    let run = csi.run_args(["shell", "-c", script]).exits(69);
+    assert_eq!(run.stdout, "true\n", "{run}");
+}
+
+#[test]
+fn what_was_deferred_runs_also_after_a_signal() {
+    // In a call, or while the next line is waited for.
+    for (signal, line, call) in [
+        (Signal::INT, "controller get-capacity", "GetCapacity"),
+        (Signal::TERM, "controller get-capacity", "GetCapacity"),
+        (Signal::INT, "identity probe > probed", "Probe"),
+        (Signal::TERM, "identity probe > probed", "Probe"),
+    ] {
+        let driver = ScriptedDriver::unix();
+        driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+        driver.on("GetCapacity", Reply::never());
+        driver.on(
+            "DeleteVolume",
+            Reply::message(&v1::DeleteVolumeResponse::default()),
+        );
+        let csi = Csi::at(driver.endpoint());
+        let mut shell = csi.spawn("shell --keep-going");
+        shell.type_in(format!("defer controller delete-volume a\n{line}\n"));
+        driver.wait_for_call(call);
+        shell.signal(signal);
+        driver.wait_for_call("DeleteVolume");
+        let status = shell.wait_for_death();
+        assert_eq!(status.code(), Some(130), "{}", shell.so_far());
+        shell.wait_for_output("a deleted\n");
+    }
+}
+
+#[test]
+fn echo_shows_each_command_and_no_secret() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    let csi = Csi::at(driver.endpoint()).env("TOKEN", "hunter2");
+    let script = "x = 5; set echo on; identity probe -o name; y = \"a $x\"; assert $x >= 5; \
+                  print $env.TOKEN > token; print password=hunter2 > token";
+    let run = csi.run_args(["shell", "-c", script]).succeeds();
+    let expected = "+ identity probe -o name\n+ y = 'a 5'\n+ assert 5 >= 5\n\
+                    + print '$env.TOKEN'\n+ print … (it may hold a secret)\n";
+    assert_eq!(run.stderr, expected, "{run}");
+}
+
+#[test]
+fn names_and_settings_are_told_as_they_were_given() {
+    let driver = ScriptedDriver::unix();
+    let csi = Csi::at(driver.endpoint());
+    for name in [
+        "controller create-volume",
+        "c new",
+        "csi.v1.Controller/CreateVolume",
+    ] {
+        let run = lines(&csi, &format!("desc {name}")).succeeds();
+        assert!(run.stdout.starts_with("rpc CreateVolume\n"), "{run}");
+    }
+    let run = lines(&csi, "desc wait").succeeds();
+    assert!(run.stdout.contains("--for <CONDITION>"), "{run}");
+    assert!(
+        run.stdout
+            .ends_with("help flags: the flags that every command takes\n")
+    );
+    assert!(!run.stdout.contains("--timeout <DURATION>"), "{run}");
+    let run = lines(&csi, "help flags").succeeds();
+    assert!(run.stdout.contains("--timeout <DURATION>"), "{run}");
+    let run = lines(
+        &csi,
+        "set output jsonpath={.volume.volumeId}; set records on; set",
+    )
+    .succeeds();
+    assert!(
+        run.stdout.contains("jsonpath={.volume.volumeId}\n"),
+        "{run}"
+    );
+    assert!(run.stdout.contains("records       on\n"), "{run}");
+}
+
+#[test]
+fn a_table_is_records_where_that_is_wanted() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    let csi = Csi::at(driver.endpoint());
+    let run =
+        csi.input("identity probe\n\\x\nidentity probe\n\\x\nset records off\nidentity probe\n");
+    let run = run
+        .run("shell")
+        .succeeds()
+        .says("records are on\nrecords are auto\n");
+    assert_eq!(
+        run.stdout, "READY\ntrue\nREADY   true\nREADY\ntrue\n",
+        "{run}"
+    );
 }

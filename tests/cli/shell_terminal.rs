@@ -7,20 +7,22 @@ use crate::support::terminal::Terminal;
 use csi_proto::v1;
 use std::os::unix::fs::PermissionsExt as _;
 
-const CTRL_C: &str = "\x03";
-const CTRL_D: &str = "\x04";
+pub const CTRL_C: &str = "\x03";
+pub const CTRL_D: &str = "\x04";
 const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
 
 /// A shell in a terminal of 80 columns and 24 rows.
-fn shell(csi: &Csi) -> Terminal {
+pub fn shell(csi: &Csi) -> Terminal {
     shell_of_size(csi, 80, 24)
 }
 
 fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
     let mut command = csi.command();
     command.arg("shell");
-    if command.get_envs().all(|(name, _)| name != "TERM") {
-        command.env("TERM", "xterm");
+    for (name, value) in [("TERM", "xterm"), ("PAGER", "")] {
+        if command.get_envs().all(|(other, _)| other != name) {
+            command.env(name, value);
+        }
     }
     Terminal::start(&command, columns, rows)
 }
@@ -30,7 +32,7 @@ fn history(csi: &Csi) -> String {
 }
 
 /// A driver with a name.
-fn scripted() -> ScriptedDriver {
+pub fn scripted() -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
     let info = v1::GetPluginInfoResponse {
         name: "scripted.example.com".to_owned(),
@@ -41,7 +43,7 @@ fn scripted() -> ScriptedDriver {
     driver
 }
 
-fn volumes(ids: &[&str]) -> Reply {
+pub fn volumes(ids: &[&str]) -> Reply {
     let entry = |id: &&str| v1::list_volumes_response::Entry {
         volume: Some(v1::Volume {
             volume_id: (*id).to_owned(),
@@ -273,6 +275,7 @@ fn lines_go_on_and_output_goes_elsewhere() {
     let mut shell = shell(&csi);
     shell.expect("scripted.example.com> ");
     shell.press("identity \\\r");
+    shell.expect("...> ");
     shell.press("probe # really\r");
     shell.expect("READY");
     shell.expect("\nscripted.example.com> ");
@@ -291,6 +294,12 @@ fn lines_go_on_and_output_goes_elsewhere() {
     shell.expect("\nscripted.example.com> ");
     shell.press("set\r");
     shell.expect("output        json");
+    shell.expect("\nscripted.example.com> ");
+    // Each line that goes on has a prompt of its own, and Tab knows those before.
+    shell.press("identity \\\r");
+    shell.expect("\n                 ...> ");
+    shell.press("pro\t\r");
+    shell.expect("\n{}");
     let ids = std::fs::read_to_string(csi.home().join("ids")).unwrap();
     assert_eq!(ids, "vol-2\nvol-1\n");
 }

@@ -1,7 +1,7 @@
 //! The completion scripts, by which a shell asks this program for candidates.
 
 use clap::ValueEnum;
-use clap_complete::env::{EnvCompleter, Fish, Powershell, Zsh};
+use clap_complete::env::{EnvCompleter, Fish, Powershell};
 use std::io;
 
 /// The variable by which a script says that it asks for completions, and for which shell.
@@ -27,7 +27,7 @@ pub enum CompletionShell {
 pub fn script(shell: CompletionShell, name: &str) -> io::Result<Vec<u8>> {
     let completer: &dyn EnvCompleter = match shell {
         CompletionShell::Bash => return Ok(bash(name).into_bytes()),
-        CompletionShell::Zsh => &Zsh,
+        CompletionShell::Zsh => return Ok(zsh(name).into_bytes()),
         CompletionShell::Fish => &Fish,
         CompletionShell::Powershell => &Powershell,
     };
@@ -49,6 +49,37 @@ fn bash(name: &str) -> String {
     [[ ${{#COMPREPLY[@]}} -eq 1 && ${{COMPREPLY[0]}} == *[=/:,] ]] && compopt -o nospace
 }}
 complete -o nosort -F {function} {name}
+"#
+    )
+}
+
+/// The library's script only defines its function when zsh loads it, at the first Tab of a shell, which so completes nothing.
+/// This one completes then as well: it is that function where zsh loads it by its name, and is registered where it is sourced.
+fn zsh(name: &str) -> String {
+    let function = format!("_{}", name.replace('-', "_"));
+    format!(
+        r#"#compdef {name}
+# A file named _{name} in a folder of $fpath, or what `source <({name} completions zsh)` reads.
+{function}() {{
+    local -a found folders others
+    local one
+    found=("${{(@f)$(_CLAP_COMPLETE_INDEX=$((CURRENT - 1)) {VARIABLE}=zsh {name} -- "${{words[@]}}" 2>/dev/null)}}")
+    for one in "${{found[@]}}"; do
+        case "$one" in
+            "") ;;
+            */) folders+=("${{one%/}}") ;;
+            *) others+=("$one") ;;
+        esac
+    done
+    # More may follow in the same word behind a folder.
+    (( $#folders )) && _describe -V values folders -S / -r /
+    (( $#others )) && _describe -V values others
+}}
+if [[ "$funcstack[1]" == "_{name}" ]]; then
+    {function} "$@"
+else
+    compdef {function} {name}
+fi
 "#
     )
 }

@@ -75,6 +75,16 @@ const VARIABLES: &[Variable] = &[
         edits,
     ),
     variable("EDITOR", "The editor where VISUAL is not set.", edits),
+    variable(
+        "PAGER",
+        "What shows output that does not fit the terminal: less or more without it, nothing where it is empty.",
+        edits,
+    ),
+    variable(
+        "LESS",
+        "The flags of the pager less; FRX without it.",
+        edits,
+    ),
 ];
 
 fn draws(command: &Command) -> bool {

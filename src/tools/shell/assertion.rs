@@ -6,11 +6,12 @@ use crate::error::Error;
 /// The operators.
 const OPERATORS: [&str; 7] = ["==", "!=", "<=", ">=", "<", ">", "contains"];
 
-/// Demands that the words of an expression hold: `VALUE`, or `VALUE OP VALUE`.
+/// Demands that the words of an expression hold: `VALUE`, or `VALUE OP VALUE`. `typed` are the words before their variables
+/// were expanded.
 ///
 /// # Errors
 /// When it does not hold, or is none.
-pub fn check(words: &[String]) -> Result<(), Error> {
+pub fn check(words: &[String], typed: &[String]) -> Result<(), Error> {
     let operator = words
         .iter()
         .position(|word| OPERATORS.contains(&word.as_str()));
@@ -35,16 +36,14 @@ pub fn check(words: &[String]) -> Result<(), Error> {
     match holds {
         true => Ok(()),
         false => {
-            let shown: Vec<String> = words
-                .iter()
-                .enumerate()
-                .map(|(index, word)| match index {
-                    1 => word.clone(),
-                    _ => format!("{word:?}"),
-                })
-                .collect();
-            let shown = shown.join(" ");
-            Err(Error::local(format!("assertion failed: {shown}")))
+            let values = match words {
+                [left, _, right] => format!("left is {left:?}, right is {right:?}"),
+                words => format!("it is {:?}", words.join(" ")),
+            };
+            let expression = typed.join(" ");
+            Err(Error::local(format!(
+                "assertion failed: {expression}: {values}"
+            )))
         }
     }
 }
@@ -79,7 +78,30 @@ mod tests {
 
     fn kind(words: &[&str]) -> Option<ErrorKind> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        check(&words).err().map(|error| error.kind())
+        check(&words, &words).err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn what_does_not_hold_is_shown_with_both_values() {
+        let words = |words: &[&str]| -> Vec<String> {
+            words.iter().map(|word| (*word).to_owned()).collect()
+        };
+        for (typed, values, expected) in [
+            (
+                &["$vol.volume.capacity_bytes", "==", "2Gi"][..],
+                &["1073741824", "==", "2Gi"][..],
+                "assertion failed: $vol.volume.capacity_bytes == 2Gi: left is \"1073741824\", right is \"2Gi\"",
+            ),
+            (
+                &["$p.ready"],
+                &["false"],
+                "assertion failed: $p.ready: it is \"false\"",
+            ),
+        ] {
+            let error = check(&words(values), &words(typed)).expect_err("it holds");
+            let text = error.render(crate::error::Style::Text);
+            assert_eq!(text, format!("error: {expected}\n"));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and completion are the same for all.
 
 use crate::invocation::defaults::Program;
+use crate::invocation::verbs;
 use crate::rpc::GROUPS;
 use clap::{Arg, ArgAction, Args, Command, Subcommand, ValueEnum};
 use csi_proto::schema::{Cardinality, Kind};
@@ -13,7 +14,7 @@ pub enum Builtin {
     /// Show the settings, or set one for the lines to come
     #[command(after_help = "Example:\n  set output json")]
     Set {
-        /// endpoint, output, timeout, verbose, cap or secrets-file; none to show all
+        /// endpoint, output, timeout, verbose, cap, secrets-file, echo, records or pager; none to show all
         #[arg(value_name = "NAME")]
         name: Option<String>,
         /// What it is from now on
@@ -39,6 +40,29 @@ pub enum Builtin {
         after_help = "Example:\n  vol = controller create-volume pvc-1\n  controller get-volume $vol.volume.volume_id\n  vars"
     )]
     Vars,
+    /// Print values
+    #[command(
+        after_help = "A variable alone prints its value too. A reply, or a part of it, is a document in the format that `set output` \
+names, or else JSON.\n\nExamples:\n  print $vol.volume\n  print \"made $vol.volume.volume_id for $1\""
+    )]
+    Print {
+        /// Texts and variables
+        #[arg(
+            value_name = "VALUE",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        values: Vec<String>,
+    },
+    /// Run a command at the end, also after a failure or Ctrl-C
+    #[command(
+        after_help = "What was deferred last runs first. Its variables have the values that they have now.\n\nExample:\n  \
+vol = controller create-volume ci-1\n  defer source cleanup.csi $vol.volume.volume_id"
+    )]
+    Defer {
+        #[command(flatten)]
+        command: InnerCommand,
+    },
     /// Say after each command how long it took
     #[command(after_help = "Example:\n  timing on")]
     Timing {
@@ -91,23 +115,31 @@ assert $vol.volume.capacity_bytes == 10Gi"
     /// Describe an RPC or a message: fields, types, comments
     #[command(after_help = "Example:\n  desc CreateVolume")]
     Desc {
-        /// Its name, such as CreateVolume, create-volume or VolumeCapability
-        #[arg(value_name = "NAME")]
-        name: String,
+        /// Any of its names: CreateVolume, create-volume, `node publish`, VolumeCapability; of a command its help
+        #[arg(value_name = "NAME", required = true)]
+        name: Vec<String>,
     },
     /// Write a request in an editor ($VISUAL or $EDITOR) and send it
-    #[command(after_help = "Example:\n  edit CreateVolume")]
+    #[command(
+        after_help = "What is not taken is kept: the next edit opens it again.\n\nExample:\n  edit CreateVolume"
+    )]
     Edit {
-        /// The RPC, such as CreateVolume or create-volume
-        #[arg(value_name = "RPC")]
-        rpc: String,
+        /// Begin with an empty request, also where one is kept
+        #[arg(long)]
+        new: bool,
+        /// Any name of the RPC: CreateVolume, create-volume or `controller create-volume`
+        #[arg(value_name = "RPC", required = true)]
+        rpc: Vec<String>,
     },
     /// Run the lines of a file here
-    #[command(after_help = "Example:\n  source setup.csi")]
+    #[command(after_help = "Example:\n  source setup.csi pvc-1")]
     Source {
         /// The file
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// What its lines know as $1, $2 …; without any, those of now
+        #[arg(value_name = "ARGUMENT")]
+        arguments: Vec<String>,
     },
     /// List the lines typed so far; !! repeats the last, !N the Nth, !TEXT the last that begins so
     History,
@@ -162,27 +194,15 @@ pub fn tree(program: Program) -> Command {
     Builtin::augment_subcommands(root)
         .about("Commands of the program and of the shell")
         .override_usage("COMMAND [ARGUMENT…] [> FILE] [| PROGRAM]")
-        .after_help(AFTER_HELP)
 }
-
-/// The text of `help` alone: the commands, without the flags that all of them have.
-pub fn overview(program: Program) -> String {
-    let root = tree(program).mut_args(|flag| flag.hide(true));
-    root.disable_help_flag(true)
-        .disable_version_flag(true)
-        .render_help()
-        .to_string()
-}
-
-const AFTER_HELP: &str = "\
-`help COMMAND` or `COMMAND --help` tells about a command. Tab completes; the driver's own ids too.
-$_ is the last reply, `name = COMMAND` keeps one, $name.volume.volume_id is a part of it.
-Quotes, # comments, ; and a backslash at the end of a line are as in other shells. Ctrl-D leaves.";
 
 /// The arguments that the command of these words still lacks, such as `<ID…> --target-path <PATH>`, for a hint behind the
 /// line.
 pub fn wants(program: Program, words: &[String]) -> Option<String> {
     let mut command = tree(program);
+    let whole: Vec<String> = words.iter().cloned().chain([String::new()]).collect();
+    let whole = verbs::with_group_if_missing(&command, &whole).into_owned();
+    let words = &whole[..whole.len() - 1];
     let mut given: Vec<&str> = Vec::new();
     for word in words {
         match command.find_subcommand(word) {
@@ -263,6 +283,7 @@ mod tests {
             ("node publish", Some("<ID…> --target-path <PATH>")),
             ("node publish vol-1", Some("--target-path <PATH>")),
             ("node mnt vol-1 --target-path", None),
+            ("delete-volume", Some("<ID…>")),
             (
                 "controller create-snapshot",
                 Some("<NAME…> --source-volume <ID>"),

@@ -3,10 +3,14 @@
 use super::builtins::{Builtin, Switch};
 use super::execute::{Flow, Shell};
 use super::line::is_name;
-use super::{assertion, describe, edit, listing, script, watch};
+use super::values::Variable;
+use super::{assertion, describe, listing, script, value_path, watch};
 use crate::error::{CODE_NAMES, Error, ErrorKind, OrError, Style, code_name};
 use crate::invocation::globals::Globals;
-use crate::output;
+use crate::invocation::rpc_command::output_error;
+use crate::output::documents::Documents;
+use csi_proto::text::escaped;
+use csi_proto::value::Value;
 use std::time::Duration;
 
 /// How deep scripts may run scripts, so that one that runs itself ends.
@@ -20,7 +24,7 @@ impl Shell {
     pub(super) fn builtin(&mut self, builtin: Builtin) -> Result<Flow, Error> {
         match builtin {
             Builtin::Exit => return Ok(Flow::Leave),
-            Builtin::Set { name: None, .. } => output::print(self.settings.listing().as_bytes())?,
+            Builtin::Set { name: None, .. } => self.show(&self.settings.listing())?,
             Builtin::Set {
                 name: Some(name),
                 value,
@@ -31,8 +35,8 @@ impl Shell {
             }
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
-            Builtin::Vars => output::print(listing::variables(&self.values).as_bytes())?,
-            Builtin::History => output::print(self.history.listing().as_bytes())?,
+            Builtin::Vars => self.show(&listing::variables(&self.values))?,
+            Builtin::History => self.show(&self.history.listing())?,
             Builtin::Timing { state } => {
                 self.timing = state.map_or(!self.timing, |state| state == Switch::On);
                 let state = if self.timing { "on" } else { "off" };
@@ -50,37 +54,86 @@ impl Shell {
                 }
             }
             Builtin::Expect { code, command } => self.expect(&code, command.words())?,
-            Builtin::Assert { expression } => assertion::check(&expression)?,
-            Builtin::Desc { name } => output::print(describe::describe(&name)?.as_bytes())?,
-            Builtin::Edit { rpc } => {
-                let mut edited = edit::edit(&rpc)?;
-                let Some(words) = edited.words() else {
+            Builtin::Assert { expression } => {
+                let typed = self.typed.len().saturating_sub(expression.len());
+                assertion::check(&expression, &self.typed[typed..])?;
+            }
+            Builtin::Print { values } => self.print_text(&values.join(" "))?,
+            Builtin::Defer { command } => self.defer_words(command.words())?,
+            Builtin::Desc { name } => self.describe(name)?,
+            Builtin::Edit { new, rpc } => {
+                let Some(edited) = self.drafts.edit(&rpc, new)? else {
                     eprintln!("note: nothing was changed, so nothing is sent");
                     return Ok(Flow::Continue);
                 };
-                let sent = self.command(words);
-                if matches!(&sent, Err(error) if error.kind() == ErrorKind::Usage) {
-                    let kept = edited.keep();
-                    return sent.map_err(|error| {
-                        error.hint(format!(
-                            "what was written is kept: mend it and send it with --request {kept}"
-                        ))
-                    });
-                }
-                return sent;
+                let sent = self.command(edited.words.clone());
+                return self.drafts.sent(&edited, sent);
             }
-            Builtin::Source { file } => {
+            Builtin::Source { file, arguments } => {
                 if self.depth >= MAX_DEPTH {
                     let message = format!("{} runs itself", file.display());
                     return Err(Error::usage(message));
                 }
                 self.depth += 1;
+                let inner = !arguments.is_empty();
+                let outer = inner.then(|| self.values.set_arguments(arguments));
                 let ended = script::file(self, &file, false);
+                if let Some(outer) = outer {
+                    self.values.set_arguments(outer);
+                }
                 self.depth -= 1;
                 return ended;
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// Shows what the specification says about a name, or the help of a command that is none of the specification's.
+    fn describe(&mut self, name: Vec<String>) -> Result<(), Error> {
+        let columns = self.columns().unwrap_or(80);
+        let error = match describe::describe(&name, columns) {
+            Ok(text) => return self.show(&text),
+            Err(error) => error,
+        };
+        let help = ["help".to_owned()].into_iter().chain(name);
+        match self.parsed(help.collect()) {
+            Ok(Err(help)) => self.show(&help),
+            _ => Err(error),
+        }
+    }
+
+    /// Prints what stands at a path: text as it is, all else as a document.
+    pub(super) fn print_value(&mut self, path: &str) -> Result<Flow, Error> {
+        let found = match path.contains(":-") {
+            true => Variable::Text(self.values.text(path).or_usage()?),
+            false => self.values.at(path).or_usage()?,
+        };
+        let reply = match found {
+            Variable::Text(text) => return self.print_text(&text).map(|()| Flow::Continue),
+            Variable::Reply(reply) => reply,
+        };
+        let value = reply.value("", "").or_usage()?.value;
+        if !matches!(value, Value::Message(_) | Value::List(_) | Value::Map(_)) {
+            self.print_text(&value_path::text(&value))?;
+            return Ok(Flow::Continue);
+        }
+        let options = self.settings.globals_of_shell().output(false);
+        let mut text = Vec::new();
+        Documents::new(&options)
+            .write(&value, &mut text)
+            .map_err(output_error)?;
+        self.show(&String::from_utf8_lossy(&text))?;
+        Ok(Flow::Continue)
+    }
+
+    /// Prints text. It may be a driver's: only its line breaks act on a terminal.
+    fn print_text(&self, text: &str) -> Result<(), Error> {
+        let mut out = String::new();
+        for line in text.split('\n') {
+            out.push_str(&escaped(line));
+            out.push('\n');
+        }
+        self.show(&out)
     }
 
     fn unset(&mut self, name: &str) -> Result<(), Error> {

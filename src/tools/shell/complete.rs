@@ -8,14 +8,15 @@ use super::settings;
 use crate::error::CODE_NAMES;
 use crate::invocation::completion::{Candidate, DriverCandidates, Tree, parameters_of};
 use crate::invocation::globals::Globals;
-use crate::output::terminal::{self, columns_of};
+use crate::output::colour;
+use crate::output::terminal::{self, columns_of, cut};
 use crate::rpc::{self, facts::Thing};
 use clap::FromArgMatches;
 use csi_proto::text::escaped;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::hint::{Hint, Hinter};
+use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,6 +25,8 @@ use std::rc::Rc;
 /// Answers the line editor while a line is typed.
 pub struct Assistant {
     shell: Rc<RefCell<Shell>>,
+    /// The lines before the one that is typed, which goes on from them.
+    begun: String,
     /// Built at the first Tab: a prompt must not wait for it.
     tree: RefCell<Option<Tree>>,
 }
@@ -45,8 +48,14 @@ impl Assistant {
     pub fn new(shell: Rc<RefCell<Shell>>) -> Self {
         Self {
             shell,
+            begun: String::new(),
             tree: RefCell::new(None),
         }
+    }
+
+    /// The line that is typed from now on goes on from these.
+    pub fn goes_on_from(&mut self, begun: &str) {
+        begun.clone_into(&mut self.begun);
     }
 
     /// Everything that could stand where the line ends.
@@ -80,6 +89,8 @@ impl Assistant {
                 let methods = csi_proto::tables::METHODS.iter();
                 methods.map(|method| method.name.to_owned()).collect()
             }
+            // A group and a verb, as they are typed elsewhere.
+            [desc, name @ ..] if desc == "desc" || desc == "edit" => return self.asked(name),
             words => return self.asked(words),
         };
         let wanted = current.to_lowercase();
@@ -137,7 +148,7 @@ fn innermost(mut words: &[String]) -> &[String] {
             [name, sign, rest @ ..] if sign == "=" && line::is_name(name) && !rest.is_empty() => {
                 rest
             }
-            [csi, rest @ ..] if csi == "csi" && !rest.is_empty() => rest,
+            [csi, rest @ ..] if (csi == "csi" || csi == "defer") && !rest.is_empty() => rest,
             [watch, n, _, rest @ ..] if watch == "watch" && n == "-n" && !rest.is_empty() => rest,
             [watch, rest @ ..]
                 if watch == "watch" && !rest.is_empty() && !rest[0].starts_with('-') =>
@@ -267,8 +278,13 @@ impl Completer for Assistant {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let text = line.get(..position).unwrap_or(line);
-        let Some(unfinished) = unfinished(&self.shell.borrow(), text) else {
+        let typed = line.get(..position).unwrap_or(line);
+        let whole = format!("{}{typed}", self.begun);
+        let Some(unfinished) = unfinished(&self.shell.borrow(), &whole) else {
+            return Ok((position, Vec::new()));
+        };
+        // A word that began in a line before cannot be replaced in this one.
+        let Some(place) = unfinished.start.checked_sub(self.begun.len()) else {
             return Ok((position, Vec::new()));
         };
         let mut candidates = self.candidates(&unfinished);
@@ -292,29 +308,83 @@ impl Completer for Assistant {
         });
         let mut pairs: Vec<Pair> = pairs.collect();
         // The list comes at the second Tab, when the first has put in what all have in common.
-        let start = text.get(..unfinished.start).unwrap_or_default();
+        let start = typed.get(..place).unwrap_or_default();
         let common = columns_of(common_start(&pairs)).max(columns_of(&unfinished.typed));
         let typed = columns_of(self.shell.borrow().last_prompt()) + columns_of(start) + common;
         keep_last_row(&mut pairs, columns, typed / columns.max(1));
-        Ok((unfinished.start, pairs))
+        Ok((place, pairs))
     }
 }
 
-impl Hinter for Assistant {
-    type Hint = String;
+/// What stands behind the line while it is typed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Suggestion {
+    shown: String,
+    /// What the right arrow adds to the line.
+    rest: Option<String>,
+}
 
+impl Suggestion {
+    /// The rest of a line that was typed before, cut to the room that there is.
+    fn of_history(rest: &str, room: usize) -> Self {
+        Self {
+            shown: cut(rest, room),
+            rest: Some(rest.to_owned()),
+        }
+    }
+}
+
+impl Hint for Suggestion {
+    fn display(&self) -> &str {
+        &self.shown
+    }
+
+    fn completion(&self) -> Option<&str> {
+        self.rest.as_deref()
+    }
+}
+
+impl Assistant {
     /// The arguments that a command still lacks, behind a blank.
-    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<String> {
-        if position < line.len() || !line.ends_with(' ') {
+    fn wanted(&self, line: &str) -> Option<String> {
+        let whole = format!("{}{line}", self.begun);
+        if !line.ends_with(' ') {
             return None;
         }
-        let unfinished = unfinished(&self.shell.borrow(), line)?;
+        let unfinished = unfinished(&self.shell.borrow(), &whole)?;
         let words = innermost(&unfinished.words);
         let (current, words) = words.split_last()?;
         if !current.is_empty() || unfinished.is_file {
             return None;
         }
         builtins::wants(self.shell.borrow().program, words)
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = Suggestion;
+
+    /// The arguments that a command still lacks, or else the rest of the last line that began so.
+    fn hint(&self, line: &str, position: usize, _: &Context<'_>) -> Option<Suggestion> {
+        if position < line.len() {
+            return None;
+        }
+        if let Some(shown) = self.wanted(line) {
+            return Some(Suggestion { shown, rest: None });
+        }
+        // Without colours it would look like what was typed.
+        if !colour::is_wanted() {
+            return None;
+        }
+        let shell = self.shell.borrow();
+        let rest = shell
+            .history
+            .rest_of(line)
+            .filter(|_| self.begun.is_empty())?;
+        let columns = terminal::width().unwrap_or(80).max(2);
+        let typed = columns_of(shell.last_prompt()) + columns_of(line);
+        let room = columns - typed % columns;
+        (room > 2).then(|| Suggestion::of_history(rest, room - 1))
     }
 }
 
@@ -328,14 +398,8 @@ impl Highlighter for Assistant {
     }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match line::goes_on(context.input()) {
-            true => ValidationResult::Incomplete,
-            false => ValidationResult::Valid(None),
-        })
-    }
-}
+// A line that goes on is read in lines of their own, each with a prompt.
+impl Validator for Assistant {}
 
 impl Helper for Assistant {}
 
@@ -356,6 +420,14 @@ mod tests {
         assert_eq!(shortened("abc", 10), "abc");
         assert_eq!(shortened("abcdefghijkl", 10), "…fghijkl");
         assert_eq!(shortened("日本日本日本", 10), "…本日本");
+    }
+
+    #[test]
+    fn a_suggestion_shows_what_fits_and_adds_the_whole() {
+        let suggestion = Suggestion::of_history("-volume vol-1", 8);
+        assert_eq!(suggestion.display(), "-volume…");
+        assert_eq!(suggestion.completion(), Some("-volume vol-1"));
+        assert_eq!(Suggestion::of_history("x", 8).display(), "x");
     }
 
     #[test]

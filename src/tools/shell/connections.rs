@@ -1,9 +1,11 @@
 //! The connections of a session, kept open from line to line, and whether the driver answers.
 
+use crate::call::error::call_error;
 use crate::call::session::Connection;
-use crate::error::Error;
+use crate::error::{Error, Style};
 use crate::invocation::connect;
 use crate::invocation::globals::Globals;
+use crate::output::colour;
 use crate::output::terminal::cut;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
@@ -79,7 +81,9 @@ pub struct DriverStatus {
     name: Option<String>,
     answers: Option<bool>,
     asked: Option<Instant>,
-    asking: Option<JoinHandle<Option<String>>>,
+    asking: Option<JoinHandle<Result<String, String>>>,
+    /// Whether somebody was told why the driver does not answer.
+    told: bool,
 }
 
 impl DriverStatus {
@@ -88,15 +92,17 @@ impl DriverStatus {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// Notes what a call has shown.
+    /// Notes what a call has shown; its failure was reported.
     pub fn note(&mut self, answers: bool) {
+        self.told = !answers;
         if self.answers != Some(answers) || !answers {
             self.asked = None;
         }
         self.answers = Some(answers);
     }
 
-    /// The prompt, after asking the driver for its name where that is not known well enough.
+    /// The prompt, after asking the driver for its name where that is not known well enough. Why it does not answer is said
+    /// once, on stderr.
     pub fn prompt(
         &mut self,
         globals: &Globals,
@@ -121,11 +127,16 @@ impl DriverStatus {
         }
         if let Some(asking) = &mut self.asking {
             let told = runtime.block_on(async { tokio::time::timeout(PATIENCE, asking).await });
-            if let Ok(told) = told {
+            if let Ok(answer) = told {
                 self.asking = None;
-                let name = told.unwrap_or_default();
-                self.answers = Some(name.is_some());
-                self.name = name.or(self.name.take());
+                let answer = answer.unwrap_or_else(|lost| Err(format!("error: {lost}\n")));
+                self.answers = Some(answer.is_ok());
+                match answer {
+                    Ok(name) => self.name = Some(name),
+                    Err(why) if !self.told => eprint!("{why}"),
+                    Err(_) => {}
+                }
+                self.told = self.answers == Some(false);
             }
         }
         let name = shortened(self.name.as_deref().unwrap_or("csi"));
@@ -137,23 +148,26 @@ impl DriverStatus {
     }
 }
 
-async fn name(connections: &Connections, globals: &Globals) -> Option<String> {
+/// The driver's name, or why it does not answer.
+async fn name(connections: &Connections, globals: &Globals) -> Result<String, String> {
     let asked = tokio::time::timeout(LIMIT, async {
-        let connection = connections.get(globals).await.ok()?;
-        let session = connect::with_deadline_and_metadata(connection.session, globals).ok()?;
+        let connection = connections.get(globals).await?;
+        let session = connect::with_deadline_and_metadata(connection.session, globals)?;
         let session = session.with_timeout(Some(LIMIT));
         match session.ask(&v1::GetPluginInfoRequest {}).await {
-            Ok(info) => Some(info.name),
+            Ok(info) => Ok(info.name),
             // A driver that refuses still answers; only a lost connection does not.
-            Err(_) if connection.endpoint.last_error().is_none() => Some(String::new()),
-            Err(_) => None,
+            Err(_) if connection.endpoint.last_error().is_none() => Ok(String::new()),
+            Err(error) => Err(call_error(&error, &connection.endpoint)),
         }
     });
-    let name = asked.await.ok().flatten()?;
-    Some(match name.is_empty() {
-        true => "csi".to_owned(),
-        false => name,
-    })
+    let silent = |_| Err(Error::local(format!("no answer within {LIMIT:?}")));
+    let name = asked.await.unwrap_or_else(silent);
+    match name {
+        Ok(name) if name.is_empty() => Ok("csi".to_owned()),
+        Ok(name) => Ok(name),
+        Err(error) => Err(colour::of_error(&error, Style::Text)),
+    }
 }
 
 /// A driver's name that leaves room for a line, and cannot act on the terminal.

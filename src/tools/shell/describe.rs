@@ -1,36 +1,126 @@
 //! `desc`: shows the specification's text about an RPC, a message or an enum, from the tables of the protocol.
 
 use crate::error::Error;
-use crate::output::terminal::{self, columns_of};
-use crate::rpc::{self, GROUPS};
-use csi_proto::schema::{Enum, Field, Kind, Message, Method};
+use crate::output::terminal::columns_of;
+use crate::rpc::{self, GROUPS, Group, Rpc};
+use csi_proto::schema::{Enum, Field, Kind, Message, Method, summary};
 use csi_proto::tables::{ENUMS, MESSAGES, METHODS};
 use std::fmt::Write as _;
 
 /// The widest a comment gets, in columns.
 const WIDEST: usize = 100;
 
-/// The text about `name`: an RPC by any of its names, a message or an enum with or without its package.
+/// The text about what `words` name, in so many columns: an RPC by any of its names, a group, a message or an enum.
 ///
 /// # Errors
 /// When there is nothing of that name; the error names what is near.
-pub fn describe(name: &str) -> Result<String, Error> {
-    let columns = terminal::width().unwrap_or(80);
+pub fn describe(words: &[String], columns: usize) -> Result<String, Error> {
     let mut page = Description {
         text: String::new(),
         columns: columns.clamp(20, WIDEST),
     };
-    let name = name.trim_start_matches("csi.v1.");
-    if let Some(method) = method(name) {
-        page.method(method);
-    } else if let Some(message) = MESSAGES.iter().find(|of| same(of.short_name(), name)) {
-        page.message(message);
-    } else if let Some(of) = ENUMS.iter().find(|of| same(of.short_name(), name)) {
-        page.enumeration(of);
-    } else {
-        return Err(Error::usage(unknown(name)));
+    match named(words)? {
+        Named::Method(method) => page.method(method),
+        Named::Group(group) => page.group(group),
+        Named::Message(message) => page.message(message),
+        Named::Enum(of) => page.enumeration(of),
     }
     Ok(page.text)
+}
+
+/// What a name of the specification means.
+enum Named {
+    Method(&'static Method),
+    Group(&'static Group),
+    Message(&'static Message),
+    Enum(&'static Enum),
+}
+
+fn named(words: &[String]) -> Result<Named, Error> {
+    let words = match words {
+        [csi, rest @ ..] if csi == "csi" && !rest.is_empty() => rest,
+        words => words,
+    };
+    let name = words.join(" ");
+    let (first, second) = match words {
+        [first] => (without_package(first), None),
+        [first, second] => (first.as_str(), Some(second.as_str())),
+        _ => return Err(Error::usage(unknown(&name))),
+    };
+    // A method as gRPC and protobuf call it.
+    let (first, second) = match (first.split_once(['/', '.']), second) {
+        (Some((service, method)), None) if group(service).is_some() => (service, Some(method)),
+        _ => (first, second),
+    };
+    if let Some(second) = second {
+        let found = group(first).and_then(|group| group.rpcs.iter().find(|rpc| is(rpc, second)));
+        return found
+            .map(|rpc| Named::Method(rpc.method))
+            .ok_or_else(|| Error::usage(unknown(&name)));
+    }
+    let candidates: Vec<(&Group, &Rpc)> = rpc::with_groups()
+        .filter(|(_, rpc)| is(rpc, first))
+        .collect();
+    let own = |(_, rpc): &&(&Group, &Rpc)| is_full_name(rpc.method, first);
+    match (candidates.iter().find(own), candidates.as_slice()) {
+        (Some((_, rpc)), _) | (None, [(_, rpc)]) => return Ok(Named::Method(rpc.method)),
+        (None, []) => {}
+        // `info` is a verb of two groups.
+        (None, several) => {
+            let names = several.iter().map(|(group, rpc)| group.command_of(rpc));
+            let names: Vec<String> = names.collect();
+            return Err(Error::usage(format!(
+                "{first:?} is a verb of several groups: write {}",
+                names.join(" or ")
+            )));
+        }
+    }
+    if let Some(group) = group(first) {
+        return Ok(Named::Group(group));
+    }
+    let message = MESSAGES.iter().find(|of| same(of.short_name(), first));
+    let of = ENUMS.iter().find(|of| same(of.short_name(), first));
+    match (message, of) {
+        (Some(message), _) => Ok(Named::Message(message)),
+        (None, Some(of)) => Ok(Named::Enum(of)),
+        (None, None) => Err(Error::usage(unknown(&name))),
+    }
+}
+
+fn without_package(name: &str) -> &str {
+    let name = name.trim_start_matches('/');
+    name.strip_prefix("csi.v1.").unwrap_or(name)
+}
+
+/// The group of that name: its own, an alias, or the service's.
+fn group(name: &str) -> Option<&'static Group> {
+    GROUPS.iter().find(|group| {
+        let service = group.rpcs.first().map_or("", |rpc| rpc.method.service);
+        group.name == name || group.aliases.contains(&name) || same(service, name)
+    })
+}
+
+/// Whether an RPC has that name: a verb, an alias, or its own in any form.
+fn is(rpc: &Rpc, name: &str) -> bool {
+    rpc.names.contains(&name) || is_full_name(rpc.method, name)
+}
+
+fn is_full_name(method: &Method, name: &str) -> bool {
+    same(method.name, name) || method.kebab_name == name.replace('_', "-")
+}
+
+/// The RPC that `words` name.
+///
+/// # Errors
+/// When they name none.
+pub fn method(words: &[String]) -> Result<&'static Method, Error> {
+    match named(words)? {
+        Named::Method(method) => Ok(method),
+        _ => Err(Error::usage(format!(
+            "{:?} is no RPC: Tab lists them, for example CreateVolume",
+            words.join(" ")
+        ))),
+    }
 }
 
 /// The number of names that an error offers.
@@ -55,27 +145,13 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// The RPC of that name: its own in either form, or a verb or alias behind its group, or of one group alone.
-pub fn method(name: &str) -> Option<&'static Method> {
-    let own = METHODS
-        .iter()
-        .copied()
-        .find(|method| same(method.name, name) || method.kebab_name == name);
-    own.or_else(|| {
-        let all = GROUPS.iter().flat_map(|group| group.rpcs);
-        let mut named = all.filter(|rpc| rpc.names.contains(&name));
-        let first = named.next()?;
-        // `info` is a verb of two groups.
-        named.next().is_none().then_some(first.method)
-    })
-}
-
 /// The names of everything that can be described.
 pub fn names() -> Vec<String> {
     let methods = METHODS.iter().map(|method| method.name.to_owned());
     let messages = MESSAGES.iter().map(|of| of.short_name().to_owned());
     let enums = ENUMS.iter().map(|of| of.short_name().to_owned());
-    methods.chain(messages).chain(enums).collect()
+    let groups = GROUPS.iter().map(|group| group.name.to_owned());
+    methods.chain(messages).chain(enums).chain(groups).collect()
 }
 
 fn same(a: &str, b: &str) -> bool {
@@ -88,6 +164,16 @@ struct Description {
 }
 
 impl Description {
+    fn group(&mut self, group: &'static Group) {
+        let service = group.rpcs.first().map_or("", |rpc| rpc.method.service);
+        let _ = writeln!(self.text, "service {service}");
+        let _ = writeln!(self.text, "  command  {}", group.name);
+        for rpc in group.rpcs {
+            let _ = writeln!(self.text, "  {}  {}", rpc.verb(), rpc.method.name);
+            self.comment(summary(rpc.method.doc), 6);
+        }
+    }
+
     fn method(&mut self, method: &'static Method) {
         let stream = if method.server_streaming {
             "stream of "
@@ -177,32 +263,67 @@ impl Description {
 mod tests {
     use super::*;
 
+    fn about(name: &str) -> Result<String, String> {
+        let words: Vec<String> = name.split(' ').map(str::to_owned).collect();
+        describe(&words, 80).map_err(|error| error.render(crate::error::Style::Text))
+    }
+
     #[test]
     fn everything_that_has_a_name_is_described() {
         for name in names() {
-            assert!(describe(&name).unwrap().contains(&name), "{name}");
+            assert!(about(&name).unwrap().contains(&name), "{name}");
         }
     }
 
     #[test]
     fn an_rpc_has_many_names_and_marks() {
-        for name in ["CreateVolume", "create-volume", "createvolume"] {
-            let text = describe(name).unwrap();
-            assert!(text.starts_with("rpc CreateVolume\n"), "{text}");
+        for name in [
+            "CreateVolume",
+            "create-volume",
+            "createvolume",
+            "create_volume",
+            "controller create-volume",
+            "csi c new",
+            "Controller CreateVolume",
+            "/csi.v1.Controller/CreateVolume",
+            "csi.v1.Controller.CreateVolume",
+        ] {
+            let text = about(name).unwrap();
+            assert!(text.starts_with("rpc CreateVolume\n"), "{name}: {text}");
             assert!(text.contains("  command  controller create-volume\n"));
             assert!(text.contains("map<string, string> = 5  (secret)"), "{text}");
             assert!(text.contains("message CreateVolumeResponse\n"));
         }
-        assert_eq!(method("mnt").map(|of| of.name), Some("NodePublishVolume"));
-        assert!(method("capabilities").is_none());
-        let text = describe("VolumeCapability.AccessMode.Mode").unwrap();
+        for (name, start) in [
+            ("mnt", "rpc NodePublishVolume\n"),
+            ("node publish", "rpc NodePublishVolume\n"),
+            ("n get-capabilities", "rpc NodeGetCapabilities\n"),
+            ("controller", "service Controller\n"),
+            ("sm", "service SnapshotMetadata\n"),
+            ("csi.v1.Volume", "message Volume\n"),
+            (
+                "volumecapability.mountvolume",
+                "message VolumeCapability.MountVolume\n",
+            ),
+        ] {
+            let text = about(name).unwrap();
+            assert!(text.starts_with(start), "{name}: {text}");
+        }
+        let text = about("VolumeCapability.AccessMode.Mode").unwrap();
         assert!(text.contains("  SINGLE_NODE_WRITER = 1\n"));
-        let error = describe("VolumeUs")
-            .unwrap_err()
-            .render(crate::error::Style::Text);
-        assert!(
-            error.contains("there is VolumeUsage, VolumeUsage.Unit"),
-            "{error}"
-        );
+        for (name, part) in [
+            ("VolumeUs", "there is VolumeUsage, VolumeUsage.Unit"),
+            (
+                "publish",
+                "is a verb of several groups: write controller publish or node publish",
+            ),
+            ("controller stats", "there is no RPC, message or enum"),
+            ("a b c", "there is no RPC, message or enum"),
+        ] {
+            let error = about(name).unwrap_err();
+            assert!(error.contains(part), "{name}: {error}");
+        }
+        let volume = method(&["Volume".to_owned()]).map(|method| method.name);
+        assert!(volume.is_err());
     }
 }

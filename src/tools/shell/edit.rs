@@ -4,6 +4,7 @@ use super::describe;
 use crate::error::{Error, OrError};
 use crate::rpc;
 use csi_proto::schema::{Cardinality, Field, Kind, Message, Method, summary};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -11,75 +12,100 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A request that was edited. Its file goes away with it.
+/// Requests that were written and not taken, each in a file that only its owner can read. They stay when the shell ends.
+#[derive(Debug, Default)]
+pub struct Drafts(BTreeMap<&'static str, PathBuf>);
+
+/// A request that was edited. The file that is sent goes away with it; the text with its comments is a draft.
 pub struct Edited {
-    file: PathBuf,
-    kept: bool,
-    words: Option<Vec<String>>,
-}
-
-impl Edited {
-    /// The command that sends it; `None` when nothing was changed.
-    pub fn words(&self) -> Option<Vec<String>> {
-        self.words.clone()
-    }
-
-    /// Keeps the file, and returns its path.
-    pub fn keep(&mut self) -> String {
-        self.kept = true;
-        self.file.display().to_string()
-    }
+    method: &'static Method,
+    draft: PathBuf,
+    sent: PathBuf,
+    /// The command that sends it.
+    pub words: Vec<String>,
 }
 
 impl Drop for Edited {
     fn drop(&mut self) {
-        if !self.kept {
-            let _ = fs::remove_file(&self.file);
-        }
+        let _ = fs::remove_file(&self.sent);
     }
 }
 
-/// Opens the editor on a request of an RPC.
-///
-/// # Errors
-/// When there is no such RPC, or no editor, or the editor fails.
-pub fn edit(name: &str) -> Result<Edited, Error> {
-    let method = describe::method(name).ok_or_else(|| {
-        Error::usage(format!(
-            "there is no RPC {name:?}: Tab lists them, for example CreateVolume"
-        ))
-    })?;
-    let (group, rpc) =
-        rpc::of_method(method).ok_or_else(|| Error::local("the RPC has no command"))?;
-    let file = std::env::temp_dir().join(format!(
-        "csi-{}-{}.json",
-        method.kebab_name,
-        std::process::id()
-    ));
-    let mut edited = Edited {
-        file,
-        kept: false,
-        words: None,
-    };
-    let skeleton = skeleton(method);
-    write(&edited.file, &skeleton)?;
-    open_editor(&edited.file)?;
-    let failed = |error: std::io::Error| {
-        Error::because(format!("{} cannot be read", edited.file.display()), &error)
-    };
-    let text = fs::read_to_string(&edited.file).map_err(failed)?;
-    if text == skeleton || text.trim().is_empty() {
-        return Ok(edited);
+impl Drafts {
+    /// Opens the editor on a request: on the draft of before, unless there is none or a new one is wanted. `None` where
+    /// nothing was changed.
+    ///
+    /// # Errors
+    /// When there is no such RPC, or no editor, or the editor fails.
+    pub fn edit(&mut self, words: &[String], anew: bool) -> Result<Option<Edited>, Error> {
+        let method = describe::method(words)?;
+        let (group, rpc) =
+            rpc::of_method(method).ok_or_else(|| Error::local("the RPC has no command"))?;
+        let file = |end: &str| {
+            let name = format!("csi-{}-{}{end}.json", method.kebab_name, std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let draft = self.0.get(method.name).filter(|_| !anew).cloned();
+        let (draft, before) = match draft {
+            Some(draft) => {
+                let text = read(&draft)?;
+                (draft, text)
+            }
+            None => {
+                let (draft, skeleton) = (file(""), skeleton(method));
+                write(&draft, &skeleton)?;
+                (draft, skeleton)
+            }
+        };
+        let text = open_editor(&draft).and_then(|()| read(&draft));
+        let is_same = |text: &String| *text == before || text.trim().is_empty();
+        if text.as_ref().map_or(true, is_same) {
+            // A draft of before is still one.
+            if !self.0.contains_key(method.name) {
+                let _ = fs::remove_file(&draft);
+            }
+            return text.map(|_| None);
+        }
+        let text = text?;
+        // What is sent is a file too: it may hold secrets, which no argument may.
+        let sent = file("-sent");
+        write(&sent, &without_comments(&text))?;
+        let words = [group.name, rpc.verb(), "--request"].map(str::to_owned);
+        let path = sent.display().to_string();
+        Ok(Some(Edited {
+            method,
+            draft,
+            sent,
+            words: words.into_iter().chain([path]).collect(),
+        }))
     }
-    // What is sent is a file too: it may hold secrets, which no argument may.
-    write(&edited.file, &without_comments(&text))?;
-    edited.words = Some(vec![
-        group.name.to_owned(),
-        rpc.verb().to_owned(),
-        "--request".to_owned(),
-        edited.file.display().to_string(),
-    ]);
-    Ok(edited)
+
+    /// Forgets the draft of a request that was taken, or keeps that of one which was not; then the error says where it is.
+    ///
+    /// # Errors
+    /// The request's own.
+    pub fn sent<T>(&mut self, edited: &Edited, result: Result<T, Error>) -> Result<T, Error> {
+        let (name, draft) = (edited.method.name, &edited.draft);
+        let error = match result {
+            Ok(taken) => {
+                let _ = fs::remove_file(draft);
+                self.0.remove(name);
+                return Ok(taken);
+            }
+            Err(error) => error,
+        };
+        self.0.insert(name, draft.clone());
+        Err(error.hint(format!(
+            "what was written is kept: `edit {}` opens it again ({})",
+            edited.method.kebab_name,
+            draft.display()
+        )))
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(path);
+    text.or_because(format_args!("{} cannot be read", path.display()))
 }
 
 /// Writes a file that only its owner can read.

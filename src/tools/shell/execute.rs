@@ -1,34 +1,37 @@
-//! Executes a line: replaces its variables, parses the command by the program's own tree, runs it, and sends its output
-//! where the line says.
+//! Executes a command: parses it by the program's own tree and runs it. Where its output goes, and what becomes of its reply,
+//! is `statement`'s.
 
 use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, DriverStatus};
+use super::deferred::Deferred;
+use super::edit::Drafts;
+use super::help;
 use super::history::History;
 use super::known_ids::KnownIds;
-use super::line::{Statement, Word, WordPiece, statements};
-use super::pipeline::Pipeline;
+use super::line::{Statement, statements};
 use super::settings::SessionSettings;
-use super::values::{LAST, Values, Variable};
+use super::values::{Reply, Values};
 use crate::error::{Error, ErrorKind, OrError, Style};
 use crate::invocation::completion;
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
+use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
 use crate::invocation::watch::watch;
 use crate::invocation::{connect, live_ids, request};
-use crate::output::{self, ShownReply, terminal};
+use crate::output::pager::Paged;
+use crate::output::{self, ShownReply, colour, terminal};
 use crate::rpc::facts::{IdKind, Making};
 use crate::rpc::{self, Called};
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use csi_proto::schema::Message;
 use csi_proto::wire;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{self, Write};
-use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// Whether more lines are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +46,8 @@ pub enum Flow {
 pub struct Shell {
     pub(super) program: Program,
     runtime: Runtime,
-    /// Every Ctrl-C since the last line, also one that came while nothing could be interrupted.
-    interrupts: Signal,
+    /// What asked to stop since the last line, also while nothing could be interrupted.
+    interrupts: Signals,
     pub(super) connections: Connections,
     /// The flags of the session, which `set` changes.
     pub settings: SessionSettings,
@@ -60,7 +63,15 @@ pub struct Shell {
     interactive: bool,
     pub(super) depth: usize,
     /// The reply of the command that runs, to become a value.
-    reply: Option<Variable>,
+    pub(super) reply: Option<Reply>,
+    /// The words of the statement that runs, as they were typed.
+    pub(super) typed: Vec<String>,
+    /// The line of a script that runs.
+    pub(super) place: Option<String>,
+    /// Requests of `edit` that were not taken.
+    pub(super) drafts: Drafts,
+    /// What runs at the end, the last first.
+    pub(super) deferred: Vec<Deferred>,
     /// The width of a page of `watch`.
     pub page: Option<usize>,
 }
@@ -85,7 +96,11 @@ impl Shell {
             .or_because("the shell cannot start")?;
         let interrupts = {
             let _context = runtime.enter();
-            signal(SignalKind::interrupt()).or_because("signals cannot be watched")?
+            // A script takes back what it has made also when it is asked to stop. At a prompt nobody waits for that.
+            match interactive {
+                true => Signals::watch_ctrl_c(),
+                false => Signals::watch(),
+            }
         };
         Ok(Self {
             program,
@@ -102,6 +117,10 @@ impl Shell {
             interactive,
             depth: 0,
             reply: None,
+            typed: Vec::new(),
+            place: None,
+            drafts: Drafts::default(),
+            deferred: Vec::new(),
             page: None,
         })
     }
@@ -134,7 +153,8 @@ impl Shell {
     /// Reports an error that was not yet reported.
     pub fn report(&self, error: &Error) {
         if !error.is_reported() {
-            let _ = io::stderr().write_all(error.render(self.style()).as_bytes());
+            let text = colour::of_error(error, self.style());
+            let _ = io::stderr().write_all(text.as_bytes());
         }
     }
 
@@ -148,108 +168,60 @@ impl Shell {
     /// # Errors
     /// The first failure.
     pub fn run(&mut self, text: &str) -> Result<Flow, Error> {
-        // What was pressed before was not meant for this line.
-        self.runtime.block_on(poll_fn(|context| {
-            while self.interrupts.poll_recv(context).is_ready() {}
-            Poll::Ready(())
-        }));
+        self.forget_interrupts();
         for statement in parsed(text)? {
-            if self.statement(&statement)? == Flow::Leave {
+            if self.told(&statement)? == Flow::Leave {
                 return Ok(Flow::Leave);
             }
         }
         Ok(Flow::Continue)
     }
 
-    /// Runs one statement.
+    /// Forgets what asked to stop before: it was not meant for what comes now.
+    pub(super) fn forget_interrupts(&mut self) {
+        self.runtime.block_on(self.interrupts.forget());
+    }
+
+    /// The next line of standard input; nothing at its end. It is waited for in a thread of its own, because reading cannot
+    /// be interrupted.
     ///
     /// # Errors
-    /// Its failure.
-    pub fn statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
-        let started = Instant::now();
-        let words = self.expanded(&statement.words)?;
-        if let (Some(name), [word], [value]) = (
-            &statement.name,
-            statement.words.as_slice(),
-            words.as_slice(),
-        ) && (word.quoted
-            || word
-                .pieces
-                .iter()
-                .any(|piece| matches!(piece, WordPiece::Variable(_))))
-        {
-            self.values.set(name, Variable::Text(value.clone()));
-            return Ok(Flow::Continue);
-        }
-        let mut programs = Vec::new();
-        for program in &statement.programs {
-            programs.push(self.expanded(program)?);
-        }
-        let file = match &statement.file {
-            None => None,
-            Some((word, append)) => Some((self.values_in(word)?, *append)),
-        };
-        self.reply = None;
-        let pipeline = Pipeline::start(&programs, file)?;
-        let result = self.command(words);
-        let piped = pipeline.finish();
-        if self.timing {
-            let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
-            eprintln!("time: {milliseconds:.1} ms");
-        }
-        let reply = self.reply.take();
-        if let Some(reply) = &reply {
-            self.values.set(LAST, reply.clone());
-        }
-        let flow = result?;
-        piped?;
-        match (&statement.name, reply) {
-            (Some(name), Some(reply)) => self.values.set(name, reply),
-            (Some(name), None) => {
-                return Err(Error::usage(format!(
-                    "the command has no reply that ${name} could be"
-                )));
-            }
-            (None, _) => {}
-        }
-        Ok(flow)
-    }
-
-    fn expanded(&self, words: &[Word]) -> Result<Vec<String>, Error> {
-        words.iter().map(|word| self.values_in(word)).collect()
-    }
-
-    fn values_in(&self, word: &Word) -> Result<String, Error> {
-        let expanded = self.values.expand(word);
-        expanded.or_usage()
+    /// That it was interrupted, or that it cannot be read.
+    pub fn line_of_stdin(&mut self) -> Result<String, Error> {
+        let (sender, receiver) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = io::stdin().read_line(&mut line);
+            // Nobody waits any more after Ctrl-C.
+            let _ = sender.send(read.map(|_| line));
+        });
+        self.until_interrupted(async {
+            let line = receiver.await.unwrap_or_else(|_| Ok(String::new()));
+            line.or_because("stdin cannot be read")
+        })
     }
 
     /// Runs one command of which everything is known.
     ///
     /// # Errors
     /// Its failure.
-    pub fn command(&mut self, mut words: Vec<String>) -> Result<Flow, Error> {
-        // An example that was copied from elsewhere.
-        match words.as_slice() {
-            [csi, _, ..] if csi == "csi" => drop(words.remove(0)),
-            [kubectl, csi, _, ..] if kubectl == "kubectl" && csi == "csi" => {
-                drop(words.drain(..2));
-            }
-            _ => {}
-        }
+    pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
+        let words = without_program(words);
         if let [help] = words.as_slice()
             && matches!(help.as_str(), "help" | "?")
         {
-            output::print(builtins::overview(self.program).as_bytes())?;
+            let columns = self.columns().unwrap_or(80);
+            self.show(&help::overview(self.program, columns))?;
             return Ok(Flow::Continue);
         }
-        let matches = match parse(builtins::tree(self.program), words) {
+        if words.iter().eq(["help", "flags"]) {
+            self.show(&help::flags(self.program))?;
+            return Ok(Flow::Continue);
+        }
+        let matches = match self.parsed(words)? {
             Ok(matches) => matches,
-            Err(error) if error.use_stderr() => {
-                return Err(Error::unparsed(&error.render().to_string()));
-            }
             Err(help) => {
-                output::print(help.render().to_string().as_bytes())?;
+                self.show(&help)?;
                 return Ok(Flow::Continue);
             }
         };
@@ -267,13 +239,66 @@ impl Shell {
         Ok(Flow::Continue)
     }
 
+    /// What the words of a command say, or the help that they ask for.
+    pub(super) fn parsed(&self, words: Vec<String>) -> Result<Result<ArgMatches, String>, Error> {
+        let asks_for_help = match parse(builtins::tree(self.program), words.clone()) {
+            Ok(matches) => return Ok(Ok(matches)),
+            Err(error) => error,
+        };
+        if asks_for_help.use_stderr() {
+            return Err(Error::unparsed(&asks_for_help.render().to_string()));
+        }
+        // The same, by the tree that has the texts; `help COMMAND` is the short one.
+        let words = match words.split_first() {
+            Some((help, command)) if help == "help" && !command.is_empty() => {
+                let short = std::iter::once("-h".to_owned());
+                command.iter().cloned().chain(short).collect()
+            }
+            _ => words,
+        };
+        let help = parse(help::own_flags(self.program), words);
+        let help = help.err().unwrap_or(asks_for_help);
+        Ok(Err(help.render().to_string() + help::MORE))
+    }
+
+    /// The columns of the terminal, or of the page of `watch`.
+    pub fn columns(&self) -> Option<usize> {
+        self.page.or_else(terminal::width)
+    }
+
+    /// Stdout. What does not fit goes through a pager where somebody looks.
+    fn paged(&self) -> Paged {
+        let is_watched = self.page.is_some();
+        Paged::stdout(self.is_interactive() && self.settings.pager() && !is_watched)
+    }
+
+    /// Shows a text.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(super) fn show(&self, text: &str) -> Result<(), Error> {
+        let mut out = self.paged();
+        output::written(out.write_all(text.as_bytes()))?;
+        output::written(out.finish())
+    }
+
+    /// Checks that words are a command, without running it.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub(super) fn check(&self, words: &[String]) -> Result<(), Error> {
+        self.parsed(without_program(words.to_vec())).map(drop)
+    }
+
     fn call(&mut self, called: &Called<'_>, globals: &Globals) -> Result<(), Error> {
         let defaults = self.settings.defaults();
         let mut command = request::command(called, globals, &defaults)?;
-        command.output.fit = self.page.or_else(terminal::width);
-        let out = output::stdout();
+        command.output.fit = self.settings.fit(self.columns());
+        command.output.colour = colour::is_wanted() && self.page.is_none();
+        let mut out = self.paged();
         if command.dry_run {
-            return command.dry_run(out);
+            command.dry_run(&mut out)?;
+            return output::written(out.finish());
         }
         let driver = connections::key(globals);
         let mut listener = ReplyKeeper {
@@ -291,13 +316,18 @@ impl Shell {
             let session = connect::with_deadline_and_metadata(connection.session, globals)?;
             let endpoint = &connection.endpoint;
             match command.watch {
-                Some(pause) => watch(&command, &session, endpoint, pause, out).await,
-                None => command.send(&session, endpoint, out, &mut listener).await,
+                Some(pause) => watch(&command, &session, endpoint, pause, output::stdout()).await,
+                None => {
+                    command
+                        .send(&session, endpoint, &mut out, &mut listener)
+                        .await
+                }
             }
         });
+        // Also what has come before a failure.
+        let shown = output::written(out.finish());
         if let Some(bytes) = listener.bytes {
-            let message = called.rpc.method.response;
-            self.reply = Some(Variable::Reply { message, bytes });
+            self.reply = Some(Reply::whole(called.rpc.method.response, bytes));
         }
         self.status.note(
             !matches!(&sent, Err(error) if error.kind() == ErrorKind::Rpc(tonic::Code::Unavailable)),
@@ -311,7 +341,7 @@ impl Shell {
                 self.ids.forget(&driver, kind, &request.subject);
             }
         }
-        sent
+        sent.and(shown)
     }
 
     /// The ids of a kind for a completion, from the driver that the line's flags name; asks it where that is needed, for a
@@ -355,12 +385,24 @@ impl Shell {
     ///
     /// # Errors
     /// Its own, or that it was interrupted.
-    pub(super) fn until_interrupted(
+    pub(super) fn until_interrupted<T>(
         &mut self,
-        work: impl Future<Output = Result<(), Error>>,
-    ) -> Result<(), Error> {
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         block_on(&self.runtime, &mut self.interrupts, work)
     }
+}
+
+/// A command without the name of this program, which an example that was copied from elsewhere begins with.
+fn without_program(mut words: Vec<String>) -> Vec<String> {
+    match words.as_slice() {
+        [csi, _, ..] if csi == "csi" => drop(words.remove(0)),
+        [kubectl, csi, _, ..] if kubectl == "kubectl" && csi == "csi" => {
+            drop(words.drain(..2));
+        }
+        _ => {}
+    }
+    words
 }
 
 /// The statements of a text.
@@ -374,13 +416,13 @@ pub fn parsed(text: &str) -> Result<Vec<Statement>, Error> {
 /// Runs `work` until it is done or Ctrl-C is pressed; then it is dropped, which cancels its call.
 fn block_on<T>(
     runtime: &Runtime,
-    interrupts: &mut Signal,
+    interrupts: &mut Signals,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     runtime.block_on(async {
         tokio::select! {
             result = work => result,
-            _ = interrupts.recv() => Err(Error::interrupted()),
+            () = interrupts.next() => Err(Error::interrupted()),
         }
     })
 }
@@ -399,7 +441,8 @@ struct ReplyKeeper<'a> {
 
 impl Follower for ReplyKeeper<'_> {
     fn failed(&mut self, error: &Error) {
-        let _ = io::stderr().write_all(error.render(self.style).as_bytes());
+        let text = colour::of_error(error, self.style);
+        let _ = io::stderr().write_all(text.as_bytes());
     }
 
     fn replied(&mut self, reply: &ShownReply<'_>) {

@@ -56,6 +56,16 @@ impl History {
         true
     }
 
+    /// What follows `start` in the last line that begins so and is one line; nothing for a blank start.
+    pub fn rest_of(&self, start: &str) -> Option<&str> {
+        if start.trim().is_empty() {
+            return None;
+        }
+        let lines = self.lines.iter().rev();
+        let mut rests = lines.filter_map(|line| line.strip_prefix(start));
+        rests.find(|rest| !rest.is_empty() && !rest.contains('\n'))
+    }
+
     /// The line that `!!`, `!N` or `!TEXT` means; the text itself when it is none of these.
     ///
     /// # Errors
@@ -172,7 +182,7 @@ const HARMLESS: [&str; 4] = [
 
 /// Whether a line seems to carry a secret: a key that is called so with a value behind it, in a map, in JSON or as a flag.
 /// Rather one line too many is left out than one too few.
-fn has_secret(line: &str) -> bool {
+pub(super) fn has_secret(line: &str) -> bool {
     let mut line = line.to_lowercase();
     for harmless in HARMLESS {
         line = line.replace(harmless, "");
@@ -258,6 +268,28 @@ mod tests {
         assert_eq!(recalled("!iden"), Ok(Some("identity probe".to_owned())));
         assert_eq!(recalled("iden"), Ok(None));
         assert!(recalled("!9").is_err() && recalled("!x").is_err());
+    }
+
+    #[test]
+    fn the_last_line_that_begins_so_is_suggested() {
+        let history = History {
+            lines: ["a one", "a two", "a 'b\nc'", "größe"]
+                .map(str::to_owned)
+                .into(),
+            file: None,
+        };
+        for (start, rest) in [
+            ("a", Some(" two")),
+            ("a o", Some("ne")),
+            ("a one", None),
+            ("a '", None),
+            ("grö", Some("ße")),
+            ("", None),
+            (" ", None),
+            ("x", None),
+        ] {
+            assert_eq!(history.rest_of(start), rest, "{start:?}");
+        }
     }
 
     proptest! {

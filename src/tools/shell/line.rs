@@ -138,6 +138,13 @@ pub struct Statement {
     pub text: String,
 }
 
+impl Statement {
+    /// Whether its output goes where all output goes.
+    pub fn has_no_target(&self) -> bool {
+        self.programs.is_empty() && self.file.is_none()
+    }
+}
+
 /// Splits `text` into its parts.
 pub fn lex(text: &str) -> Lexed {
     let mut lexed = Lexed::default();

@@ -10,8 +10,13 @@ pub fn variables(values: &Values) -> String {
         .iter()
         .flat_map(|(name, value)| {
             let value = match value {
-                Variable::Reply { message, bytes } => {
-                    format!("{}, {} bytes", message.short_name(), bytes.len())
+                Variable::Reply(reply) if reply.part.is_empty() => {
+                    let size = reply.bytes.len();
+                    format!("{}, {size} bytes", reply.message.short_name())
+                }
+                Variable::Reply(reply) => {
+                    let part = escaped(&reply.part);
+                    format!("{}{part}", reply.message.short_name())
                 }
                 Variable::Text(value) => escaped(value).into_owned(),
             };

@@ -8,9 +8,11 @@ mod builtins;
 mod commands;
 mod complete;
 mod connections;
+mod deferred;
 mod describe;
 mod edit;
 mod execute;
+mod help;
 mod history;
 mod known_ids;
 pub mod line;
@@ -18,6 +20,8 @@ mod listing;
 mod pipeline;
 mod script;
 mod settings;
+mod statement;
+mod value_path;
 mod values;
 mod watch;
 
@@ -27,6 +31,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt;
 use crate::invocation::parse::{self, with_flags};
+use crate::output::terminal::columns_of;
 use clap::{ArgMatches, Args, Command};
 use complete::Assistant;
 use execute::{Flow, Shell};
@@ -40,6 +45,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use values::{ENVIRONMENT, Variable};
 
 /// The command.
 pub fn command() -> Command {
@@ -55,7 +61,7 @@ pub fn command() -> Command {
 
 Examples:
   csi -e unix:///csi/csi.sock shell
-  csi shell --file ci.csi
+  csi shell --file ci.csi --var size=10Gi pvc-1
   csi -e embedded: shell -c 'identity probe; controller list-volumes'"
 )]
 pub struct ShellFlags {
@@ -68,6 +74,21 @@ pub struct ShellFlags {
     /// Go on after a failure, and exit with the first one's code
     #[arg(long)]
     keep_going: bool,
+    /// Set a variable before the first line: $NAME is VALUE
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+    /// What the script knows as $1, $2 …
+    #[arg(value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if line::is_name(name) && name != ENVIRONMENT => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("write NAME=VALUE, with a name of letters, digits and _".to_owned()),
+    }
 }
 
 /// Runs the lines of a script, or those that are typed.
@@ -84,6 +105,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         globals.endpoint = std::env::var("CSI_ENDPOINT").ok();
     }
     let typed = flags.file.is_none() && flags.command.is_none() && io::stdin().is_terminal();
+    if let (true, Some(argument)) = (typed, flags.arguments.first()) {
+        return Err(Error::usage(format!(
+            "{argument:?} is an argument, and there is no script: write csi shell --file FILE [ARGUMENT…]"
+        )));
+    }
     // In the namespace everyone is root, whose home this would be.
     let history = match typed {
         true => History::load(),
@@ -101,6 +127,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let patient = globals.clone();
     globals.wait = None;
     let mut shell = Shell::new(defaults.program, globals, history, typed)?;
+    for (name, value) in flags.variables {
+        shell.values.set(&name, Variable::Text(value));
+    }
+    shell.values.set_arguments(flags.arguments);
     if patient.wait.is_some() {
         shell.wait(&patient)?;
     }
@@ -109,15 +139,37 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let ended = match (&flags.file, &flags.command) {
         (Some(file), _) => script::file(&mut shell, file, flags.keep_going),
-        (None, Some(text)) => script::lines(&mut shell, "-c", text.as_bytes(), flags.keep_going),
-        (None, None) => script::lines(&mut shell, "stdin", io::stdin().lock(), flags.keep_going),
+        (None, Some(text)) => script::text(&mut shell, text, flags.keep_going),
+        (None, None) => script::stdin(&mut shell, flags.keep_going),
     };
-    shell.settle();
-    // Told here, in the words that the script has set.
-    ended.map(drop).map_err(|error| {
+    // Told here, in the words that the script has set, and before what was deferred says more.
+    let ended = ended.map(drop).map_err(|error| {
         shell.report(&error);
         error.reported()
-    })
+    });
+    let deferred = shell.run_deferred();
+    shell.settle();
+    ended.and(deferred)
+}
+
+/// A line, with those in which it goes on.
+fn read(
+    editor: &mut Editor<Assistant, MemHistory>,
+    shell: &Rc<RefCell<Shell>>,
+) -> Result<String, ReadlineError> {
+    let mut prompt = shell.borrow_mut().prompt();
+    let mut text = String::new();
+    loop {
+        if let Some(assistant) = editor.helper_mut() {
+            assistant.goes_on_from(&text);
+        }
+        text.push_str(&editor.readline(&prompt)?);
+        if !line::goes_on(&text) {
+            return Ok(text);
+        }
+        text.push('\n');
+        prompt = format!("{:>width$}", "...> ", width = columns_of(&prompt));
+    }
 }
 
 fn interact(shell: Shell) -> Result<(), Error> {
@@ -139,9 +191,8 @@ fn interact(shell: Shell) -> Result<(), Error> {
     }
     let at_prompt = interrupt::ends_while_set().or_because("signals cannot be watched")?;
     loop {
-        let prompt = shell.borrow_mut().prompt();
         at_prompt.store(true, Ordering::Relaxed);
-        let line = editor.readline(&prompt);
+        let line = read(&mut editor, &shell);
         at_prompt.store(false, Ordering::Relaxed);
         let text = match line {
             Ok(text) => text,
@@ -172,6 +223,8 @@ fn interact(shell: Shell) -> Result<(), Error> {
             Err(error) => shell.report(&error),
         }
     }
-    shell.borrow_mut().settle();
-    Ok(())
+    let mut shell = shell.borrow_mut();
+    let deferred = shell.run_deferred();
+    shell.settle();
+    deferred
 }

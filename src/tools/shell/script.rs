@@ -7,71 +7,129 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+/// Where the lines of a script come from.
+enum Source<'a> {
+    File(BufReader<File>),
+    Text(&'a [u8]),
+    /// Whose next line may be long in coming.
+    Stdin,
+}
+
+impl Source<'_> {
+    /// The next line with its end; nothing at the end of all.
+    fn line(&mut self, shell: &mut Shell, name: &str) -> Result<String, Error> {
+        let mut line = String::new();
+        let read = match self {
+            Self::Stdin => return shell.line_of_stdin(),
+            Self::File(file) => file.read_line(&mut line),
+            Self::Text(text) => text.read_line(&mut line),
+        };
+        read.or_because(format_args!("{name} cannot be read"))?;
+        Ok(line)
+    }
+}
+
 /// Runs the lines of a file.
 ///
 /// # Errors
-/// As [`lines`]; also when it cannot be read.
+/// The first failure, with its line; also when it cannot be read.
 pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Error> {
     let name = path.display().to_string();
     let file = File::open(path).or_because(format_args!("{name} cannot be read"))?;
-    lines(shell, &name, BufReader::new(file), keep_going)
+    lines(shell, &name, Source::File(BufReader::new(file)), keep_going)
+}
+
+/// Runs the lines of a text, that of `-c`.
+///
+/// # Errors
+/// The first failure, with its line.
+pub fn text(shell: &mut Shell, text: &str, keep_going: bool) -> Result<Flow, Error> {
+    lines(shell, "-c", Source::Text(text.as_bytes()), keep_going)
+}
+
+/// Runs the lines of standard input, as they come.
+///
+/// # Errors
+/// The first failure, with its line.
+pub fn stdin(shell: &mut Shell, keep_going: bool) -> Result<Flow, Error> {
+    lines(shell, "stdin", Source::Stdin, keep_going)
 }
 
 /// Runs lines up to the first failure, or all of them with `keep_going`; then the failures on the way are told, and the
 /// first of them is the result. `name` is where the lines come from, for errors.
-///
-/// # Errors
-/// The first failure, with its line.
-pub fn lines(
+fn lines(
     shell: &mut Shell,
     name: &str,
-    mut input: impl BufRead,
+    mut source: Source<'_>,
     keep_going: bool,
 ) -> Result<Flow, Error> {
+    let outer = shell.place.take();
     let mut first = None;
     let mut number = 0;
-    loop {
-        let mut text = String::new();
-        let mut start = 0;
-        let whole = loop {
-            let mut next = String::new();
-            let read = input
-                .read_line(&mut next)
-                .or_because(format_args!("{name} cannot be read"))?;
-            number += 1;
-            if read == 0 {
-                break false;
-            }
-            if start == 0 {
-                start = number;
-            }
-            text.push_str(&next);
-            // The line's own end does not count: a backslash before it does.
-            if !line::goes_on(text.trim_end_matches(['\n', '\r'])) {
-                break true;
-            }
+    let ended = loop {
+        let (text, start, is_last) = match whole_line(shell, name, &mut source, &mut number) {
+            Ok(line) => line,
+            Err(error) => break Err(error),
         };
-        let results: Vec<Result<Statement, Error>> = match execute::parsed(&text) {
-            Ok(statements) => statements.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        };
-        for result in results {
-            let ended = result.and_then(|statement| shell.statement(&statement));
-            match ended {
-                Ok(Flow::Continue) => {}
-                Ok(Flow::Leave) => return first.map_or(Ok(Flow::Leave), Err),
-                Err(error) => {
-                    let error = error.at(format!("{name}:{start}"));
-                    if !keep_going || error.kind() == ErrorKind::Interrupted {
-                        return Err(error);
-                    }
-                    shell.report(&error);
-                    first.get_or_insert(error.reported());
-                }
-            }
+        let place = format!("{name}:{start}");
+        match line(shell, &text, &place, keep_going, &mut first) {
+            Ok(Flow::Continue) if !is_last => {}
+            ended => break ended,
         }
-        if !whole {
-            return first.map_or(Ok(Flow::Continue), Err);
+    };
+    shell.place = outer;
+    match first {
+        Some(error) if ended.is_ok() => Err(error),
+        _ => ended,
+    }
+}
+
+/// The next line with those that it goes on in, the number of its first, and whether it is the last.
+fn whole_line(
+    shell: &mut Shell,
+    name: &str,
+    source: &mut Source<'_>,
+    number: &mut usize,
+) -> Result<(String, usize, bool), Error> {
+    let mut text = String::new();
+    let start = *number + 1;
+    loop {
+        let next = source.line(shell, name)?;
+        *number += 1;
+        text.push_str(&next);
+        // The line's own end does not count: a backslash before it does.
+        if next.is_empty() || !line::goes_on(text.trim_end_matches(['\n', '\r'])) {
+            return Ok((text, start, next.is_empty()));
         }
     }
+}
+
+/// Runs the statements of a line. With `keep_going` a failure is told, and the first kept.
+fn line(
+    shell: &mut Shell,
+    text: &str,
+    place: &str,
+    keep_going: bool,
+    first: &mut Option<Error>,
+) -> Result<Flow, Error> {
+    let results: Vec<Result<Statement, Error>> = match execute::parsed(text) {
+        Ok(statements) => statements.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    };
+    for result in results {
+        shell.place = Some(place.to_owned());
+        match result.and_then(|statement| shell.told(&statement)) {
+            Ok(Flow::Continue) => {}
+            Ok(Flow::Leave) => return Ok(Flow::Leave),
+            Err(error) => {
+                let error = error.at(place);
+                if !keep_going || error.kind() == ErrorKind::Interrupted {
+                    return Err(error);
+                }
+                shell.report(&error);
+                first.get_or_insert(error.reported());
+            }
+        }
+    }
+    Ok(Flow::Continue)
 }

@@ -25,7 +25,27 @@ pub const NAMES: &[(&str, &str)] = &[
     ("verbose", "0 to 3, as -v, -vv and -vvv"),
     ("cap", "the capability where none is given"),
     ("secrets-file", "the secrets of every call that takes some"),
+    ("echo", "on or off: show each command before it runs"),
+    (
+        "records",
+        "on or off: a line a column, or else a line a row; auto: what fits",
+    ),
+    ("pager", "on or off: what does not fit goes through $PAGER"),
 ];
+
+/// A switch by its word.
+fn switch(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write on or off"),
+    }
+}
+
+/// The word of a switch.
+fn word_of(switch: bool) -> String {
+    if switch { "on" } else { "off" }.to_owned()
+}
 
 /// The values of the settings; what is not set is as it was on the command line of the shell.
 #[derive(Debug)]
@@ -37,6 +57,10 @@ pub struct SessionSettings {
     now: Globals,
     cap: Option<(String, VolumeCapability)>,
     secrets_file: Option<String>,
+    echo: bool,
+    /// Whether tables are records; without it those that would not fit are.
+    records: Option<bool>,
+    pager: bool,
 }
 
 /// A setting that cannot be.
@@ -69,7 +93,46 @@ impl SessionSettings {
             base,
             cap: None,
             secrets_file: None,
+            echo: false,
+            records: None,
+            pager: true,
         }
+    }
+
+    /// How many columns a table may have before it becomes records, in a terminal of so many.
+    pub fn fit(&self, columns: Option<usize>) -> Option<usize> {
+        match self.records {
+            Some(true) => Some(0),
+            Some(false) => None,
+            None => columns,
+        }
+    }
+
+    /// Makes tables records, or lets them be what fits again; says which.
+    pub fn toggle_records(&mut self) -> &'static str {
+        self.records = match self.records {
+            Some(true) => None,
+            _ => Some(true),
+        };
+        self.records_word()
+    }
+
+    fn records_word(&self) -> &'static str {
+        match self.records {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "auto",
+        }
+    }
+
+    /// Whether what does not fit the terminal goes through a pager.
+    pub fn pager(&self) -> bool {
+        self.pager
+    }
+
+    /// Whether commands are shown before they run.
+    pub fn echo(&self) -> bool {
+        self.echo
     }
 
     /// Sets `name` to `value`.
@@ -109,6 +172,13 @@ impl SessionSettings {
                 }
                 self.secrets_file = Some(value.to_owned());
             }
+            "echo" => self.echo = switch(value).map_err(|error| wrong("echo", &error))?,
+            "pager" => self.pager = switch(value).map_err(|error| wrong("pager", &error))?,
+            "records" if value == "auto" => self.records = None,
+            "records" => {
+                let records = switch(value).map_err(|_| wrong("records", &"write on, off or auto"));
+                self.records = Some(records?);
+            }
             _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
@@ -122,6 +192,9 @@ impl SessionSettings {
         match name {
             "cap" => self.cap = None,
             "secrets-file" => self.secrets_file = None,
+            "echo" => self.echo = false,
+            "records" => self.records = None,
+            "pager" => self.pager = true,
             flag if NAMES.iter().any(|(name, _)| *name == flag) => {
                 self.now.inherit(&self.base, |id| id != flag);
             }
@@ -162,7 +235,7 @@ impl SessionSettings {
         let timeout = globals.timeout();
         let values = [
             globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),
-            globals.format().name().to_owned(),
+            globals.format_as_asked(),
             timeout.map_or_else(|| "none".to_owned(), duration::human),
             globals.verbose.to_string(),
             match &self.cap {
@@ -170,6 +243,9 @@ impl SessionSettings {
                 None => "SINGLE_NODE_WRITER,mount".to_owned(),
             },
             self.secrets_file.clone().unwrap_or_else(|| "<none>".into()),
+            word_of(self.echo),
+            self.records_word().to_owned(),
+            word_of(self.pager),
         ];
         let values = values.map(|value| escaped(&value).into_owned());
         let names = NAMES.iter().map(|(name, _)| (*name).to_owned());

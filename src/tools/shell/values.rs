@@ -1,114 +1,93 @@
-//! Replies as values: `$_`, `$name`, and paths into them.
+//! Variables: replies and texts under names, the script's arguments, the environment. Paths into them are `value_path`'s.
 //!
 //! A reply stays bytes until somebody asks for a part of it. Nothing here prints or calls a driver.
 
-use super::line::{Word, WordPiece};
-use crate::arguments::map;
-use crate::output::cell;
-use crate::output::view::CellFormat;
-use csi_proto::schema::{Cardinality, Field, Message};
-use csi_proto::value::{Key, Secrets, Value, ValueError, decode};
+use super::line::{Word, WordPiece, is_name};
+use super::value_path::{self, TypedValue, ValuePathError, split, steps};
+use csi_proto::schema::Message;
+use csi_proto::value::{Secrets, decode};
 use std::collections::BTreeMap;
-use thiserror::Error;
+use std::rc::Rc;
 
 /// The variable that holds the last reply.
 pub const LAST: &str = "_";
 
+/// The name behind which the environment's variables stand: `$env.HOME`.
+pub const ENVIRONMENT: &str = "env";
+
 /// The content of a variable.
 #[derive(Clone, Debug)]
 pub enum Variable {
-    /// A reply; the pages of a list are one.
-    Reply {
-        /// The type of the message.
-        message: &'static Message,
-        /// The bytes of the message.
-        bytes: Vec<u8>,
-    },
+    /// A reply or a part of one; the pages of a list are one reply.
+    Reply(Reply),
     /// Text.
     Text(String),
 }
 
-/// All variables by name.
-#[derive(Debug, Default)]
-pub struct Values(BTreeMap<String, Variable>);
-
-/// A path that leads nowhere.
-#[derive(Debug, Error)]
-pub enum ValuePathError {
-    /// No such variable.
-    #[error("there is no variable ${name}; {}", match .has.as_slice() {
-        [] => "there are none yet: `name = COMMAND` makes one".to_owned(),
-        has => format!("there is {}", has.join(", ")),
-    })]
-    Variable {
-        /// The name.
-        name: String,
-        /// All names that there are.
-        has: Vec<String>,
-    },
-    /// No such field.
-    #[error("{at} has no {step}; it has {}", .has.join(", "))]
-    Field {
-        /// The path so far.
-        at: String,
-        /// The name that is not there.
-        step: String,
-        /// The names that are.
-        has: Vec<String>,
-    },
-    /// No such element.
-    #[error("{at} has no element {index}; it has {}", match .length {
-        0 => "none".to_owned(),
-        1 => "one, [0]".to_owned(),
-        length => format!("{length}, [0] to [{}]", length - 1),
-    })]
-    Element {
-        /// The path so far.
-        at: String,
-        /// The index.
-        index: usize,
-        /// The number of entries.
-        length: usize,
-    },
-    /// A step into something that has no parts.
-    #[error("{at} is {what}, which has no {step}")]
-    Leaf {
-        /// The path so far.
-        at: String,
-        /// The kind of value at that place.
-        what: &'static str,
-        /// The step.
-        step: String,
-    },
-    /// The path itself is wrong.
-    #[error("${0} is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]")]
-    Syntax(String),
-    /// The reply is not valid.
-    #[error("the reply is not valid: {0}")]
-    Value(#[from] ValueError),
+/// A reply, or what stands at a path in it.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The type of the message.
+    pub message: &'static Message,
+    /// The bytes of the message, shared by all variables that are parts of it.
+    pub bytes: Rc<[u8]>,
+    /// The path of the part, such as `.volume`; empty for the whole.
+    pub part: String,
 }
 
-/// A step of a path.
-#[derive(Debug, PartialEq, Eq)]
-enum PathStep<'a> {
-    Name(&'a str),
-    Index(usize),
+impl Reply {
+    /// The whole of a reply.
+    pub fn whole(message: &'static Message, bytes: Vec<u8>) -> Self {
+        Self {
+            message,
+            bytes: bytes.into(),
+            part: String::new(),
+        }
+    }
+
+    /// What stands at `path` in it; `at` is what the person calls it, for errors.
+    ///
+    /// # Errors
+    /// When the path leads nowhere.
+    pub fn value(&self, at: &str, path: &str) -> Result<TypedValue<'_>, ValuePathError> {
+        let syntax = || ValuePathError::Syntax(format!("{}{path}", at.trim_start_matches('$')));
+        let whole = TypedValue {
+            value: decode(self.message, &self.bytes, Secrets::Mask)?,
+            message: Some(self.message),
+        };
+        let part = whole.follow(&steps(&self.part).ok_or_else(syntax)?, "")?;
+        part.follow(&steps(path).ok_or_else(syntax)?, at)
+    }
+}
+
+/// All variables by name, and the arguments of the script that runs.
+#[derive(Debug, Default)]
+pub struct Values {
+    named: BTreeMap<String, Variable>,
+    arguments: Vec<String>,
 }
 
 impl Values {
     /// Gives a variable its value.
     pub fn set(&mut self, name: &str, value: Variable) {
-        self.0.insert(name.to_owned(), value);
+        self.named.insert(name.to_owned(), value);
     }
 
     /// Forgets a variable; says whether there was one.
     pub fn remove(&mut self, name: &str) -> bool {
-        self.0.remove(name).is_some()
+        self.named.remove(name).is_some()
+    }
+
+    /// Makes these the arguments `$1`, `$2` …; returns those of before.
+    pub fn set_arguments(&mut self, arguments: Vec<String>) -> Vec<String> {
+        std::mem::replace(&mut self.arguments, arguments)
     }
 
     /// All variables in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Variable)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.named
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
     }
 
     /// A word with its variables expanded.
@@ -126,216 +105,124 @@ impl Values {
         Ok(text)
     }
 
-    /// The text of what is at `path`, which begins with a variable's name: a map as `k=v,…`, a list with commas, a message
-    /// as JSON, what is not set as nothing.
+    /// A word as it may be shown: what comes from the environment, often a secret, stays as it was typed.
+    ///
+    /// # Errors
+    /// When a path leads nowhere.
+    pub fn shown(&self, word: &Word) -> Result<String, ValuePathError> {
+        let mut text = String::new();
+        for piece in &word.pieces {
+            match piece {
+                WordPiece::Text(part) => text.push_str(part),
+                WordPiece::Variable(path) if split(path).0 == ENVIRONMENT => {
+                    text.push_str(&format!("${path}"));
+                }
+                WordPiece::Variable(path) => text.push_str(&self.text(path)?),
+            }
+        }
+        Ok(text)
+    }
+
+    /// The text of what is at `path`, which begins with a variable's name. Behind `:-` stands the text for what is missing
+    /// or empty.
     ///
     /// # Errors
     /// When the path leads nowhere.
     pub fn text(&self, path: &str) -> Result<String, ValuePathError> {
-        let (name, steps) = steps(path).ok_or_else(|| ValuePathError::Syntax(path.to_owned()))?;
-        let missing = || ValuePathError::Variable {
-            name: name.to_owned(),
-            has: self.0.keys().map(|name| format!("${name}")).collect(),
+        let (path, default) = match path.split_once(":-") {
+            Some((before, default)) if !before.contains('"') => (before, Some(default)),
+            _ => (path, None),
         };
-        let mut at = format!("${name}");
-        match (self.0.get(name).ok_or_else(missing)?, steps.first()) {
-            (Variable::Text(text), None) => Ok(text.clone()),
-            (Variable::Text(_), Some(step)) => Err(ValuePathError::Leaf {
-                at,
-                what: "text",
-                step: step.as_text(),
-            }),
-            (Variable::Reply { message, bytes }, _) => {
-                let mut here = TypedValue {
-                    value: decode(message, bytes, Secrets::Mask)?,
-                    message: Some(message),
+        let text = self.at(path).and_then(|variable| match variable {
+            Variable::Text(text) => Ok(text),
+            Variable::Reply(reply) => Ok(value_path::text(&reply.value("", "")?.value)),
+        });
+        match (text, default) {
+            (Err(error), Some(default)) if error.is_missing() => Ok(default.to_owned()),
+            (Ok(text), Some(default)) if text.is_empty() => Ok(default.to_owned()),
+            (text, _) => text,
+        }
+    }
+
+    /// What is at `path`, as a variable of its own.
+    ///
+    /// # Errors
+    /// When the path leads nowhere.
+    pub fn at(&self, path: &str) -> Result<Variable, ValuePathError> {
+        let (name, rest) = split(path);
+        let at = format!("${name}");
+        let named = match name {
+            ENVIRONMENT => return environment(rest).map(Variable::Text),
+            number if number.starts_with(|letter: char| letter.is_ascii_digit()) => {
+                Variable::Text(self.argument(number)?)
+            }
+            name if is_name(name) => {
+                let missing = || ValuePathError::Variable {
+                    name: name.to_owned(),
+                    has: self.named.keys().map(|name| format!("${name}")).collect(),
                 };
-                for step in &steps {
-                    here = here.into_part(step, &at)?;
-                    match step {
-                        PathStep::Name(name) => at.push_str(&format!(".{name}")),
-                        PathStep::Index(index) => at.push_str(&format!("[{index}]")),
-                    }
-                }
-                Ok(text(&here.value))
+                self.named.get(name).ok_or_else(missing)?.clone()
+            }
+            _ => return Err(ValuePathError::Syntax(path.to_owned())),
+        };
+        match named {
+            Variable::Text(text) => match steps(rest).as_deref() {
+                Some([]) => Ok(Variable::Text(text)),
+                Some([step, ..]) => Err(ValuePathError::Leaf {
+                    at,
+                    what: "text",
+                    step: step.as_text(),
+                }),
+                None => Err(ValuePathError::Syntax(path.to_owned())),
+            },
+            Variable::Reply(mut reply) => {
+                reply.value(&at, rest)?;
+                reply.part.push_str(rest);
+                Ok(Variable::Reply(reply))
             }
         }
+    }
+
+    fn argument(&self, number: &str) -> Result<String, ValuePathError> {
+        let place = number.parse::<usize>().ok();
+        let found = place
+            .and_then(|place| place.checked_sub(1))
+            .and_then(|index| self.arguments.get(index));
+        found.cloned().ok_or_else(|| ValuePathError::Argument {
+            number: number.to_owned(),
+            given: self.arguments.len(),
+        })
     }
 
     /// The paths that could go on where `path` ends in an unfinished step, for completion: whole paths, without the `$`.
     pub fn continuations(&self, path: &str) -> Vec<String> {
         let Some((before, _)) = path.rsplit_once('.') else {
-            return self.0.keys().cloned().collect();
+            let names = self.named.keys().map(String::as_str);
+            return names.chain([ENVIRONMENT]).map(str::to_owned).collect();
         };
-        let Some((name, steps)) = steps(before) else {
-            return Vec::new();
-        };
-        let Some(Variable::Reply { message, bytes }) = self.0.get(name) else {
-            return Vec::new();
-        };
-        let Ok(value) = decode(message, bytes, Secrets::Mask) else {
-            return Vec::new();
-        };
-        let mut here = TypedValue {
-            value,
-            message: Some(message),
-        };
-        for step in &steps {
-            match here.into_part(step, "") {
-                Ok(part) => here = part,
-                Err(_) => return Vec::new(),
+        let names = match before {
+            ENVIRONMENT => {
+                let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+                names.filter(|name| is_name(name)).collect()
             }
-        }
-        let names = here.names();
-        names
-            .into_iter()
-            .map(|name| format!("{before}.{name}"))
-            .collect()
-    }
-}
-
-impl PathStep<'_> {
-    fn as_text(&self) -> String {
-        match self {
-            Self::Name(name) => format!("field {name:?}"),
-            Self::Index(index) => format!("element {index}"),
-        }
-    }
-}
-
-/// A value and, where it is a message, its type: what is not set has fields too.
-struct TypedValue<'a> {
-    value: Value<'a>,
-    message: Option<&'static Message>,
-}
-
-impl<'a> TypedValue<'a> {
-    /// The names of its parts, in the spelling of `csi.proto`.
-    fn names(&self) -> Vec<String> {
-        match (&self.value, self.message) {
-            (Value::Map(map), _) => map.keys().map(|key| key.as_ref().to_owned()).collect(),
-            (_, Some(message)) => {
-                let names = message.fields.iter().map(|field| field.name.to_owned());
-                names.collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn into_part(self, step: &PathStep<'_>, at: &str) -> Result<Self, ValuePathError> {
-        let at = || at.to_owned();
-        let (names, message) = (self.names(), self.message);
-        let part = |value, message| Ok(Self { value, message });
-        let missing = |has: Vec<String>| ValuePathError::Field {
-            at: at(),
-            step: step.as_text(),
-            has,
-        };
-        let no_element = |index, length| ValuePathError::Element {
-            at: at(),
-            index,
-            length,
-        };
-        let leaf = |what| ValuePathError::Leaf {
-            at: at(),
-            what,
-            step: step.as_text(),
-        };
-        match (self.value, step) {
-            (Value::List(list), PathStep::Name("length")) => {
-                let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
-                part(Value::Int64(length), None)
-            }
-            (Value::List(mut list), PathStep::Index(index)) => match *index < list.len() {
-                true => part(list.swap_remove(*index), message),
-                false => Err(no_element(*index, list.len())),
+            before => match self.at(before) {
+                Ok(Variable::Reply(reply)) => reply
+                    .value("", "")
+                    .map(|value| value.names())
+                    .unwrap_or_default(),
+                _ => Vec::new(),
             },
-            (Value::List(list), PathStep::Name(_)) if list.is_empty() => Err(no_element(0, 0)),
-            (Value::List(_), PathStep::Name(_)) => {
-                Err(leaf("a list: write [0] for its first element, or .length"))
-            }
-            (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
-                Some(value) => part(Value::Text(value), None),
-                None if names.is_empty() => Err(leaf("an empty map")),
-                None => Err(missing(names)),
-            },
-            (value @ (Value::Message(_) | Value::Absent), PathStep::Name(name))
-                if message.is_some() =>
-            {
-                let field = message.and_then(|message| message.field(name));
-                let same = |key: &Key| match (key, field) {
-                    (Key::Known(of), Some(field)) => of.number == field.number,
-                    (key, _) => key.to_string() == *name,
-                };
-                let found = match value {
-                    Value::Message(fields) => fields.into_iter().find(|(key, _)| same(key)),
-                    _ => None,
-                };
-                if field.is_none() && found.is_none() {
-                    return Err(missing(names));
-                }
-                let inner = field.filter(|field| field.cardinality != Cardinality::Map);
-                let value = found.map_or(Value::Absent, |(_, value)| value);
-                part(value, inner.and_then(Field::message))
-            }
-            (value, _) => Err(leaf(match value {
-                Value::Absent => "not set",
-                Value::Message(_) => "a message",
-                Value::Map(_) => "a map",
-                Value::Text(_) => "text",
-                _ => "a single value",
-            })),
-        }
+        };
+        let whole = names.into_iter().map(|name| format!("{before}.{name}"));
+        whole.collect()
     }
 }
 
-/// The variable's name and the steps behind it.
-fn steps(path: &str) -> Option<(&str, Vec<PathStep<'_>>)> {
-    let end = path.find(['.', '[']).unwrap_or(path.len());
-    let (name, mut rest) = path.split_at(end);
-    let mut steps = Vec::new();
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix("[\"") {
-            let (key, after) = inner.split_once("\"]")?;
-            steps.push(PathStep::Name(key));
-            rest = after;
-        } else if let Some(inner) = rest.strip_prefix('[') {
-            let (index, after) = inner.split_once(']')?;
-            steps.push(PathStep::Index(index.parse().ok()?));
-            rest = after;
-        } else {
-            let inner = rest.strip_prefix('.')?;
-            let end = inner.find(['.', '[']).unwrap_or(inner.len());
-            let (name, after) = inner.split_at(end);
-            // An index in the way of jq and of JSON pointers is one too.
-            steps.push(match name.parse() {
-                Ok(index) => PathStep::Index(index),
-                Err(_) if name.is_empty() => return None,
-                Err(_) => PathStep::Name(name),
-            });
-            rest = after;
-        }
-    }
-    (!name.is_empty()).then_some((name, steps))
-}
-
-/// A value as a flag would take it.
-pub fn text(value: &Value<'_>) -> String {
-    let mut out = String::new();
-    match value {
-        Value::Text(text) => out.push_str(text),
-        Value::Map(map) => out = map::text(map),
-        Value::List(list) if !list.iter().any(is_composite) => {
-            out = list.iter().map(text).collect::<Vec<_>>().join(",");
-        }
-        value if is_composite(value) => out = serde_json::to_string(value).unwrap_or_default(),
-        value => cell::write(value, CellFormat::Plain, &mut out),
-    }
-    out
-}
-
-fn is_composite(value: &Value<'_>) -> bool {
-    matches!(value, Value::Message(_) | Value::List(_))
+/// The variable of the environment that the rest of a path names.
+fn environment(rest: &str) -> Result<String, ValuePathError> {
+    let name = rest.strip_prefix('.').filter(|name| is_name(name));
+    let name = name.ok_or_else(|| ValuePathError::Syntax(format!("{ENVIRONMENT}{rest}")))?;
+    std::env::var(name).map_err(|_| ValuePathError::Environment(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -365,7 +252,7 @@ mod tests {
             volume: Some(volume),
         };
         let mut values = Values::default();
-        let reply = |message, bytes| Variable::Reply { message, bytes };
+        let reply = |message, bytes| Variable::Reply(Reply::whole(message, bytes));
         values.set(
             "vol",
             reply(&tables::CREATE_VOLUME_RESPONSE, created.encode_to_vec()),
@@ -444,11 +331,81 @@ mod tests {
     #[test]
     fn paths_go_on() {
         let values = values();
-        assert_eq!(values.continuations("v"), ["list", "t", "vol"]);
+        assert_eq!(values.continuations("v"), ["list", "t", "vol", "env"]);
         assert_eq!(
             values.continuations("list.entries[0]."),
             ["list.entries[0].volume", "list.entries[0].status"]
         );
         assert_eq!(values.continuations("t."), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_part_of_a_reply_is_a_variable_too() {
+        let mut values = values();
+        let part = values.at("list.entries[0]").unwrap();
+        values.set("entry", part);
+        let part = values.at("entry.volume").unwrap();
+        values.set("volume", part);
+        assert_eq!(values.text("volume.volume_id").unwrap(), "a#b:c d");
+        assert_eq!(
+            values.text("entry.x").unwrap_err().to_string(),
+            "$entry has no field \"x\"; it has volume, status"
+        );
+        assert!(
+            values
+                .continuations("volume.")
+                .contains(&"volume.volume_id".to_owned())
+        );
+    }
+
+    #[test]
+    fn values_come_from_outside_and_have_defaults() {
+        let mut values = values();
+        let before = values.set_arguments(vec!["a".to_owned(), String::new()]);
+        assert!(before.is_empty());
+        // Cargo sets it for every test.
+        let package = env!("CARGO_PKG_NAME");
+        for (path, expected) in [
+            ("1", "a"),
+            ("2", ""),
+            ("1:-b", "a"),
+            ("2:-b", "b"),
+            ("3:-b", "b"),
+            ("t:-b", "text"),
+            ("x:-b c", "b c"),
+            ("x:-", ""),
+            ("vol.volume.content_source:-none", "none"),
+            ("env.CARGO_PKG_NAME", package),
+            ("env.CSI_NO_SUCH_VARIABLE:-b", "b"),
+        ] {
+            assert_eq!(values.text(path).unwrap(), expected, "{path}");
+        }
+        for (path, error) in [
+            ("3", "there is no argument $3: $1 to $2 were given"),
+            ("0", "there is no argument $0: $1 to $2 were given"),
+            ("1.x", "$1 is text, which has no field \"x\""),
+            ("vol.id:-b", "$vol has no field \"id\"; it has volume"),
+            (
+                "env",
+                "$env is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]",
+            ),
+            (
+                "env.CSI_NO_SUCH_VARIABLE",
+                "the environment has no variable \"CSI_NO_SUCH_VARIABLE\": ${env.CSI_NO_SUCH_VARIABLE:-VALUE} is VALUE where it is missing",
+            ),
+        ] {
+            assert_eq!(values.text(path).unwrap_err().to_string(), error, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_comes_from_the_environment_is_not_shown() {
+        let values = values();
+        let piece = |path: &str| WordPiece::Variable(path.to_owned());
+        let word = Word {
+            pieces: vec![piece("t"), piece("env.CARGO_PKG_NAME")],
+            ..Word::default()
+        };
+        assert_eq!(values.shown(&word).unwrap(), "text$env.CARGO_PKG_NAME");
     }
 }

@@ -167,7 +167,6 @@ const SUBJECTS: &[Subject] = &[
                 &["CreateVolume", "ListVolumes"],
             ),
             ("src/tools/shell/describe.rs", &["CreateVolume"]),
-            ("src/tools/shell/edit.rs", &["CreateVolume"]),
             ("src/tools/shell/line.rs", &["ListVolumes"]),
             ("src/tools/shell/mod.rs", &["ListVolumes"]),
             (

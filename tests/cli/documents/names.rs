@@ -137,20 +137,16 @@ fn every_command_of_the_shell_stands_on_its_page() {
         .run_args(["shell", "-c", "help"])
         .succeeds()
         .stdout;
-    let own = commands(&help);
-    let program = commands(&Csi::new().run("--help").succeeds().stdout);
-    let own: Vec<_> = own
-        .iter()
-        .filter(|(name, _)| program.iter().all(|(other, _)| other != name))
-        .collect();
+    let own = help.split("The shell's own").nth(1).unwrap_or_default();
+    let own = own.split("\n\n").next().unwrap_or_default();
+    let own = own.split([',', ' ', '\n']).filter(|name| !name.is_empty());
+    let own: Vec<&str> = own.chain(["quit", "help"]).collect();
     assert!(own.len() > 10, "{help}");
-    for (command, aliases) in own {
-        for name in std::iter::once(command).chain(aliases) {
-            let named = [' ', '`']
-                .iter()
-                .any(|end| shell.contains(&format!("`{name}{end}")));
-            assert!(named, "{name}");
-        }
+    for name in own {
+        let named = [' ', '`']
+            .iter()
+            .any(|end| shell.contains(&format!("`{name}{end}")));
+        assert!(named, "{name}");
     }
 }
 

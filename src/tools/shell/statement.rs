@@ -1,0 +1,312 @@
+//! Runs one statement: expands its words, leads its output where it says, keeps its reply under its name, and defers.
+//!
+//! What a line means is in `line`, what a command does in `execute`.
+
+use super::deferred::{Deferred, Expanded};
+use super::execute::{Flow, Shell};
+use super::history::has_secret;
+use super::line::{Statement, Word, WordPiece, quoted};
+use super::pipeline::Pipeline;
+use super::values::{ENVIRONMENT, LAST, Variable};
+use crate::error::{Error, ErrorKind, OrError};
+use csi_proto::text::escaped;
+use std::time::Instant;
+
+/// psql's line for a table of which every row stands on lines of its own.
+const TOGGLE_RECORDS: &str = "\\x";
+
+impl Shell {
+    /// Runs one statement; its failure says what may have been meant.
+    ///
+    /// # Errors
+    /// Its failure.
+    pub fn told(&mut self, statement: &Statement) -> Result<Flow, Error> {
+        self.statement(statement)
+            .map_err(|error| hint_for_text(statement, error))
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// Its failure.
+    fn statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
+        if self.settings.echo() {
+            self.echo(statement)?;
+        }
+        let variable = statement.words.as_slice();
+        if statement.text == TOGGLE_RECORDS {
+            eprintln!("records are {}", self.settings.toggle_records());
+            return Ok(Flow::Continue);
+        }
+        if let ([word], true) = (variable, statement.has_no_target())
+            && let Some(path) = only_variable(word)
+        {
+            return match &statement.name {
+                Some(name) => self.assign(name, path, word),
+                None => self.print_value(path),
+            };
+        }
+        let words = self.expanded(&statement.words)?;
+        if let (Some(name), [word], [value]) = (&statement.name, variable, words.as_slice())
+            && is_text(word, value)
+        {
+            self.assignable(name)?;
+            self.values.set(name, Variable::Text(value.clone()));
+            return Ok(Flow::Continue);
+        }
+        if let [print, word] = variable
+            && print.bare() == Some("print")
+            && statement.has_no_target()
+            && let Some(path) = only_variable(word)
+        {
+            return self.print_value(path);
+        }
+        let mut programs = Vec::new();
+        for program in &statement.programs {
+            programs.push(self.expanded(program)?);
+        }
+        let file = match &statement.file {
+            None => None,
+            Some((word, append)) => Some((self.values_in(word)?, *append)),
+        };
+        let expanded = Expanded {
+            words,
+            typed: statement.words.iter().map(Word::as_typed).collect(),
+            programs,
+            file,
+        };
+        if let Some(name) = &statement.name {
+            self.assignable(name)?;
+        }
+        self.run_expanded(statement.name.as_deref(), expanded)
+    }
+
+    fn run_expanded(&mut self, name: Option<&str>, expanded: Expanded) -> Result<Flow, Error> {
+        if let [defer, first, ..] = expanded.words.as_slice()
+            && defer == "defer"
+            && !first.starts_with('-')
+            && name.is_none()
+        {
+            let mut later = expanded;
+            later.words.remove(0);
+            later.typed.remove(0);
+            self.defer(later)?;
+            return Ok(Flow::Continue);
+        }
+        let started = Instant::now();
+        self.reply = None;
+        self.typed = expanded.typed;
+        let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
+        let result = self.command(expanded.words);
+        let piped = pipeline.finish();
+        if self.timing {
+            let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+            eprintln!("time: {milliseconds:.1} ms");
+        }
+        let reply = self.reply.take().map(Variable::Reply);
+        if let Some(reply) = &reply {
+            self.values.set(LAST, reply.clone());
+        }
+        let flow = result?;
+        piped?;
+        match (name, reply) {
+            (Some(name), Some(reply)) => self.values.set(name, reply),
+            (Some(name), None) => {
+                return Err(Error::usage(format!(
+                    "the command has no reply that ${name} could be"
+                )));
+            }
+            (None, _) => {}
+        }
+        Ok(flow)
+    }
+
+    /// Keeps a command for the end. A mistake in it is found now, not when it is needed.
+    fn defer(&mut self, statement: Expanded) -> Result<(), Error> {
+        self.check(&statement.words)?;
+        let place = self.place.clone();
+        self.deferred.push(Deferred { statement, place });
+        Ok(())
+    }
+
+    /// Keeps these words for the end.
+    ///
+    /// # Errors
+    /// When they are no command.
+    pub(super) fn defer_words(&mut self, words: Vec<String>) -> Result<(), Error> {
+        self.defer(Expanded {
+            typed: words.clone(),
+            words,
+            ..Expanded::default()
+        })
+    }
+
+    /// Runs what was deferred, the last first. A failure, or Ctrl-C, ends one command and not those that follow.
+    ///
+    /// # Errors
+    /// The first failure, which is reported.
+    pub fn run_deferred(&mut self) -> Result<(), Error> {
+        let mut first = Ok(());
+        while let Some(Deferred { statement, place }) = self.deferred.pop() {
+            // What was pressed before was not meant for this one.
+            self.forget_interrupts();
+            if self.settings.echo() || self.is_interactive() {
+                eprintln!("deferred: {}", shown(&statement.words));
+            }
+            if let Err(error) = self.run_expanded(None, statement) {
+                let error = match place {
+                    Some(place) => error.at(place),
+                    None => error,
+                };
+                self.report(&error);
+                if first.is_ok() {
+                    first = Err(error.reported());
+                }
+            }
+        }
+        first
+    }
+
+    /// Makes what stands at a path a variable of its own, or its text where the word has a default.
+    fn assign(&mut self, name: &str, path: &str, word: &Word) -> Result<Flow, Error> {
+        self.assignable(name)?;
+        let value = match path.contains(":-") || word.quoted {
+            true => Variable::Text(self.values_in(word)?),
+            false => self.values.at(path).or_usage()?,
+        };
+        self.values.set(name, value);
+        Ok(Flow::Continue)
+    }
+
+    fn assignable(&self, name: &str) -> Result<(), Error> {
+        match name == ENVIRONMENT {
+            true => Err(Error::usage(
+                "$env is the environment: choose another name for the variable",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Shows a statement on stderr before it runs, with its variables expanded but for those of the environment.
+    fn echo(&self, statement: &Statement) -> Result<(), Error> {
+        let mut words = Vec::new();
+        for word in &statement.words {
+            let shown = self.values.shown(word).or_usage()?;
+            words.push(match (word.bare(), only_variable(word)) {
+                (Some(bare), _) => bare.to_owned(),
+                (None, Some(_)) if statement.words.len() == 1 => word.as_typed(),
+                (None, _) => quoted(&shown),
+            });
+        }
+        let line = words.join(" ");
+        let line = match (&statement.name, has_secret(&line)) {
+            (_, true) => format!("{} … (it may hold a secret)", words[0]),
+            (Some(name), false) => format!("{name} = {line}"),
+            (None, false) => line,
+        };
+        eprintln!("+ {}", escaped(&line));
+        Ok(())
+    }
+
+    fn expanded(&self, words: &[Word]) -> Result<Vec<String>, Error> {
+        words.iter().map(|word| self.values_in(word)).collect()
+    }
+
+    fn values_in(&self, word: &Word) -> Result<String, Error> {
+        let expanded = self.values.expand(word);
+        expanded.or_usage()
+    }
+}
+
+/// A command line as it may be shown.
+fn shown(words: &[String]) -> String {
+    let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let line = line.join(" ");
+    match has_secret(&line) {
+        true => format!("{} … (it may hold a secret)", words[0]),
+        false => escaped(&line).into_owned(),
+    }
+}
+
+/// The path of a word that is one variable and nothing else.
+fn only_variable(word: &Word) -> Option<&str> {
+    match word.pieces.as_slice() {
+        [WordPiece::Variable(path)] => Some(path),
+        _ => None,
+    }
+}
+
+/// Whether the one word behind `name =` is text and not a command: what is quoted or expanded, and what no command can be
+/// called, such as `5`, `10Gi` and `/csi/csi.sock`.
+fn is_text(word: &Word, value: &str) -> bool {
+    let has_variable = word
+        .pieces
+        .iter()
+        .any(|piece| matches!(piece, WordPiece::Variable(_)));
+    let letters = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+    let is_command_like = value.chars().all(letters) && value.starts_with(char::is_alphabetic);
+    word.quoted || has_variable || matches!(value, "true" | "false") || !is_command_like
+}
+
+/// The words of a failed command that only a person could have meant as text get a word about that.
+fn hint_for_text(statement: &Statement, error: Error) -> Error {
+    match (&statement.name, statement.words.as_slice(), error.kind()) {
+        (Some(name), [word], ErrorKind::Usage) => match word.bare() {
+            Some(text) => error.hint(format!("text is quoted: {name} = \"{text}\"")),
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::shell::builtins;
+    use crate::tools::shell::line::statements;
+
+    #[test]
+    fn numbers_paths_and_quoted_words_are_text_and_names_of_commands_are_not() {
+        let text = |line: &str| {
+            let statement = statements(line).unwrap().remove(0);
+            let word = &statement.words[0];
+            is_text(word, &word.as_typed())
+        };
+        for line in [
+            "x = 5",
+            "x = -1",
+            "x = 10Gi",
+            "x = /csi/csi.sock",
+            "x = unix:///csi/csi.sock",
+            "x = \"text\"",
+            "x = 'probe'",
+            "x = $y",
+            "x = a-$y",
+            "x = true",
+            "x = pvc-1",
+            "x = k=v,l=w",
+        ] {
+            assert!(text(line), "{line}");
+        }
+        for line in ["x = probe", "x = help", "x = list-volumes", "x = c"] {
+            assert!(!text(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_is_called_like_one() {
+        fn names(command: &clap::Command) -> Vec<String> {
+            let own = command.get_subcommands().flat_map(|inner| {
+                let aliases = inner.get_all_aliases().map(str::to_owned);
+                [inner.get_name().to_owned()].into_iter().chain(aliases)
+            });
+            own.chain(command.get_subcommands().flat_map(names))
+                .collect()
+        }
+        let tree = builtins::tree(crate::cli::PROGRAM);
+        for name in names(&tree) {
+            let word = &statements(&name).unwrap()[0].words[0];
+            assert!(!is_text(word, &name), "{name}");
+        }
+    }
+}

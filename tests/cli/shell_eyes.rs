@@ -1,0 +1,200 @@
+//! What `csi shell` does for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
+
+use crate::shell_terminal::{CTRL_C, CTRL_D, scripted, shell, volumes};
+use crate::support::program::Csi;
+use crate::support::scripted::Reply;
+use csi_proto::v1;
+
+#[test]
+fn what_is_not_taken_is_opened_again() {
+    let driver = scripted();
+    let csi = Csi::at(driver.endpoint());
+    // Each run of the editor adds a letter; the first request is none that the driver takes.
+    let csi = csi.env(
+        "EDITOR",
+        "sed -i 's/\"name\": \"\\(x*\\)\"/\"name\": \"\\1x\"/'",
+    );
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("edit controller create-volume\r");
+    shell.expect("UNIMPLEMENTED");
+    shell.expect("`edit create-volume` opens it again");
+    shell.expect("\nscripted.example.com> ");
+    driver.on(
+        "CreateVolume",
+        Reply::message(&v1::CreateVolumeResponse::default()),
+    );
+    shell.press("edit c new\r");
+    shell.expect("VOLUME ID");
+    shell.expect("\nscripted.example.com> ");
+    // What was taken is not opened again, nor what is to be new.
+    for line in ["edit CreateVolume\r", "edit --new CreateVolume\r"] {
+        shell.press(line);
+        shell.expect("VOLUME ID");
+        shell.expect("\nscripted.example.com> ");
+    }
+    let requests = driver.requests();
+    let names: Vec<String> = requests
+        .iter()
+        .filter(|request| request.path.ends_with("/CreateVolume"))
+        .map(|request| request.decode::<v1::CreateVolumeRequest>().name)
+        .collect();
+    assert_eq!(names, ["x", "xx", "x", "x"]);
+    let left = std::fs::read_dir(csi.home()).unwrap().flatten();
+    let left = left.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn what_does_not_fit_goes_through_the_pager() {
+    let driver = scripted();
+    let ids: Vec<String> = (0..40).map(|number| format!("vol-{number:02}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    driver.on("ListVolumes", volumes(&ids));
+    // What it gets is marked.
+    let csi = Csi::at(driver.endpoint()).env("PAGER", "sed 's/^/~ /'");
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("help\r");
+    assert!(!shell.expect("Ctrl-D leaves.").contains("~ "));
+    shell.expect("\nscripted.example.com> ");
+    shell.press("help controller create-volume\r");
+    shell.expect("~ Usage: csi controller create-volume");
+    shell.expect("help flags: the flags that every command takes");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller ls -o name\r");
+    shell.expect("~ vol-00\n~ vol-01\n");
+    shell.expect("~ vol-39");
+    shell.expect("\nscripted.example.com> ");
+    // Not where the output goes elsewhere, nor without being wanted.
+    shell.press("controller ls -o name | tail -n 30\r");
+    shell.expect("\nvol-10\n");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("set pager off; controller ls -o name\r");
+    shell.expect("\nvol-00\n");
+    shell.expect("\nscripted.example.com> ");
+}
+
+#[test]
+fn heads_conditions_and_codes_are_coloured_for_a_person() {
+    let driver = scripted();
+    let status = |abnormal| v1::list_volumes_response::VolumeStatus {
+        published_node_ids: Vec::new(),
+        volume_condition: Some(v1::VolumeCondition {
+            abnormal,
+            message: "gone".to_owned(),
+        }),
+    };
+    let entry = |id: &str, abnormal| v1::list_volumes_response::Entry {
+        volume: Some(v1::Volume {
+            volume_id: id.to_owned(),
+            ..v1::Volume::default()
+        }),
+        status: Some(status(abnormal)),
+    };
+    driver.on(
+        "ListVolumes",
+        Reply::message(&v1::ListVolumesResponse {
+            entries: vec![entry("vol-1", false), entry("vol-2", true)],
+            next_token: String::new(),
+        }),
+    );
+    let typed = |csi: &Csi| {
+        let mut shell = shell(csi);
+        shell.expect("scripted.example.com> ");
+        shell.press("controller ls -o wide; controller get-volume x\r");
+        shell.expect("UNIMPLEMENTED");
+        shell.expect("\nscripted.example.com> ");
+        shell.press(CTRL_D);
+        assert!(shell.ends().success());
+        shell.raw()
+    };
+    let raw = typed(&Csi::at(driver.endpoint()));
+    for part in [
+        "\x1b[1mVOLUME ID\x1b[0m",
+        "\x1b[32mok\x1b[0m",
+        "\x1b[31mabnormal: gone\x1b[0m",
+        "\x1b[31mUNIMPLEMENTED\x1b[0m:",
+    ] {
+        assert!(raw.contains(part), "{part:?}\n{raw}");
+    }
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let raw = typed(&Csi::at(driver.endpoint()).env(name, value));
+        assert!(
+            !raw.contains("\x1b[31m") && !raw.contains("\x1b[1m"),
+            "{raw}"
+        );
+    }
+}
+
+#[test]
+fn what_was_typed_before_is_suggested() {
+    let driver = scripted();
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("identity probe -o jsonl\r");
+    shell.expect("\n{}");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("ident");
+    shell.expect("ity probe -o jsonl");
+    // The right arrow takes it.
+    shell.press("\x1b[C\r");
+    shell.expect("\n{}");
+    shell.expect("\nscripted.example.com> ");
+    assert_eq!(
+        driver
+            .calls()
+            .iter()
+            .filter(|call| *call == "Probe")
+            .count(),
+        2
+    );
+}
+
+#[test]
+fn a_dead_endpoint_says_why_at_the_prompt() {
+    let csi = Csi::at("unix:///nowhere/csi.sock");
+    let mut shell = shell(&csi);
+    let before = shell.expect("csi (no answer)> ");
+    assert!(
+        before.contains("the socket /nowhere/csi.sock does not exist"),
+        "{before}"
+    );
+    // Once.
+    shell.press("vars\r");
+    let before = shell.expect("csi (no answer)> ");
+    assert!(!before.contains("does not exist"), "{before}");
+    shell.press("identity probe\r");
+    let before = shell.expect("csi (no answer)> ");
+    assert_eq!(before.matches("does not exist").count(), 1, "{before}");
+}
+
+#[test]
+fn what_was_deferred_runs_when_the_shell_is_left() {
+    let driver = scripted();
+    driver.on(
+        "DeleteVolume",
+        Reply::message(&v1::DeleteVolumeResponse::default()),
+    );
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("defer controller delete-volume a\r");
+    shell.expect("\nscripted.example.com> ");
+    shell.press(CTRL_D);
+    shell.expect("deferred: controller delete-volume a\na deleted\n");
+    assert!(shell.ends().success());
+}
+
+#[test]
+fn an_id_is_offered_once_on_a_line() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    shell.press("delete-volume vol-1 \t");
+    shell.expect("delete-volume vol-1 vol-2 ");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+    shell.press("wait volume vol-2 \x17\x17volume \t");
+    shell.expect("wait volume vol-");
+}
