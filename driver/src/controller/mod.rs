@@ -16,6 +16,7 @@ mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod pages;
+mod reached;
 mod remembered;
 pub(crate) mod shares;
 pub(crate) mod snapshots;
