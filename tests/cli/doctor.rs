@@ -5,6 +5,7 @@ use crate::support::driver::Driver;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::SPEC_VERSION;
 use rustix::process::geteuid;
 use serde_json::Value as Json;
 use std::fs::{self, Permissions};
@@ -44,7 +45,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         "-- registration  no kubelet's folder is visible here",
         "ok leftovers     none\n",
         "ok mounts        none of this driver are visible here\n",
-        "ok versions      csi 0.1.0, CSI 1.12.0, driver 0.1.0, Linux ",
+        &format!("ok versions      csi 0.1.0, CSI {SPEC_VERSION}, driver 0.1.0, Linux "),
     ] {
         assert!(page.stdout.contains(line), "{line}\n{page}");
     }
