@@ -85,7 +85,7 @@ impl From<ContextsError> for Refused {
 
 /// The command.
 pub fn command() -> Command {
-    let command = Command::new("context")
+    Command::new("context")
         .about("Keep drivers by names, with what their calls need")
         .after_help(
             "A flag beats --context, that a variable, that CSI_CONTEXT, that the current context. sanity, bench and lifecycle\n\
@@ -94,8 +94,8 @@ pub fn command() -> Command {
              csi context use prod\n  csi --context prod lifecycle",
         )
         .subcommand_required(true)
-        .arg_required_else_help(true);
-    Task::augment_subcommands(command)
+        .arg_required_else_help(true)
+        .defer(Task::augment_subcommands)
 }
 
 /// Keeps, forgets or shows contexts.
