@@ -1,4 +1,4 @@
-//! Files in TOML, and what is wrong with one, by its line.
+//! Parses files in TOML. An error names the line.
 
 use serde::de::DeserializeOwned;
 use thiserror::Error;

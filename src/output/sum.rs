@@ -1,4 +1,4 @@
-//! The sum of the rows of one call, as an RPC declares it: what a person would add up.
+//! The sum of the rows of one call, as an RPC declares it.
 
 use super::cell::{Reader, Row};
 use super::layout::Layout;

@@ -1,4 +1,4 @@
-//! A recording as a page shows it. What it looks like is `output::page`'s.
+//! A recording as the data of a page, which `output::page` draws.
 
 use super::{Recorded, RecordedOutcome, Recording};
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What `csi shell` does for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
+//! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
 use crate::shell_terminal::{CTRL_C, CTRL_D, scripted, shell, volumes};
 use crate::support::program::Csi;

@@ -1,4 +1,4 @@
-//! Which context counts, and which source of a value: one order for all of them.
+//! Chooses the context of a command, and the source of each value: one order for all of them.
 //!
 //! Decides only; reads neither files nor variables.
 

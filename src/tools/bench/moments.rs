@@ -1,4 +1,4 @@
-//! How a load goes on: its calls by the moment in which each ended. However long the load, there are few moments: when
+//! The course of a load: its calls by the moment in which each ended. However long the load, there are few moments: when
 //! there are too many, each two become one of double the length.
 
 use crate::output::load::LoadMoment;

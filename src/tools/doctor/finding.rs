@@ -1,4 +1,4 @@
-//! What a check has found, and the page of all findings, for people and as JSON.
+//! The finding of a check, and the page of all findings, for people and as JSON.
 
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};

@@ -1,4 +1,4 @@
-//! What the kubelet of this node has to do with the driver: the sockets by which plugins register, and the mounts of its pods.
+//! The kubelet of this node: the sockets by which plugins register, and the mounts of its pods.
 //!
 //! Looks at files and at the table of mounts; nothing here touches a mount.
 

@@ -1,4 +1,4 @@
-//! What earlier runs of this program have left: their folders on this machine, and their volumes in the driver.
+//! Leftovers of earlier runs of this program: their folders on this machine, and their volumes in the driver.
 //!
 //! Owns how they are recognized; each tool gives its names a prefix of its own.
 

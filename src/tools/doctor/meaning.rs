@@ -1,4 +1,4 @@
-//! What a driver's capabilities mean together: what it can do, and what contradicts itself.
+//! The meaning of a driver's capabilities together: the work that it can do, and contradictions.
 //!
 //! Decides only.
 

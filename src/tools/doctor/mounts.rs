@@ -1,4 +1,4 @@
-//! Whether mounts answer. Each is asked in a thread of its own, which nobody joins: one that hangs holds nobody up.
+//! Finds out whether mounts answer. Each is asked in a thread of its own, which nobody joins: one that hangs holds nobody up.
 
 use super::finding::Finding;
 use rustix::fs::statfs;

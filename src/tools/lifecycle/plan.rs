@@ -1,4 +1,4 @@
-//! Which steps a lifecycle has beyond those that every volume has, and why one is left out.
+//! Plans the further steps of a lifecycle, beyond those of every volume: which it has, and why one is left out.
 //!
 //! Decides only.
 

@@ -1,4 +1,4 @@
-//! A run as a page shows it. What it looks like is `output::page`'s.
+//! A run as the data of a page, which `output::page` draws.
 
 use super::report::{CaseOutcome, CaseResult, Report};
 use super::verdict::Failure;

@@ -1,4 +1,4 @@
-//! What becomes of failures: a case that fails at a demand of another case's rule, while that other case fails too, has not
+//! Judges failures: a case that fails at a demand of another case's rule, while that other case fails too, has not
 //! got to what it is about. It is not judged, and names the other one. So every mistake of a driver is one failure.
 //!
 //! Owns the results of a run, and those that wait for the end of a case that they rest on. Runs nothing. What a case rests

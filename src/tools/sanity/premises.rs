@@ -1,4 +1,4 @@
-//! What a case rests on at a point of its way: rules that other cases are about. Plain data, which `resting.rs` fills.
+//! The premises of a case at a point of its way: rules that other cases are about. Plain data, which `resting.rs` fills.
 
 use super::run::locked;
 use crate::rpc;

@@ -1,4 +1,4 @@
-//! Says of a case what it rests on: rules that other cases are about. A case says that itself, of a demand or of all that
+//! Notes the premises of a case: rules that other cases are about. A case says that itself, of a demand or of all that
 //! follows; what follows from the calls alone is found here: a call that is repeated, something taken back that is not there,
 //! an RPC that is not served, a restart.
 //!

@@ -1,4 +1,4 @@
-//! `help`: what there is on one screen, one command with its own flags first, and the flags that all commands take.
+//! `help`: an overview on one screen, one command with its own flags first, and the flags that all commands take.
 
 use super::builtins::{Builtin, tree};
 use crate::invocation::defaults::Program;
