@@ -1,6 +1,6 @@
 //! The driver's socket: what is at its path, who may use it, and whether somebody accepts connections.
 //!
-//! `facts` looks and never waits longer than its limit, [`SocketFacts::finding`] decides.
+//! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
 
 use super::finding::Finding;
 use rustix::fs::{Access, access};

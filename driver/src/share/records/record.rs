@@ -1,5 +1,5 @@
-//! One record: the values that all records have, and the trait of each kind of record. Owns what follows
-//! from one generation for the next; how records are kept is the business of `store`, their text that of `text`.
+//! One record: the values that all records have, and the trait of each kind of record. Owns the step
+//! from one generation to the next; how records are kept is the business of `store`, their text that of `text`.
 
 use crate::share::database::{Share, now};
 use crate::share::records::format::FORMAT;
