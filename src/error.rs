@@ -203,6 +203,13 @@ impl Error {
         })
     }
 
+    /// The first line of the text for people, without the word that it is an error.
+    pub fn first_line(&self) -> String {
+        let text = self.render(Style::Text);
+        let line = text.lines().next().unwrap_or_default();
+        line.trim_start_matches("error: ").to_owned()
+    }
+
     /// The text for stderr, ending in a newline.
     pub fn render(&self, style: Style) -> String {
         match style {

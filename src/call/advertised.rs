@@ -2,6 +2,7 @@
 //!
 //! They are kept as numbers, so that ones which nobody knows do no harm.
 
+use super::session::CallError;
 use csi_proto::path::contents;
 use csi_proto::schema::Message;
 use csi_proto::v1::plugin_capability::{service, volume_expansion};
@@ -11,6 +12,7 @@ use csi_proto::v1::{
 use csi_proto::wire::{self, Raw};
 use csi_proto::{Request, v1};
 use prost::Message as _;
+use tonic::Code;
 
 /// The capabilities that a driver advertises, as far as it was asked.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +33,17 @@ pub enum DriverEnd {
     Node,
     /// The end that serves the other services.
     Controller,
+}
+
+/// The reply, or nothing where the driver does not serve the RPC: it advertises nothing of it then.
+///
+/// # Errors
+/// Any other failure of the call.
+pub fn if_served<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
+    match answer {
+        Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+        answer => answer.map(Some),
+    }
 }
 
 /// A caller that asks for capabilities.

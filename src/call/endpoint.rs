@@ -90,6 +90,11 @@ enum Family {
     V6,
 }
 
+/// A path that means the same in every folder.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 impl Endpoint {
     /// The endpoint that `text` names. Schemes are read in either case.
     ///
@@ -160,7 +165,6 @@ impl Endpoint {
 
     /// The endpoint as it is named from every folder: paths that begin in this one are made absolute.
     pub fn named_everywhere(&self) -> String {
-        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         match &self.target {
             Target::Unix(path) => socket_spelled_out(&absolute(path)),
             Target::Embedded(Folder::Named(folder)) => {

@@ -9,6 +9,7 @@ pub mod defaults;
 pub mod globals;
 pub mod interrupt;
 pub mod live_ids;
+pub mod mount_points;
 pub mod parse;
 pub mod request;
 pub mod rpc_command;

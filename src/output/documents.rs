@@ -76,9 +76,7 @@ impl Documents {
                     true => format!("{{\n  \"{list}\": [\n"),
                     false => ",\n".to_owned(),
                 };
-                let mut text = Vec::new();
-                json::pretty(entry, &mut text)?;
-                let text = indented(&String::from_utf8_lossy(&text), "    ", "    ");
+                let text = indented(&json::text(entry)?, "    ", "    ");
                 Ok(write!(out, "{before}{}", text.trim_end())?)
             }
             Form::Lines => json::line(entry, out),

@@ -92,6 +92,16 @@ pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), Out
     Ok(out.write_all(b"\n")?)
 }
 
+/// `document` as pretty text.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn text(document: &impl Serialize) -> Result<String, OutputError> {
+    let mut out = Vec::new();
+    pretty(document, &mut out)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// Writes `document` as one line.
 ///
 /// # Errors

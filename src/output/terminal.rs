@@ -38,6 +38,30 @@ pub fn cut(text: &str, columns: usize) -> String {
     out + "…"
 }
 
+/// Words behind `start`, in lines of so many columns; the further ones begin `indent` columns in. No word is cut.
+pub fn wrapped<T: AsRef<str>>(
+    start: &str,
+    indent: usize,
+    words: impl IntoIterator<Item = T>,
+    columns: usize,
+) -> String {
+    let mut out = String::new();
+    let mut line = start.to_owned();
+    let mut is_empty = true;
+    for word in words {
+        let word = word.as_ref();
+        if columns_of(&line) + columns_of(word) > columns && !is_empty {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = " ".repeat(indent);
+        }
+        line.push_str(word);
+        line.push(' ');
+        is_empty = false;
+    }
+    out + line.trim_end() + "\n"
+}
+
 /// The number of a terminal's columns that `text` takes.
 pub fn columns_of(text: &str) -> usize {
     if text.is_ascii() {
@@ -50,6 +74,18 @@ pub fn columns_of(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_stand_in_lines_behind_their_beginning() {
+        for (start, words, expected) in [
+            ("a: ", "b c", "a: b c\n"),
+            ("a: ", "bcd efg hi", "a: bcd efg\n   hi\n"),
+            ("a: ", "bcdefghijkl m", "a: bcdefghijkl\n   m\n"),
+            ("a: ", "", "a:\n"),
+        ] {
+            assert_eq!(wrapped(start, 3, words.split(' '), 10), expected);
+        }
+    }
 
     #[test]
     fn wide_characters_count_twice() {

@@ -1,6 +1,6 @@
 //! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
-use crate::shell_terminal::{CTRL_C, CTRL_D, scripted, shell, volumes};
+use crate::shell_terminal::{CTRL_C, CTRL_D, leaves_no_requests, scripted, shell, volumes};
 use crate::support::program::Csi;
 use crate::support::scripted::Reply;
 use csi_proto::v1;
@@ -40,9 +40,7 @@ fn what_is_not_taken_is_opened_again() {
         .map(|request| request.decode::<v1::CreateVolumeRequest>().name)
         .collect();
     assert_eq!(names, ["x", "xx", "x", "x"]);
-    let left = std::fs::read_dir(csi.home()).unwrap().flatten();
-    let left = left.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
-    assert_eq!(left.count(), 0);
+    leaves_no_requests(&csi);
 }
 
 #[test]

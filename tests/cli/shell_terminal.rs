@@ -27,6 +27,13 @@ fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
     Terminal::start(&command, columns, rows)
 }
 
+/// No file with a request is left where the editor had it.
+pub fn leaves_no_requests(csi: &Csi) {
+    let left = std::fs::read_dir(csi.home()).unwrap().flatten();
+    let left = left.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
+    assert_eq!(left.count(), 0);
+}
+
 fn history(csi: &Csi) -> String {
     std::fs::read_to_string(csi.home().join("state/csi/history")).unwrap_or_default()
 }
@@ -343,9 +350,7 @@ fn an_edited_request_is_sent() {
     assert_eq!(request.secrets["k"], "hunter2");
     assert_eq!(request.volume_capabilities.len(), 1);
     assert!(!shell.all().contains("hunter2"));
-    let left = std::fs::read_dir(csi.home()).unwrap().flatten();
-    let left = left.filter(|entry| entry.path().extension().is_some_and(|end| end == "json"));
-    assert_eq!(left.count(), 0);
+    leaves_no_requests(&csi);
 }
 
 #[test]

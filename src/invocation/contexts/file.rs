@@ -20,9 +20,10 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use strsim::{jaro_winkler, osa_distance};
+use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// How like a name must be to be meant.
@@ -192,22 +193,12 @@ impl Contexts {
     fn write(&self, path: &Path, folder: &File) -> Result<(), ContextsError> {
         let text = toml::to_string(self);
         let text = text.map_err(|error| ContextsError::Unwritable(error.to_string()))?;
-        let new = path.with_extension("toml.new");
         let written = (|| {
-            // One that a killed process left may be readable by others.
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut options = File::options();
-            let mut file = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)?;
+            // For its owner alone from its beginning.
+            let mut new = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
+            new.write_all(text.as_bytes())?;
+            new.as_file().sync_all()?;
+            new.persist(path)?;
             folder.sync_all()
         })();
         written.map_err(failed(path))

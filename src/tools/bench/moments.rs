@@ -84,15 +84,15 @@ impl Moments {
         while joined.all.len() > FEW && joined.calls() < joined.all.len() as u64 * CALLS {
             joined.double();
         }
-        joined.told()
+        joined.shown()
     }
 
     fn calls(&self) -> u64 {
         self.all.iter().map(|moment| moment.latencies.len()).sum()
     }
 
-    fn told(&self) -> (Vec<LoadMoment>, Duration) {
-        let shown = |(index, moment): (u32, &Moment)| {
+    fn shown(&self) -> (Vec<LoadMoment>, Duration) {
+        let line = |(index, moment): (u32, &Moment)| {
             let latency = |part| Duration::from_nanos(moment.latencies.value_at_quantile(part));
             LoadMoment {
                 at: self.width * index,
@@ -105,7 +105,7 @@ impl Moments {
         };
         let all = (0..).zip(&self.all);
         let some = all.filter(|(_, moment)| !moment.latencies.is_empty());
-        (some.map(shown).collect(), self.width)
+        (some.map(line).collect(), self.width)
     }
 
     /// The moment of a time.
@@ -138,10 +138,10 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn shown(moments: &Moments) -> Vec<(u64, u64, u64)> {
-        let (all, _) = moments.told();
-        let short = |one: &LoadMoment| (one.at.as_millis() as u64, one.calls, one.failed);
-        all.iter().map(short).collect()
+    fn counts(moments: &Moments) -> Vec<(u64, u64, u64)> {
+        let (all, _) = moments.shown();
+        let figures = |one: &LoadMoment| (one.at.as_millis() as u64, one.calls, one.failed);
+        all.iter().map(figures).collect()
     }
 
     #[test]
@@ -150,8 +150,8 @@ mod tests {
         for (at, took, succeeded) in [(0, 1, true), (9, 3, false), (10, 5, true), (995, 7, true)] {
             moments.add(MS(at), MS(took), succeeded);
         }
-        assert_eq!(shown(&moments), [(0, 2, 1), (10, 1, 0), (990, 1, 0)]);
-        let (all, width) = moments.told();
+        assert_eq!(counts(&moments), [(0, 2, 1), (10, 1, 0), (990, 1, 0)]);
+        let (all, width) = moments.shown();
         assert_eq!(width, MS(10));
         let most = all[0].most.as_secs_f64();
         assert!((most / 0.003 - 1.0).abs() < 0.01, "{most}");
@@ -192,9 +192,9 @@ mod tests {
         all.append(&short, Duration::ZERO);
         all.append(&long, MS(100));
         all.append(&short, MS(3_000));
-        assert_eq!(all.told().1, MS(40));
+        assert_eq!(all.shown().1, MS(40));
         assert_eq!(
-            shown(&all),
+            counts(&all),
             [(0, 2, 0), (80, 1, 0), (2_080, 1, 0), (3_000, 2, 0)]
         );
     }

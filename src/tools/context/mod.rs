@@ -7,7 +7,7 @@ mod shown;
 
 use crate::arguments::secrets::Secrets;
 use crate::arguments::{capability, map};
-use crate::call::endpoint::Endpoint;
+use crate::call::endpoint::{Endpoint, absolute};
 use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::contexts::choice::{Selectors, context};
@@ -16,7 +16,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::output::{self, Format};
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Subcommand)]
 enum Task {
@@ -152,10 +152,10 @@ fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
         secrets_file: flags
             .secrets_file
             .as_deref()
-            .map(|file| named_everywhere(Path::new(file)).display().to_string()),
-        cacert: globals.cacert.as_deref().map(named_everywhere),
-        cert: globals.cert.as_deref().map(named_everywhere),
-        key: globals.key.as_deref().map(named_everywhere),
+            .map(|file| absolute(Path::new(file)).display().to_string()),
+        cacert: globals.cacert.as_deref().map(absolute),
+        cert: globals.cert.as_deref().map(absolute),
+        key: globals.key.as_deref().map(absolute),
         server_name: globals.server_name.clone(),
         params: flags
             .params
@@ -172,11 +172,6 @@ fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
         contexts.contexts.insert(flags.name.clone(), context);
         Ok(())
     })
-}
-
-/// A path that means the same in every folder.
-fn named_everywhere(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn switch(name: Option<String>) -> Result<(), Error> {

@@ -4,6 +4,7 @@ use crate::arguments::map;
 use crate::call::endpoint::Endpoint;
 use crate::error::Error;
 use crate::invocation::contexts::file::{Context, Contexts};
+use crate::invocation::rpc_command::output_error;
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, json};
 use csi_proto::text::escaped;
@@ -88,7 +89,7 @@ fn value(name: &str, context: &Context, counts: bool) -> Json {
 }
 
 fn written(value: &Json) -> Result<Vec<u8>, Error> {
-    let mut text = Vec::new();
-    json::pretty(value, &mut text).map_err(|error| Error::local(error.to_string()))?;
-    Ok(text)
+    json::text(value)
+        .map(String::into_bytes)
+        .map_err(output_error)
 }

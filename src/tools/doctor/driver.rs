@@ -3,10 +3,9 @@
 //! Every question has a limit, and after one without an answer nothing else is asked.
 
 use super::finding::Finding;
-use crate::call::advertised::{Advertised, Asks, DriverEnd};
+use crate::call::advertised::{Advertised, Asks, DriverEnd, if_served};
 use crate::call::error::call_error;
 use crate::call::session::{CallError, Connection};
-use crate::error::{Error, Style};
 use crate::rpc::facts::{ControllerCapability, PluginCapability};
 use csi_proto::{Request, v1};
 use std::time::{Duration, Instant};
@@ -239,20 +238,12 @@ impl Asked<'_> {
             ),
             _ => {
                 let error = call_error(error, &self.driver.endpoint);
-                Finding::wrong(check, told(&error), "look at the driver's log")
+                Finding::wrong(check, error.first_line(), "look at the driver's log")
             }
         }
     }
 }
 
-/// An error's first line.
-pub fn told(error: &Error) -> String {
-    let text = error.render(Style::Text);
-    let line = text.lines().next().unwrap_or_default();
-    line.trim_start_matches("error: ").to_owned()
-}
-
-/// A service that is not there advertises nothing.
 impl Asks for Asked<'_> {
     type Error = CallError;
 
@@ -262,11 +253,7 @@ impl Asks for Asked<'_> {
         request: Q,
         _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, CallError> {
-        match self.send(&request).await {
-            Ok(reply) => Ok(Some(reply)),
-            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_served(self.send(&request).await)
     }
 }
 

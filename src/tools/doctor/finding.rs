@@ -1,8 +1,8 @@
 //! The finding of a check, and the page of all findings, for people and as JSON.
 
+use crate::output::terminal::{columns_of, wrapped};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
-use std::fmt::Write as _;
 
 /// How wide a line of the page may be.
 const WIDTH: usize = 100;
@@ -76,30 +76,16 @@ pub fn page(findings: &[Finding]) -> String {
             State::Unknown => "--",
         };
         let head = format!("{mark} {:<width$}", finding.check, width = INDENT - 3);
-        wrapped(&mut page, &head, &finding.text);
+        let mut add = |head: &str, text: &str| {
+            let text = escaped(text);
+            page.push_str(&wrapped(head, columns_of(head), text.split(' '), WIDTH));
+        };
+        add(&head, &finding.text);
         if let Some(advice) = &finding.advice {
-            wrapped(&mut page, &format!("{:INDENT$}> ", ""), advice);
+            add(&format!("{:INDENT$}> ", ""), advice);
         }
     }
     page
-}
-
-/// Writes `text` behind `head`, and what does not fit below its beginning. Words are never cut.
-fn wrapped(page: &mut String, head: &str, text: &str) {
-    let text = escaped(text);
-    let mut line = head.to_owned();
-    let begin = head.chars().count();
-    for (place, word) in text.split(' ').enumerate() {
-        let length = line.chars().count();
-        if place > 0 && length > begin && length + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(page, "{}", line.trim_end());
-            line = " ".repeat(begin);
-        } else if place > 0 {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    let _ = writeln!(page, "{}", line.trim_end());
 }
 
 /// The findings as JSON.

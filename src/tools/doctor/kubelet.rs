@@ -75,16 +75,14 @@ pub fn finding(found: Option<&[Registration]>, driver: &str, serves_node: bool) 
     }
 }
 
-/// The mount points among the lines of a mountinfo that are the driver's: its pods' volumes, what it has staged, and what
-/// lifecycles have published. `driver_of` tells whose a pod's volume is, from the folder beside the mount.
+/// The mount points among these that are the driver's: its pods' volumes, what it has staged, and what lifecycles have
+/// published. `driver_of` tells whose a pod's volume is, from the folder beside the mount.
 pub fn mounts_of(
-    mountinfo: &str,
+    points: Vec<PathBuf>,
     kubelet: &Path,
     driver: &str,
     driver_of: impl Fn(&Path) -> Option<String>,
 ) -> Vec<PathBuf> {
-    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
-    let points = points.map(|point| PathBuf::from(unescaped(point)));
     let is_its_own = |point: &PathBuf| {
         let parts: Vec<_> = point.iter().map(|part| part.to_string_lossy()).collect();
         if parts.iter().any(|part| part.starts_with("csi-lifecycle-")) {
@@ -100,7 +98,7 @@ pub fn mounts_of(
         };
         whose.as_deref() == Some(driver) || parts.iter().any(|part| part == driver)
     };
-    let mut found: Vec<PathBuf> = points.filter(is_its_own).collect();
+    let mut found: Vec<PathBuf> = points.into_iter().filter(is_its_own).collect();
     found.sort();
     found.dedup();
     found
@@ -111,19 +109,6 @@ pub fn noted_driver(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("vol_data.json")).ok()?;
     let noted: Json = serde_json::from_str(&text).ok()?;
     noted.get("driverName")?.as_str().map(str::to_owned)
-}
-
-/// A path of a mountinfo, in which some letters are written as three octal digits.
-fn unescaped(text: &str) -> String {
-    let pairs = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    pairs
-        .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 #[cfg(test)]
@@ -169,29 +154,30 @@ mod tests {
 
     #[test]
     fn the_driver_s_mounts_are_told_from_those_of_others() {
-        let line = |point: &str| format!("36 35 98:0 / {point} rw - nfs4 h:/s rw\n");
-        let table: String = [
-            "/",
-            "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
-            "/k/pods/u/volumes/kubernetes.io~csi/other/mount",
-            "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
-            "/k/plugins/kubernetes.io/csi/e.example/abc/globalmount",
-            "/tmp/csi-lifecycle-1-2/a\\040b",
-            "/elsewhere/d.example/x",
-        ]
-        .map(line)
-        .concat();
+        let points = || {
+            [
+                "/",
+                "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
+                "/k/pods/u/volumes/kubernetes.io~csi/other/mount",
+                "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
+                "/k/plugins/kubernetes.io/csi/e.example/abc/globalmount",
+                "/tmp/csi-lifecycle-1-2/a b",
+                "/elsewhere/d.example/x",
+            ]
+            .map(PathBuf::from)
+            .to_vec()
+        };
         let driver_of = |folder: &Path| {
             let is = folder.ends_with("pvc-1");
             Some(if is { "d.example" } else { "e.example" }.to_owned())
         };
-        let found = mounts_of(&table, Path::new("/k"), "d.example", driver_of);
+        let found = mounts_of(points(), Path::new("/k"), "d.example", driver_of);
         let expected = [
             "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
             "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
             "/tmp/csi-lifecycle-1-2/a b",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
-        assert_eq!(mounts_of(&table, Path::new("/k"), "", driver_of).len(), 1);
+        assert_eq!(mounts_of(points(), Path::new("/k"), "", driver_of).len(), 1);
     }
 }

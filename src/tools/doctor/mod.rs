@@ -19,13 +19,16 @@ mod socket;
 
 use crate::arguments::secrets::Secrets;
 use crate::call::endpoint::Endpoint;
+use crate::call::secrets::looked_for;
 use crate::call::session::Connection;
 use crate::error::{Error, OrError};
 use crate::invocation::connect::{self, block_on};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
+use crate::invocation::mount_points;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
+use crate::invocation::rpc_command::output_error;
 use crate::output::{self, json};
 use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
@@ -119,10 +122,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 }
 
 fn pretty(endpoint: &Endpoint, findings: &[Finding]) -> Result<String, Error> {
-    let mut text = Vec::new();
     let document = document(&endpoint.without_credentials(), findings);
-    json::pretty(&document, &mut text).map_err(|error| Error::local(error.to_string()))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    json::text(&document).map_err(output_error)
 }
 
 /// What was seen.
@@ -174,8 +175,8 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
         &leftovers::folders(&parent),
         said.volumes.as_deref(),
     ));
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = kubelet::mounts_of(&table, &flags.kubelet, name, kubelet::noted_driver);
+    let points = mount_points::all().unwrap_or_default();
+    let points = kubelet::mounts_of(points, &flags.kubelet, name, kubelet::noted_driver);
     findings.push(mounts::finding(&mounts::ask(&points, limit)));
     findings.push(Finding::fine(
         "versions",
@@ -192,7 +193,7 @@ async fn converse(endpoint: &Endpoint, globals: &Globals) -> Said {
             let endpoint = endpoint.clone();
             return driver::ask(&Connection { endpoint, session }).await;
         }
-        Ok(Err(error)) => driver::told(&error),
+        Ok(Err(error)) => error.first_line(),
         Err(_) => format!("no connection within {limit:?}"),
     };
     Said::nothing(Finding::wrong(
@@ -227,7 +228,7 @@ async fn bundle(
         page: page(&looked.findings),
         document: pretty(endpoint, &looked.findings)?,
         log: log::of(looked.process.as_ref()).await,
-        secrets: secrets.reveal().values().collect(),
+        secrets: looked_for(secrets.reveal().values().cloned().collect()),
     };
     if let Err(why) = &bundle.log {
         eprintln!(

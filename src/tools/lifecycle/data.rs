@@ -3,12 +3,13 @@
 //!
 //! Knows files and mounts, not CSI. Any call here may block for as long as the storage does.
 
+use crate::invocation::mount_points;
 use csi_proto::random;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -160,21 +161,10 @@ fn target(path: &Path) -> io::Result<TargetKind> {
     })
 }
 
-/// Reads mountinfo: a bind mount within one file system has the same device as its parent folder.
+/// Whether something is mounted there. A bind mount within one file system has the same device as its parent folder.
 fn is_mount_point(path: &Path) -> io::Result<bool> {
     let path = fs::canonicalize(path)?;
-    let Some(path) = path.to_str() else {
-        return Ok(fs::metadata(&path)?.dev() != fs::metadata(path.join(".."))?.dev());
-    };
-    let table = fs::read_to_string("/proc/self/mountinfo")?;
-    let escaped = path
-        .replace('\\', "\\134")
-        .replace(' ', "\\040")
-        .replace('\t', "\\011")
-        .replace('\n', "\\012");
-    Ok(table
-        .lines()
-        .any(|line| line.split(' ').nth(4) == Some(&escaped)))
+    Ok(mount_points::all()?.contains(&path))
 }
 
 /// Writes data at the start of `file`, reads it back and returns what was read.

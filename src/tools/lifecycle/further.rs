@@ -24,13 +24,6 @@ impl<W: Write> Way<'_, '_, W> {
         volume: &Volume,
         placed: &Placed,
     ) -> Result<(), Error> {
-        let left_out = plan
-            .left_out
-            .iter()
-            .find(|(step, _)| *step == Further::Stats);
-        if let Some((step, why)) = left_out {
-            self.skipped(step.name(), why)?;
-        }
         if plan.has(Further::Stats) {
             let request = v1::NodeGetVolumeStatsRequest {
                 volume_id: volume.id.clone(),
@@ -64,7 +57,7 @@ impl<W: Write> Way<'_, '_, W> {
             status.and_then(|status| status.volume_condition)
         };
         let reply = self
-            .step(&request, |reply| told(condition(reply).as_ref()))
+            .step(&request, |reply| condition_text(condition(reply).as_ref()))
             .await?;
         normal(&volume.id, condition(&reply))
     }
@@ -206,13 +199,13 @@ fn usage(reply: &v1::NodeGetVolumeStatsResponse) -> String {
         format!("{} of {} used", human(usage.used), human(usage.total))
     });
     if let Some(condition) = reply.volume_condition.as_ref().filter(|one| one.abnormal) {
-        text.push_str(&format!("; {}", told(Some(condition))));
+        text.push_str(&format!("; {}", condition_text(Some(condition))));
     }
     text
 }
 
 /// A condition, as text.
-fn told(condition: Option<&v1::VolumeCondition>) -> String {
+fn condition_text(condition: Option<&v1::VolumeCondition>) -> String {
     match condition {
         None => String::new(),
         Some(condition) if condition.abnormal => format!("abnormal: {}", condition.message),
@@ -249,10 +242,10 @@ mod tests {
         let error = normal("v", condition(true)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Failed);
         assert_eq!(
-            told(condition(true).as_ref()),
+            condition_text(condition(true).as_ref()),
             "abnormal: the folder is missing"
         );
-        assert_eq!(told(condition(false).as_ref()), "healthy");
-        assert_eq!(told(None), "");
+        assert_eq!(condition_text(condition(false).as_ref()), "healthy");
+        assert_eq!(condition_text(None), "");
     }
 }

@@ -17,9 +17,9 @@ pub struct BrokenRules {
 /// A rule that a reply broke.
 #[derive(Clone, Debug)]
 pub struct BrokenRule {
-    /// The path of the field, and the rule.
-    pub(super) words: String,
-    /// The rule alone.
+    /// The path of the field; empty for a rule of the whole message.
+    pub(super) at: String,
+    /// The rule.
     pub(super) rule: String,
     /// Whether a required scalar has its default value.
     pub(super) is_default: bool,
@@ -27,6 +27,14 @@ pub struct BrokenRule {
     pub(super) case: String,
     /// The command lines that lead to it.
     pub(super) commands: Vec<String>,
+}
+
+impl BrokenRule {
+    /// The path of the field, and the rule.
+    pub(super) fn words(&self) -> String {
+        let colon = if self.at.is_empty() { "" } else { ": " };
+        format!("{}{colon}{}", self.at, self.rule)
+    }
 }
 
 impl BrokenRules {
@@ -84,11 +92,7 @@ impl BrokenRules {
 
 /// Whether two replies broke one rule about a field of one name, such as `volume_id` and `source_volume_id`.
 fn is_alike(one: &BrokenRule, other: &BrokenRule) -> bool {
-    let field = |rule: &BrokenRule| {
-        let path = rule.words.split(':').next().unwrap_or_default();
-        let (_, field) = path.rsplit_once('.')?;
-        Some(field.to_owned())
-    };
+    let field = |rule: &'_ BrokenRule| Some(rule.at.rsplit_once('.')?.1.to_owned());
     let plain = |rule: &BrokenRule| rule.rule.replace(|c: char| c.is_ascii_digit(), "");
     let (Some(first), Some(second)) = (field(one), field(other)) else {
         return false;
@@ -114,7 +118,7 @@ mod tests {
     #[test]
     fn what_several_replies_show_is_one_broken_rule() {
         let broken = |at: &str, rule: &str| BrokenRule {
-            words: format!("{at}: {rule}"),
+            at: at.to_owned(),
             rule: rule.to_owned(),
             is_default: false,
             case: String::new(),

@@ -2,10 +2,10 @@
 //! dead.
 
 use super::verdict::Stop;
+use crate::invocation::mount_points;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -79,33 +79,9 @@ pub fn is_mount(path: &Path) -> bool {
 
 /// The mount points at and below a path.
 pub fn mounts_below(path: &Path) -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut points = mount_points::all().unwrap_or_default();
+    points.retain(|point| point.starts_with(path));
     points
-        .map(unescaped)
-        .filter(|point| point.starts_with(path))
-        .collect()
-}
-
-/// A path as the kernel writes it there: `\040` for a space.
-fn unescaped(text: &str) -> PathBuf {
-    let mut out = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let code = tail.get(..3).filter(|_| byte == b'\\');
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
-            Some(letter) => {
-                out.push(letter);
-                rest = &tail[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(out))
 }
 
 #[cfg(test)]
@@ -113,9 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mount_points_are_read_as_the_kernel_writes_them() {
-        assert_eq!(unescaped("/a\\040b\\134c"), Path::new("/a b\\c"));
-        assert_eq!(unescaped("/plain\\"), Path::new("/plain\\"));
+    fn a_mount_is_at_its_own_path_alone() {
         assert!(is_mount(Path::new("/")));
+        assert!(!is_mount(Path::new("/no/such/mount")));
     }
 }

@@ -51,9 +51,8 @@ impl Context {
             is_default,
         } in found.iter().flat_map(Violations::iter)
         {
-            let colon = if at.is_empty() { "" } else { ": " };
             broken.note(method, at, || BrokenRule {
-                words: format!("{at}{colon}{rule}"),
+                at: at.to_owned(),
                 rule: rule.to_string(),
                 is_default: *is_default,
                 case: self.case.clone(),
@@ -78,7 +77,7 @@ impl Context {
         let mut before = Vec::new();
         for rule in broken {
             before.push(locked(&self.run.broken_rules).broken_before(method, &rule));
-            let said = format!("{} (in {})", rule.words, rule.case);
+            let said = format!("{} (in {})", rule.words(), rule.case);
             self.did(format!("# {said}:").replace('\n', " "));
             rule.commands.into_iter().for_each(|line| self.did(line));
             match rule.is_default {

@@ -82,8 +82,8 @@ pub struct DriverStatus {
     answers: Option<bool>,
     asked: Option<Instant>,
     asking: Option<JoinHandle<Result<String, String>>>,
-    /// Whether somebody was told why the driver does not answer.
-    told: bool,
+    /// Whether it was said why the driver does not answer.
+    is_said: bool,
 }
 
 impl DriverStatus {
@@ -94,7 +94,7 @@ impl DriverStatus {
 
     /// Notes what a call has shown; its failure was reported.
     pub fn note(&mut self, answers: bool) {
-        self.told = !answers;
+        self.is_said = !answers;
         if self.answers != Some(answers) || !answers {
             self.asked = None;
         }
@@ -126,17 +126,17 @@ impl DriverStatus {
             self.asked = Some(Instant::now());
         }
         if let Some(asking) = &mut self.asking {
-            let told = runtime.block_on(async { tokio::time::timeout(PATIENCE, asking).await });
-            if let Ok(answer) = told {
+            let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, asking).await });
+            if let Ok(answer) = asked {
                 self.asking = None;
                 let answer = answer.unwrap_or_else(|lost| Err(format!("error: {lost}\n")));
                 self.answers = Some(answer.is_ok());
                 match answer {
                     Ok(name) => self.name = Some(name),
-                    Err(why) if !self.told => eprint!("{why}"),
+                    Err(why) if !self.is_said => eprint!("{why}"),
                     Err(_) => {}
                 }
-                self.told = self.answers == Some(false);
+                self.is_said = self.answers == Some(false);
             }
         }
         let name = shortened(self.name.as_deref().unwrap_or("csi"));

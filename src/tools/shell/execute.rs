@@ -170,7 +170,7 @@ impl Shell {
     pub fn run(&mut self, text: &str) -> Result<Flow, Error> {
         self.forget_interrupts();
         for statement in parsed(text)? {
-            if self.told(&statement)? == Flow::Leave {
+            if self.run_statement(&statement)? == Flow::Leave {
                 return Ok(Flow::Leave);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::builtins::{Builtin, tree};
 use crate::invocation::defaults::Program;
-use crate::output::terminal::columns_of;
+use crate::output::terminal::{columns_of, wrapped};
 use crate::rpc::GROUPS;
 use clap::{Command, Subcommand};
 
@@ -60,28 +60,6 @@ fn entry(heading: &str, names: &[&str], columns: usize) -> String {
         ),
         false => wrapped(&heading, indent, names, columns),
     }
-}
-
-/// Words behind `start` in lines of so many columns.
-fn wrapped<T: AsRef<str>>(
-    start: &str,
-    indent: usize,
-    words: impl Iterator<Item = T>,
-    columns: usize,
-) -> String {
-    let mut out = String::new();
-    let mut line = start.to_owned();
-    for word in words {
-        let word = word.as_ref();
-        if columns_of(&line) + columns_of(word) > columns && line.trim() != start.trim() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-            line = " ".repeat(indent);
-        }
-        line.push_str(word);
-        line.push(' ');
-    }
-    out + line.trim_end() + "\n"
 }
 
 /// The text of `help flags`: what every command takes.

@@ -118,7 +118,7 @@ fn line(
     };
     for result in results {
         shell.place = Some(place.to_owned());
-        match result.and_then(|statement| shell.told(&statement)) {
+        match result.and_then(|statement| shell.run_statement(&statement)) {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => return Ok(Flow::Leave),
             Err(error) => {

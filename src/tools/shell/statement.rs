@@ -20,8 +20,8 @@ impl Shell {
     ///
     /// # Errors
     /// Its failure.
-    pub fn told(&mut self, statement: &Statement) -> Result<Flow, Error> {
-        self.statement(statement)
+    pub fn run_statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
+        self.perform(statement)
             .map_err(|error| hint_for_text(statement, error))
     }
 
@@ -29,16 +29,16 @@ impl Shell {
     ///
     /// # Errors
     /// Its failure.
-    fn statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
+    fn perform(&mut self, statement: &Statement) -> Result<Flow, Error> {
         if self.settings.echo() {
             self.echo(statement)?;
         }
-        let variable = statement.words.as_slice();
+        let typed = statement.words.as_slice();
         if statement.text == TOGGLE_RECORDS {
             eprintln!("records are {}", self.settings.toggle_records());
             return Ok(Flow::Continue);
         }
-        if let ([word], true) = (variable, statement.has_no_target())
+        if let ([word], true) = (typed, statement.has_no_target())
             && let Some(path) = only_variable(word)
         {
             return match &statement.name {
@@ -47,14 +47,14 @@ impl Shell {
             };
         }
         let words = self.expanded(&statement.words)?;
-        if let (Some(name), [word], [value]) = (&statement.name, variable, words.as_slice())
+        if let (Some(name), [word], [value]) = (&statement.name, typed, words.as_slice())
             && is_text(word, value)
         {
             self.assignable(name)?;
             self.values.set(name, Variable::Text(value.clone()));
             return Ok(Flow::Continue);
         }
-        if let [print, word] = variable
+        if let [print, word] = typed
             && print.bare() == Some("print")
             && statement.has_no_target()
             && let Some(path) = only_variable(word)
@@ -151,7 +151,8 @@ impl Shell {
             // What was pressed before was not meant for this one.
             self.forget_interrupts();
             if self.settings.echo() || self.is_interactive() {
-                eprintln!("deferred: {}", shown(&statement.words));
+                let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
+                eprintln!("deferred: {}", escaped(&without_secret(&words)));
             }
             if let Err(error) = self.run_expanded(None, statement) {
                 let error = match place {
@@ -198,13 +199,9 @@ impl Shell {
                 (None, _) => quoted(&shown),
             });
         }
-        let line = words.join(" ");
-        let line = match (&statement.name, has_secret(&line)) {
-            (_, true) => format!("{} … (it may hold a secret)", words[0]),
-            (Some(name), false) => format!("{name} = {line}"),
-            (None, false) => line,
-        };
-        eprintln!("+ {}", escaped(&line));
+        let name = statement.name.iter().map(|name| format!("{name} = "));
+        let line = without_secret(&words);
+        eprintln!("+ {}{}", name.collect::<String>(), escaped(&line));
         Ok(())
     }
 
@@ -218,13 +215,12 @@ impl Shell {
     }
 }
 
-/// A command line as it may be shown.
-fn shown(words: &[String]) -> String {
-    let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    let line = line.join(" ");
-    match has_secret(&line) {
-        true => format!("{} … (it may hold a secret)", words[0]),
-        false => escaped(&line).into_owned(),
+/// Words as they may be shown: the first alone where one of them may hold a secret.
+fn without_secret(words: &[String]) -> String {
+    let line = words.join(" ");
+    match (has_secret(&line), words.first()) {
+        (true, Some(first)) => format!("{first} … (it may hold a secret)"),
+        _ => line,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::invocation::connect::{block_on, endpoint, named, session};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
+use crate::invocation::rpc_command::output_error;
 use crate::output::{self, json};
 use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
@@ -49,13 +50,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if let Ok(Some(plugin)) = &asked {
         versions["plugin"] = plugin.clone();
     }
-    let mut text = Vec::new();
-    if is_json {
-        json::pretty(&versions, &mut text).map_err(|error| Error::local(error.to_string()))?;
-    } else {
-        text.extend(lines(&versions).into_bytes());
-    }
-    output::print(&text)?;
+    let text = match is_json {
+        true => json::text(&versions).map_err(output_error)?,
+        false => lines(&versions),
+    };
+    output::print(text.as_bytes())?;
     asked.map(drop)
 }
 

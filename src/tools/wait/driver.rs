@@ -1,7 +1,7 @@
 //! Asks a driver about one volume or snapshot.
 
 use super::condition::{State, Way};
-use crate::call::advertised::{Asks, DriverEnd};
+use crate::call::advertised::{Asks, DriverEnd, if_served};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::session::Session;
@@ -93,7 +93,6 @@ impl Driver<'_> {
     }
 }
 
-/// A driver without the service has none of its capabilities.
 impl Asks for Driver<'_> {
     type Error = Error;
 
@@ -103,11 +102,8 @@ impl Asks for Driver<'_> {
         request: Q,
         _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
-        match self.session.ask(&request).await {
-            Ok(reply) => Ok(Some(reply)),
-            Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
-            Err(error) => Err(call_error(&error, self.endpoint)),
-        }
+        let answer = if_served(self.session.ask(&request).await);
+        answer.map_err(|error| call_error(&error, self.endpoint))
     }
 }
 

@@ -7,7 +7,7 @@ mod condition;
 mod driver;
 
 use crate::call::advertised::Advertised;
-use crate::error::{Error, ErrorKind, Style};
+use crate::error::{Error, ErrorKind};
 use crate::invocation::connect::{block_on, endpoint, session};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -101,7 +101,7 @@ impl WaitFlags {
             };
             match looked {
                 None => {}
-                Some(Err(error)) if may_mend(&error) => last = told(&error),
+                Some(Err(error)) if may_mend(&error) => last = error.first_line(),
                 Some(Err(error)) => return Err(error),
                 Some(Ok(state)) => match self.condition.verdict(&state) {
                     Verdict::Met => return Ok(()),
@@ -125,13 +125,6 @@ impl WaitFlags {
             pause = PAUSES.1.min(pause * 2);
         }
     }
-}
-
-/// The error's first line.
-fn told(error: &Error) -> String {
-    let text = error.render(Style::Text);
-    let line = text.lines().next().unwrap_or_default();
-    line.trim_start_matches("error: ").to_owned()
 }
 
 /// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.

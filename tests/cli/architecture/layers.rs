@@ -99,8 +99,8 @@ const CLIENT_ONLY: &[Only] = &[
     },
     Only {
         names: &["tempfile"],
-        files: &["src/output/page/file.rs"],
-        why: "a page appears whole or not at all",
+        files: &["src/invocation/contexts/file.rs", "src/output/page/file.rs"],
+        why: "pages and contexts alone are files that appear whole or not at all",
     },
     Only {
         names: &["rustyline"],

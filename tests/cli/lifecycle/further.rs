@@ -124,6 +124,13 @@ fn several_volumes_go_their_ways_at_once() {
     assert_eq!(reference.left_behind(), [""; 0]);
 }
 
+/// The driver was asked to delete two volumes.
+fn two_are_deleted(driver: &ScriptedDriver) {
+    let calls = driver.calls();
+    let deleted = calls.iter().filter(|call| *call == "DeleteVolume");
+    assert_eq!(deleted.count(), 2, "{calls:?}");
+}
+
 #[test]
 fn the_first_failure_ends_all_ways_and_leaves_nothing() {
     let driver = cloning();
@@ -135,12 +142,7 @@ fn the_first_failure_ends_all_ways_and_leaves_nothing() {
         .exits(64 + 8);
     let run = run.says("no room for a clone");
     assert!(!run.stderr.contains("left:"), "{run}");
-    let deleted = driver
-        .calls()
-        .iter()
-        .filter(|call| *call == "DeleteVolume")
-        .count();
-    assert_eq!(deleted, 2, "{:?}", driver.calls());
+    two_are_deleted(&driver);
 }
 
 #[test]
@@ -159,12 +161,7 @@ fn ctrl_c_in_a_further_step_leaves_nothing() {
     assert_eq!(ended.code(), 130);
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(!said.contains("left:"), "{said}");
-    let deleted = driver
-        .calls()
-        .iter()
-        .filter(|call| *call == "DeleteVolume")
-        .count();
-    assert_eq!(deleted, 2, "{:?}", driver.calls());
+    two_are_deleted(&driver);
 }
 
 #[test]

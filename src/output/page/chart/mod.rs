@@ -25,16 +25,20 @@ const BELOW: f64 = 20.0;
 /// The width of the inner picture, in units of its own.
 const WIDTH: f64 = 1000.0;
 
+/// A number with so many digits behind the point at most.
+fn rounded(number: f64, digits: usize) -> String {
+    let text = format!("{number:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A number with at most one digit behind the point, which is finer than a pixel.
 fn short(number: f64) -> String {
-    let text = format!("{number:.1}");
-    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+    rounded(number, 1)
 }
 
 /// A place from 0 to 1 as a percentage.
 fn percent(place: f64) -> String {
-    let text = format!("{:.3}", place * 100.0);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{}%", rounded(place * 100.0, 3))
 }
 
 /// The frame of a chart, with lines at heights from 0 to 1 and words at places from 0 to 1.

@@ -1,6 +1,6 @@
 //! Percentiles: which part of the calls took at most how long. Each nine of the part has the same room.
 
-use super::{Latencies, framed, latency_grid, lines, path, percent, short, y_of};
+use super::{Latencies, framed, latency_grid, lines, path, percent, rounded, short, y_of};
 use crate::output::load::time;
 use maud::{Markup, html};
 use std::time::Duration;
@@ -60,8 +60,7 @@ fn nines(part: f64) -> f64 {
 }
 
 fn in_percent(part: f64) -> String {
-    let text = format!("{:.4}", part * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{} %", rounded(part * 100.0, 4))
 }
 
 #[cfg(test)]

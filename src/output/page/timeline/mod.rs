@@ -155,10 +155,10 @@ fn drawn(calls: &[ShownCall]) -> Markup {
     html! {
         section.timeline tabindex="0" aria-label="calls over time" {
             div.lanes style={ "min-width:" (room) "px" } {
-                @let told = told(axis.cuts());
+                @let labelled = labelled(axis.cuts());
                 @for cut in axis.cuts() {
                     div.cut style={ "left:" (percent(cut.left)) ";width:" (percent(cut.right - cut.left)) }
-                        title={ "nothing for " (time(cut.time)) } { @if told.contains(&cut) { span { (time(cut.time)) } } }
+                        title={ "nothing for " (time(cut.time)) } { @if labelled.contains(&cut) { span { (time(cut.time)) } } }
                 }
                 @for lane in 0..lanes {
                     div.lane {
@@ -182,17 +182,20 @@ fn drawn(calls: &[ShownCall]) -> Markup {
     }
 }
 
-/// The idle times that are told in words: the longest, where they have the room.
-fn told(cuts: impl Iterator<Item = Cut>) -> Vec<Cut> {
+/// The idle times that have words: the longest, where they have the room.
+fn labelled(cuts: impl Iterator<Item = Cut>) -> Vec<Cut> {
     let mut cuts: Vec<Cut> = cuts.collect();
     cuts.sort_by_key(|cut| std::cmp::Reverse(cut.time));
-    let mut told: Vec<Cut> = Vec::new();
+    let mut labelled: Vec<Cut> = Vec::new();
     for cut in cuts {
-        if told.iter().all(|one| (one.left - cut.left).abs() >= APART) {
-            told.push(cut);
+        if labelled
+            .iter()
+            .all(|one| (one.left - cut.left).abs() >= APART)
+        {
+            labelled.push(cut);
         }
     }
-    told
+    labelled
 }
 
 /// The RPC without its service.
@@ -260,23 +263,14 @@ fn value(json: &Json) -> String {
 
 /// A call as the script reads it: its texts as they are shown.
 fn data(call: &ShownCall) -> Json {
-    let texts = |all: &[Json]| all.iter().map(pretty).collect::<Vec<_>>();
+    // What is JSON can be written.
+    let text = |json: &Json| json::text(json).unwrap_or_default().trim_end().to_owned();
+    let texts = |all: &[Json]| all.iter().map(text).collect::<Vec<_>>();
     object!({
         "call": call.number, "at": figure::seconds(call.at), "seconds": figure::seconds(call.took),
         "method": escaped(&call.name), "end": call.end, "kinds": call.kinds(), "requests": texts(&call.requests),
         "replies": texts(&call.replies),
     })
-}
-
-/// JSON over several lines, with what would reorder or hide other text escaped.
-fn pretty(json: &Json) -> String {
-    let mut bytes = Vec::new();
-    // What is JSON can be written, and a vector takes it.
-    let _ = json::pretty(json, &mut bytes);
-    String::from_utf8(bytes)
-        .unwrap_or_default()
-        .trim_end()
-        .to_owned()
 }
 
 #[cfg(test)]

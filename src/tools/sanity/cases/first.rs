@@ -1,5 +1,6 @@
 //! What most cases depend on. It is tried first, and what does not work here is said once.
 
+use super::lifecycle::down;
 use crate::tools::sanity::case::CaseKind;
 use crate::tools::sanity::vocabulary::*;
 
@@ -18,8 +19,6 @@ pub fn cases(list: &mut Cases) {
     list.rule("A volume as the settings describe it can be published on the node, and taken down");
     list.also(EACH_ACCESS).also(&[NODE_SERVICE]);
     list.add(CaseKind::First, "publish-and-remove", |c| {
-        let placed = c.published()?;
-        c.unpublish(&placed)?;
-        c.delete_let_go(&placed)
+        down(c, &c.published()?)
     });
 }
