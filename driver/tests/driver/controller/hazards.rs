@@ -198,7 +198,13 @@ async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
     let host = Host::new();
     let volume = create(&host.controller(), request("v")).await.unwrap();
     let (slow, controller) = slow(&host);
-    let opened = || slow.opened.load(Ordering::SeqCst);
+    // The first use of a share is followed by its recovery and a purge, which open it as well.
+    slow.gate.add_permits(100);
+    list(&controller).await;
+    controller.settle().await;
+    slow.gate.forget_permits(usize::MAX);
+    let before = slow.opened.load(Ordering::SeqCst);
+    let opened = || slow.opened.load(Ordering::SeqCst) - before;
     let lists = || -> Vec<_> {
         let list = || {
             let controller = controller.clone();
