@@ -4,7 +4,7 @@
 //! the names that each file takes from the other.
 
 use super::rules::{self, Never, Only};
-use super::{CLIENT, DRIVER, PROTOCOL, hold};
+use super::{CLIENT, DRIVER, PROTOCOL, SYSTEM, hold};
 
 /// The rooms of `src/`, from the top down: each may import those below it.
 const ROOMS: &[&str] = &[
@@ -185,6 +185,26 @@ const PROTOCOL_ONLY: &[Only] = &[
     },
 ];
 
+/// What each other package alone may take: the calls that stand in `sys/`.
+const SYSTEM_CALLS: &[Only] = &[Only {
+    names: &["libc", "rustix::ioctl", ".syscall"],
+    files: &[],
+    why: "system calls that no crate wraps stand in sys/",
+}];
+
+const SYSTEM_ONLY: &[Only] = &[Only {
+    names: &[
+        "csi_cli",
+        "csi_nfs",
+        "csi_proto",
+        "tokio",
+        "std::print",
+        "std::println",
+    ],
+    files: &[],
+    why: "sys/ is system calls and nothing else",
+}];
+
 #[test]
 fn rooms_import_downwards_only() {
     hold(&rules::upward(&CLIENT.graph, ROOMS));
@@ -208,6 +228,19 @@ fn no_files_of_the_driver_import_each_other_in_a_circle() {
 #[test]
 fn no_files_of_the_protocol_import_each_other_in_a_circle() {
     hold(&rules::circular(&PROTOCOL.graph, &[]));
+}
+
+#[test]
+fn no_files_of_the_system_calls_import_each_other_in_a_circle() {
+    hold(&rules::circular(&SYSTEM.graph, &[]));
+}
+
+#[test]
+fn system_calls_stand_in_a_package_of_their_own() {
+    for member in [&CLIENT, &DRIVER, &PROTOCOL] {
+        hold(&rules::only(&member.graph, SYSTEM_CALLS));
+    }
+    hold(&rules::only(&SYSTEM.graph, SYSTEM_ONLY));
 }
 
 #[test]
