@@ -149,20 +149,30 @@ const DRIVER_ONLY: &[Only] = &[
         files: &[],
         why: "the driver does not know the client",
     },
+    Only {
+        names: &["csi_sys"],
+        files: &["driver/src/quota"],
+        why: "quota/ alone asks the kernel for quotas",
+    },
 ];
 
 const DRIVER_NEVER: &[Never] = &[
     Never {
-        files: &["driver/src/share", "driver/src/copying", "driver/src/mount"],
+        files: &[
+            "driver/src/share",
+            "driver/src/copying",
+            "driver/src/mount",
+            "driver/src/quota",
+        ],
         names: &["tonic", "csi_proto"],
         except: &["csi_proto::lock", "csi_proto::random"],
-        why: "shares, copies and mounts are plain Rust and never see gRPC or its messages",
+        why: "shares, copies, mounts and quotas are plain Rust and never see gRPC or its messages",
     },
     Never {
-        files: &["driver/src/copying"],
+        files: &["driver/src/copying", "driver/src/quota"],
         names: &["driver/src/share"],
         except: &[],
-        why: "trees are copied without a thought of what they are",
+        why: "trees are copied, and limited, without a thought of what they are",
     },
     Never {
         files: &["driver/src/share", "driver/src/copying"],
