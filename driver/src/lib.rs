@@ -28,6 +28,7 @@ pub mod operations;
 pub mod parameters;
 pub mod policy;
 pub mod privileges;
+pub mod quota;
 pub mod registration;
 pub mod relay;
 pub mod roots;

@@ -4,7 +4,7 @@
 //! the names that each file takes from the other.
 
 use super::rules::{self, Never, Only};
-use super::{CLIENT, DRIVER, PROTOCOL, hold};
+use super::{CLIENT, DRIVER, PROTOCOL, SYSTEM, hold};
 
 /// The rooms of `src/`, from the top down: each may import those below it.
 const ROOMS: &[&str] = &[
@@ -149,20 +149,30 @@ const DRIVER_ONLY: &[Only] = &[
         files: &[],
         why: "the driver does not know the client",
     },
+    Only {
+        names: &["csi_sys"],
+        files: &["driver/src/quota"],
+        why: "quota/ alone asks the kernel for quotas",
+    },
 ];
 
 const DRIVER_NEVER: &[Never] = &[
     Never {
-        files: &["driver/src/share", "driver/src/copying", "driver/src/mount"],
+        files: &[
+            "driver/src/share",
+            "driver/src/copying",
+            "driver/src/mount",
+            "driver/src/quota",
+        ],
         names: &["tonic", "csi_proto"],
         except: &["csi_proto::lock", "csi_proto::random"],
-        why: "shares, copies and mounts are plain Rust and never see gRPC or its messages",
+        why: "shares, copies, mounts and quotas are plain Rust and never see gRPC or its messages",
     },
     Never {
-        files: &["driver/src/copying"],
+        files: &["driver/src/copying", "driver/src/quota"],
         names: &["driver/src/share"],
         except: &[],
-        why: "trees are copied without a thought of what they are",
+        why: "trees are copied, and limited, without a thought of what they are",
     },
     Never {
         files: &["driver/src/share", "driver/src/copying"],
@@ -184,6 +194,26 @@ const PROTOCOL_ONLY: &[Only] = &[
         why: "the protocol neither prints nor connects",
     },
 ];
+
+/// What each other package alone may take: the calls that stand in `sys/`.
+const SYSTEM_CALLS: &[Only] = &[Only {
+    names: &["libc", "rustix::ioctl", ".syscall"],
+    files: &[],
+    why: "system calls that no crate wraps stand in sys/",
+}];
+
+const SYSTEM_ONLY: &[Only] = &[Only {
+    names: &[
+        "csi_cli",
+        "csi_nfs",
+        "csi_proto",
+        "tokio",
+        "std::print",
+        "std::println",
+    ],
+    files: &[],
+    why: "sys/ is system calls and nothing else",
+}];
 
 #[test]
 fn rooms_import_downwards_only() {
@@ -208,6 +238,19 @@ fn no_files_of_the_driver_import_each_other_in_a_circle() {
 #[test]
 fn no_files_of_the_protocol_import_each_other_in_a_circle() {
     hold(&rules::circular(&PROTOCOL.graph, &[]));
+}
+
+#[test]
+fn no_files_of_the_system_calls_import_each_other_in_a_circle() {
+    hold(&rules::circular(&SYSTEM.graph, &[]));
+}
+
+#[test]
+fn system_calls_stand_in_a_package_of_their_own() {
+    for member in [&CLIENT, &DRIVER, &PROTOCOL] {
+        hold(&rules::only(&member.graph, SYSTEM_CALLS));
+    }
+    hold(&rules::only(&SYSTEM.graph, SYSTEM_ONLY));
 }
 
 #[test]

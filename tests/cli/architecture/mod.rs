@@ -14,6 +14,7 @@ mod places;
 mod rules;
 mod seeded;
 mod tokens;
+mod unsafe_code;
 
 use graph::Graph;
 use modules::{Package, Sources};
@@ -40,6 +41,11 @@ static DRIVER: Member = Member {
 static PROTOCOL: Member = Member {
     folder: "proto/src",
     graph: LazyLock::new(|| graph("csi_proto", "proto/src", &["lib.rs"])),
+};
+
+static SYSTEM: Member = Member {
+    folder: "sys/src",
+    graph: LazyLock::new(|| graph("csi_sys", "sys/src", &["lib.rs"])),
 };
 
 impl Member {

@@ -4,7 +4,7 @@
 
 use super::modules::Sources;
 use super::places::{Subject, misplaced, places, words};
-use super::{CLIENT, DRIVER, PROTOCOL, hold, print_when_asked};
+use super::{CLIENT, DRIVER, PROTOCOL, SYSTEM, hold, print_when_asked};
 use csi_proto::tables::METHODS;
 
 /// Where the blocks are.
@@ -224,7 +224,7 @@ const SUBJECTS: &[Subject] = &[
 
 #[test]
 fn an_rpc_is_named_in_its_own_block_and_by_those_whose_subject_it_is() {
-    let members = [&CLIENT, &DRIVER, &PROTOCOL];
+    let members = [&CLIENT, &DRIVER, &PROTOCOL, &SYSTEM];
     let sources: Sources = members
         .iter()
         .flat_map(|member| member.hand_written())

@@ -1,0 +1,348 @@
+//! Whether the file system of a share can hold volumes to their sizes, and if not, why. Must not change anything.
+
+use csi_sys::file_attributes;
+use csi_sys::project_quota::{self, State};
+use rustix::fs::{self, FsWord};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use thiserror::Error;
+
+/// How those who fill volumes reach the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Through NFS, as anybody but root.
+    RootSquashed,
+    /// Through NFS, also as root.
+    Root,
+    /// By bind mounts of the file system itself.
+    BindMounts,
+}
+
+/// A file system that enforces limits of projects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// XFS, which binds root too. A write beyond the limit is ENOSPC.
+    Xfs,
+    /// ext4, which binds all but root. A write beyond the limit is EDQUOT.
+    Ext4,
+}
+
+/// Why there are no sizes that are enforced.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Unable {
+    /// Neither XFS nor ext4.
+    #[error("{0} has no project quotas")]
+    FileSystem(String),
+    /// Quotas are off.
+    #[error("project quotas are off on this {kind}: {remedy}")]
+    Off {
+        /// The file system.
+        kind: &'static str,
+        /// What an administrator does.
+        remedy: &'static str,
+    },
+    /// Usage is counted and limits mean nothing.
+    #[error(
+        "the file system counts what is in projects and does not enforce their limits: mount it with -o prjquota"
+    )]
+    NotEnforced,
+    /// An old kernel, or a filter of system calls.
+    #[error(
+        "the kernel has no quotactl_fd, which came with Linux 5.14, or a filter of system calls hides it"
+    )]
+    NoCall,
+    /// The process may not.
+    #[error(
+        "this process may not set quotas: it needs CAP_SYS_ADMIN in the initial user namespace"
+    )]
+    NotPermitted,
+    /// The share is limited by somebody already.
+    #[error("the share's root is in project {0} already, whose limits are somebody else's")]
+    InProject(u32),
+    /// ext4 does not bind root.
+    #[error(
+        "ext4 does not hold root to limits, and the export lets clients be root: export it with root_squash"
+    )]
+    RootNotSquashed,
+    /// Owners of files may change their project on the file system itself.
+    #[error(
+        "pods reach the file system itself, where an owner may take files out of their project"
+    )]
+    BindMounts,
+    /// What nobody has thought of.
+    #[error("asking the file system for its quotas: {0}")]
+    Other(Errno),
+}
+
+/// What is seen of a share's file system.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    magic: FsWord,
+    state: Result<State, Errno>,
+    /// Whether this process may read a project's quota, which takes what setting one takes.
+    quota: Result<(), Errno>,
+    /// The project of the share's root.
+    project: Result<u32, Errno>,
+    reach: Reach,
+}
+
+const XFS: FsWord = 0x5846_5342;
+const EXT4: FsWord = 0xEF53;
+/// Names of the others that people export, for messages.
+const OTHERS: &[(FsWord, &str)] = &[
+    (0x9123_683E, "btrfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x6969, "NFS"),
+    (0x794c_7630, "overlayfs"),
+    (0x2fc1_2fc1, "ZFS"),
+    (0xF2F5_2010, "F2FS"),
+];
+
+/// Whether the file system of the open folder `root`, a share's, enforces sizes.
+///
+/// # Errors
+/// Why it does not, in words for whoever administers it.
+pub fn of(root: impl AsFd, reach: Reach) -> Result<FileSystem, Unable> {
+    let root = root.as_fd();
+    judge(Seen {
+        magic: fs::fstatfs(root).map_err(Unable::Other)?.f_type,
+        state: project_quota::state(root),
+        // Any id but 0.
+        quota: project_quota::get(root, 1).map(|_| ()),
+        project: file_attributes::get(root).map(|attributes| attributes.project()),
+        reach,
+    })
+}
+
+fn judge(seen: Seen) -> Result<FileSystem, Unable> {
+    let (kind, name, remedy) = match seen.magic {
+        XFS => (FileSystem::Xfs, "XFS", "mount it with -o prjquota"),
+        EXT4 => (
+            FileSystem::Ext4,
+            "ext4",
+            "unmount it, run tune2fs -O quota,project -Q prjquota, and mount it with -o prjquota",
+        ),
+        other => return Err(Unable::FileSystem(name_of(other))),
+    };
+    if seen.reach == Reach::BindMounts {
+        return Err(Unable::BindMounts);
+    }
+    let off = Unable::Off { kind: name, remedy };
+    match seen.state {
+        Ok(State {
+            accounts: false, ..
+        })
+        | Err(Errno::SRCH) => return Err(off),
+        Ok(State {
+            enforces: false, ..
+        }) => return Err(Unable::NotEnforced),
+        Ok(_) => {}
+        // The kernel gives this answer for itself, and for a file system that was mounted without quotas.
+        Err(Errno::NOSYS) if seen.quota == Err(Errno::NOSYS) => return Err(Unable::NoCall),
+        Err(Errno::NOSYS) => return Err(off),
+        Err(Errno::PERM) => return Err(Unable::NotPermitted),
+        Err(other) => return Err(Unable::Other(other)),
+    }
+    match seen.quota {
+        Ok(()) => {}
+        Err(Errno::PERM) => return Err(Unable::NotPermitted),
+        Err(other) => return Err(Unable::Other(other)),
+    }
+    match seen.project {
+        Ok(0) => {}
+        Ok(project) => return Err(Unable::InProject(project)),
+        Err(other) => return Err(Unable::Other(other)),
+    }
+    match (kind, seen.reach) {
+        (FileSystem::Ext4, Reach::Root) => Err(Unable::RootNotSquashed),
+        _ => Ok(kind),
+    }
+}
+
+fn name_of(magic: FsWord) -> String {
+    match OTHERS.iter().find(|(known, _)| *known == magic) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("this file system (type {magic:#x})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_enforced_and_why_not() {
+        const ON: State = State {
+            accounts: true,
+            enforces: true,
+        };
+        let good = Seen {
+            magic: XFS,
+            state: Ok(ON),
+            quota: Ok(()),
+            project: Ok(0),
+            reach: Reach::RootSquashed,
+        };
+        let ext4 = Seen {
+            magic: EXT4,
+            ..good
+        };
+        let counted = State {
+            enforces: false,
+            ..ON
+        };
+        for (seen, expected) in [
+            (good, Ok(FileSystem::Xfs)),
+            (ext4, Ok(FileSystem::Ext4)),
+            (
+                Seen {
+                    reach: Reach::Root,
+                    ..good
+                },
+                Ok(FileSystem::Xfs),
+            ),
+            (
+                Seen {
+                    reach: Reach::Root,
+                    ..ext4
+                },
+                Err("root_squash"),
+            ),
+            (
+                Seen {
+                    reach: Reach::BindMounts,
+                    ..good
+                },
+                Err("pods reach"),
+            ),
+            (
+                Seen {
+                    reach: Reach::BindMounts,
+                    ..ext4
+                },
+                Err("pods reach"),
+            ),
+            (
+                Seen {
+                    magic: 0x9123_683E,
+                    ..good
+                },
+                Err("btrfs has no"),
+            ),
+            (
+                Seen {
+                    magic: 0x0102_1994,
+                    ..good
+                },
+                Err("tmpfs has no"),
+            ),
+            (
+                Seen {
+                    magic: 0x6969,
+                    ..good
+                },
+                Err("NFS has no"),
+            ),
+            (
+                Seen {
+                    magic: 0x1234,
+                    ..good
+                },
+                Err("type 0x1234"),
+            ),
+            (
+                Seen {
+                    state: Ok(State::default()),
+                    ..good
+                },
+                Err("prjquota"),
+            ),
+            (
+                Seen {
+                    state: Ok(State::default()),
+                    ..ext4
+                },
+                Err("tune2fs"),
+            ),
+            (
+                Seen {
+                    state: Err(Errno::SRCH),
+                    ..ext4
+                },
+                Err("are off"),
+            ),
+            (
+                Seen {
+                    state: Ok(counted),
+                    ..good
+                },
+                Err("does not enforce"),
+            ),
+            (
+                Seen {
+                    state: Err(Errno::NOSYS),
+                    quota: Err(Errno::NOSYS),
+                    ..good
+                },
+                Err("5.14"),
+            ),
+            (
+                Seen {
+                    state: Err(Errno::NOSYS),
+                    ..ext4
+                },
+                Err("are off"),
+            ),
+            (
+                Seen {
+                    state: Err(Errno::PERM),
+                    ..good
+                },
+                Err("CAP_SYS_ADMIN"),
+            ),
+            (
+                Seen {
+                    quota: Err(Errno::PERM),
+                    ..good
+                },
+                Err("CAP_SYS_ADMIN"),
+            ),
+            (
+                Seen {
+                    quota: Err(Errno::IO),
+                    ..good
+                },
+                Err("asking"),
+            ),
+            (
+                Seen {
+                    project: Ok(7),
+                    ..good
+                },
+                Err("in project 7"),
+            ),
+            (
+                Seen {
+                    project: Err(Errno::NOTTY),
+                    ..good
+                },
+                Err("asking"),
+            ),
+        ] {
+            match (judge(seen), expected) {
+                (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{seen:?}"),
+                (Err(why), Err(words)) => {
+                    assert!(why.to_string().contains(words), "{seen:?}: {why}");
+                }
+                (judged, _) => panic!("{seen:?}: {judged:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_system_without_projects_says_so() {
+        let proc = std::fs::File::open("/proc").unwrap();
+        let why = of(&proc, Reach::RootSquashed).unwrap_err();
+        assert!(matches!(why, Unable::FileSystem(_)), "{why}");
+    }
+}

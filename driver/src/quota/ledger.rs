@@ -1,0 +1,159 @@
+//! The ledger of project ids that are in use: a folder with a file for each, named by the id, which says for whom. Owns that
+//! folder. An entry is there before anything has its id, and until nothing has it any more.
+
+use crate::beneath;
+use crate::quota::error::{Doing, QuotaError};
+use crate::quota::project_id::ProjectId;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+/// More than any owner's text has.
+const LONGEST: u64 = 8192;
+
+/// An entry: for whom the id is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The owner, in the words of whoever has entered it; empty where he died at it, and then nothing has the id.
+    pub owner: String,
+    /// How long it has been there, by the clock of this machine, which wrote it.
+    pub age: Duration,
+}
+
+/// The ledger in an open folder.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: OwnedFd,
+}
+
+impl Ledger {
+    /// The ledger in `folder`, which nobody else writes to but another process of this program.
+    pub fn new(folder: OwnedFd) -> Self {
+        Self { folder }
+    }
+
+    /// Enters an id for `owner`. Returns whether the entry is this owner's now, whoever has made it.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn enter(&self, id: ProjectId, owner: &str) -> Result<bool, QuotaError> {
+        let doing = "entering a project id";
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = match fs::openat(&self.folder, id.to_string(), flags, mode) {
+            Ok(file) => File::from(file),
+            Err(Errno::EXIST) => {
+                return Ok(self.entry(id)?.is_some_and(|entry| entry.owner == owner));
+            }
+            Err(error) => return Err(error).doing(doing),
+        };
+        // The folder's owner may be a controller whom the server takes for somebody else; this process may be root.
+        let folder = fs::fstat(&self.folder).doing(doing)?;
+        if file.metadata().doing(doing)?.uid() != folder.st_uid {
+            let owner = rustix::fs::Uid::from_raw(folder.st_uid);
+            let group = rustix::fs::Gid::from_raw(folder.st_gid);
+            fs::fchown(&file, Some(owner), Some(group)).doing(doing)?;
+        }
+        file.write_all(owner.as_bytes()).doing(doing)?;
+        // On disk before the id is used: after a power cut it is still known to be ours.
+        file.sync_all().doing(doing)?;
+        beneath::sync(&self.folder).doing(doing)?;
+        Ok(true)
+    }
+
+    /// The entry of an id.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn entry(&self, id: ProjectId) -> Result<Option<Entry>, QuotaError> {
+        let doing = "reading the ledger of project ids";
+        let name = id.to_string();
+        let Some(text) =
+            beneath::if_there(beneath::read(&self.folder, &name, LONGEST)).doing(doing)?
+        else {
+            return Ok(None);
+        };
+        let written = match fs::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_mtime.unsigned_abs()),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error).doing(doing),
+        };
+        Ok(Some(Entry {
+            owner: String::from_utf8_lossy(&text).into_owned(),
+            age: written.elapsed().unwrap_or_default(),
+        }))
+    }
+
+    /// All entries.
+    ///
+    /// # Errors
+    /// [`QuotaError::Ledger`] for what is no entry, and I/O errors.
+    pub fn entries(&self) -> Result<BTreeMap<ProjectId, Entry>, QuotaError> {
+        let mut entries = BTreeMap::new();
+        for name in beneath::names(&self.folder).doing("listing the ledger of project ids")? {
+            let name = name.to_string_lossy();
+            let Some(id) = ProjectId::parse(&name) else {
+                let name = name.into_owned();
+                return Err(QuotaError::Ledger { name });
+            };
+            if let Some(entry) = self.entry(id)? {
+                entries.insert(id, entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Removes the entry of an id that nothing has any more; gone is fine.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn forget(&self, id: ProjectId) -> Result<(), QuotaError> {
+        match fs::unlinkat(&self.folder, id.to_string(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error).doing("removing a project id from the ledger"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(folder: &tempfile::TempDir) -> Ledger {
+        Ledger::new(File::open(folder.path()).unwrap().into())
+    }
+
+    #[test]
+    fn an_id_is_entered_for_one_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (ledger(&folder), ledger(&folder));
+        let id = ProjectId::new(7).unwrap();
+        assert_eq!(one.entry(id).unwrap(), None);
+        assert!(one.enter(id, "volume a").unwrap());
+        assert!(other.enter(id, "volume a").unwrap(), "a repeat");
+        assert!(!other.enter(id, "volume b").unwrap());
+        let entry = other.entry(id).unwrap().unwrap();
+        assert_eq!(entry.owner, "volume a");
+        assert!(entry.age < Duration::from_secs(600));
+        assert_eq!(one.entries().unwrap().len(), 1);
+        one.forget(id).unwrap();
+        other.forget(id).unwrap();
+        assert!(other.enter(id, "volume b").unwrap());
+    }
+
+    #[test]
+    fn what_is_no_entry_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_entry) in [("12", true), ("012", false), ("0", false), ("x", false)] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            assert_eq!(ledger(&folder).entries().is_ok(), is_entry, "{name}");
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}

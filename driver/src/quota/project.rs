@@ -1,0 +1,133 @@
+//! A folder as a project of its own, with limits. Owns the order in which that is done: the ledger, the folder, the limits; so
+//! that after an end at any moment a repeat finishes it, and no limit is without an entry.
+
+use crate::beneath;
+use crate::quota::draw::{self, TRIES};
+use crate::quota::error::{Doing, QuotaError};
+use crate::quota::ledger::Ledger;
+use crate::quota::project_id::ProjectId;
+use csi_sys::file_attributes;
+use csi_sys::project_quota::{self, Amounts, Quota};
+use std::os::fd::AsFd;
+
+/// Makes the empty folder a project of its own with these limits, for `owner`. A folder that is one of this owner's already
+/// gets the limits.
+///
+/// # Errors
+/// [`QuotaError::NotEmpty`], [`QuotaError::NoFreeId`], and I/O errors, after which a repeat finishes it.
+pub fn assign(
+    ledger: &Ledger,
+    folder: impl AsFd,
+    owner: &str,
+    limits: Amounts,
+) -> Result<ProjectId, QuotaError> {
+    let folder = folder.as_fd();
+    let is_empty = beneath::names(folder)
+        .doing("looking into a folder")?
+        .is_empty();
+    let begun = match of(folder)? {
+        Some(id) if ledger.entry(id)?.is_some_and(|entry| entry.owner == owner) => Some(id),
+        _ => None,
+    };
+    let id = match (begun, is_empty) {
+        (Some(id), false) => id,
+        (None, false) => return Err(QuotaError::NotEmpty),
+        (begun, true) => tag_alone(ledger, folder, owner, begun)?,
+    };
+    set_limits(folder, id, limits)?;
+    Ok(id)
+}
+
+/// Tags an empty folder, with the id that a try before this one has begun with, or a new one; nothing else has the id then.
+fn tag_alone(
+    ledger: &Ledger,
+    folder: impl AsFd,
+    owner: &str,
+    begun: Option<ProjectId>,
+) -> Result<ProjectId, QuotaError> {
+    let folder = folder.as_fd();
+    let mut begun = begun;
+    for _ in 0..TRIES {
+        let id = match begun.take() {
+            Some(id) => id,
+            None => draw::draw(|id| quota(folder, id))?,
+        };
+        if !ledger.enter(id, owner)? {
+            continue;
+        }
+        tag(folder, id)?;
+        // Another share's process, which has a ledger of its own, may have drawn the same id in this moment: both see it, and
+        // both draw again.
+        if quota(folder, id)?.used.inodes == 1 {
+            return Ok(id);
+        }
+        untag(folder)?;
+        ledger.forget(id)?;
+    }
+    Err(QuotaError::NoFreeId { tries: TRIES })
+}
+
+/// The project of an open file or folder; nothing where it is in none, or in one that this driver never draws.
+///
+/// # Errors
+/// I/O errors.
+pub fn of(file: impl AsFd) -> Result<Option<ProjectId>, QuotaError> {
+    Ok(ProjectId::new(number_of(file)?))
+}
+
+/// The project of an open file or folder, whoever has put it there; 0 where it is in none.
+pub(super) fn number_of(file: impl AsFd) -> Result<u32, QuotaError> {
+    let attributes = file_attributes::get(file).doing("reading the project of a file")?;
+    Ok(attributes.project())
+}
+
+/// Puts an open folder into a project, and what is made in it.
+pub(super) fn tag(folder: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
+    let folder = folder.as_fd();
+    let doing = "putting a folder into its project";
+    let attributes = file_attributes::get(folder).doing(doing)?;
+    let tagged = attributes.with_project(id.number()).with_inheritance();
+    if tagged == attributes {
+        return Ok(());
+    }
+    file_attributes::set(folder, tagged).doing(doing)
+}
+
+/// Puts an open regular file into a project.
+pub(super) fn tag_file(file: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
+    let file = file.as_fd();
+    let doing = "putting a file into its folder's project";
+    let attributes = file_attributes::get(file).doing(doing)?;
+    file_attributes::set(file, attributes.with_project(id.number())).doing(doing)
+}
+
+fn untag(folder: impl AsFd) -> Result<(), QuotaError> {
+    let folder = folder.as_fd();
+    let doing = "taking a folder out of a project";
+    let attributes = file_attributes::get(folder).doing(doing)?;
+    file_attributes::set(folder, attributes.with_project(0)).doing(doing)
+}
+
+/// The limits and the usage of a project on the file system of `root`.
+///
+/// # Errors
+/// I/O errors.
+pub fn quota(root: impl AsFd, id: ProjectId) -> Result<Quota, QuotaError> {
+    project_quota::get(root, id.number()).doing("reading the quota of a project")
+}
+
+/// Gives a project these limits, whatever they were. Those that are smaller than the usage only refuse more.
+///
+/// # Errors
+/// I/O errors.
+pub fn set_limits(root: impl AsFd, id: ProjectId, limits: Amounts) -> Result<(), QuotaError> {
+    project_quota::set_limits(root, id.number(), limits).doing("setting the limits of a project")
+}
+
+/// Takes the limits from a project whose folder is kept, or is being purged: it keeps its id.
+///
+/// # Errors
+/// I/O errors.
+pub fn lift_limits(root: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
+    set_limits(root, id, Amounts::default())
+}

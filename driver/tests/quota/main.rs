@@ -1,0 +1,11 @@
+//! Project quotas on a real file system, XFS or ext4, that a kernel NFS server exports: what clients see of them, and what the
+//! driver does with them. `tests/run` starts this program as root in a guest, with `EXPORT` in its environment.
+#![allow(clippy::unwrap_used)]
+
+mod clients;
+mod counting;
+mod reconciling;
+mod scene;
+mod taking_in;
+mod tenants;
+mod tools;

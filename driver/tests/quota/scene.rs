@@ -1,0 +1,161 @@
+//! What these tests start from: a folder of the export with volumes in it, and mounts of it. Every test has its own, and all
+//! of it is gone in the end.
+
+use csi_nfs::quota::ability::{self, FileSystem, Reach};
+use csi_nfs::quota::ledger::Ledger;
+use csi_nfs::quota::project;
+use csi_nfs::quota::project_id::ProjectId;
+use csi_sys::project_quota::{Amounts, Quota};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub const MIB: u64 = 1 << 20;
+
+/// How long a test waits for what the kernel does behind an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub fn bytes(bytes: u64) -> Amounts {
+    Amounts { bytes, inodes: 0 }
+}
+
+pub fn export() -> PathBuf {
+    let export = std::env::var("EXPORT");
+    export
+        .expect("EXPORT is not set: start these tests with tests/run")
+        .into()
+}
+
+/// The file system below the export.
+pub fn file_system() -> FileSystem {
+    let root = File::open(export()).unwrap();
+    ability::of(&root, Reach::RootSquashed).unwrap()
+}
+
+/// A share with a ledger beside it.
+pub struct Share {
+    name: String,
+    pub folder: PathBuf,
+    pub records: PathBuf,
+    pub ledger: Ledger,
+}
+
+/// A volume of it: a project.
+pub struct Volume {
+    pub folder: PathBuf,
+    pub id: ProjectId,
+}
+
+impl Share {
+    /// A new share; `name` is the test's.
+    pub fn new(name: &str) -> Self {
+        let folder = export().join(name);
+        let records = folder.join("records");
+        fs::create_dir_all(&records).unwrap();
+        Self {
+            name: name.to_owned(),
+            ledger: Ledger::new(File::open(&records).unwrap().into()),
+            folder,
+            records,
+        }
+    }
+
+    /// Takes the ledger that is in its place now.
+    pub fn reopen(&mut self) {
+        self.ledger = Ledger::new(File::open(&self.records).unwrap().into());
+    }
+
+    /// The share as a descriptor.
+    pub fn root(&self) -> File {
+        File::open(&self.folder).unwrap()
+    }
+
+    /// A folder that anybody may fill.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.folder.join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        folder
+    }
+
+    /// A new volume with these limits.
+    pub fn volume(&self, name: &str, limits: Amounts) -> Volume {
+        let folder = self.folder(name);
+        let id = project::assign(&self.ledger, File::open(&folder).unwrap(), name, limits);
+        Volume {
+            id: id.unwrap(),
+            folder,
+        }
+    }
+
+    pub fn quota(&self, id: ProjectId) -> Quota {
+        project::quota(self.root(), id).unwrap()
+    }
+
+    /// Waits until a project has this usage. XFS gives back what was unlinked a moment later, and announces it nowhere.
+    pub fn wait_for_usage(&self, id: ProjectId, wanted: impl Fn(Amounts) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let used = self.quota(id).used;
+            if wanted(used) {
+                return;
+            }
+            assert!(Instant::now() < end, "{used:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        // Limits of projects that are gone are nobody's.
+        for id in self.ledger.entries().unwrap_or_default().keys() {
+            let _ = project::lift_limits(self.root(), *id);
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A mount of a folder of the share, or of the share itself.
+pub struct Mount(pub PathBuf);
+
+impl Share {
+    pub fn mount(&self, version: &str, path: &str) -> Mount {
+        let target = tempfile::tempdir().unwrap().keep();
+        let root = match version {
+            "3" => std::env::var("EXPORT").unwrap(),
+            _ => std::env::var("EXPORT_V4").unwrap(),
+        };
+        let root = root.trim_end_matches('/');
+        let source = format!("127.0.0.1:{root}/{}/{path}", self.name);
+        let options = format!("vers={version},nolock");
+        run(Command::new("mount")
+            .args(["-t", "nfs", "-o", &options, &source])
+            .arg(&target));
+        Mount(target)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-f").arg(&self.0).status();
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// What a mount shows as the size and as free, as df does.
+pub fn shown(folder: &Path) -> (u64, u64) {
+    let shown = rustix::fs::statvfs(folder).unwrap();
+    let bytes = |blocks: u64| blocks * shown.f_frsize;
+    (bytes(shown.f_blocks), bytes(shown.f_bavail))
+}
+
+/// Runs a command that must succeed, and returns what it prints.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
