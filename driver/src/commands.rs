@@ -1,10 +1,13 @@
-//! Runs the commands of `csi-nfs` besides serving, which are words in the place of its first argument: small things that a container with no other program needs.
-//! Owns their command lines.
+//! Runs the commands of `csi-nfs` besides serving, which are words in the place of its first argument: the agent on a server, and
+//! small things that a container with no other program needs. Owns their command lines.
 
+use crate::agent::{self, flags::AgentFlags};
 use crate::config::Endpoint;
 use crate::http::{self, HttpAddress};
 use crate::relay::relay;
-use clap::{Parser, Subcommand};
+use crate::server::Ended;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -17,6 +20,12 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Work on the NFS server itself, for the controllers elsewhere: copies at the speed of its disks, by reflink where the
+    /// file system can, and purges
+    ///
+    /// It finds its work on the shares and needs neither a port nor a socket. Run it as root on the server that exports
+    /// them; it keeps the rights that it needs for files, and gives up all others.
+    Agent(AgentFlags),
     /// Carry a connection between standard input and output and a driver's socket, for csi -e pod:NAMESPACE/POD
     Relay {
         /// The driver's socket
@@ -33,7 +42,7 @@ enum Command {
 }
 
 /// The words, by which a command is told from flags.
-const WORDS: [&str; 2] = ["relay", "get"];
+const WORDS: [&str; 3] = ["agent", "relay", "get"];
 
 /// Does what the first argument names. Nothing where it names none of this.
 pub fn run_if_named() -> Option<ExitCode> {
@@ -42,6 +51,15 @@ pub fn run_if_named() -> Option<ExitCode> {
         return None;
     }
     let done = match CommandLine::parse().command {
+        Command::Agent(flags) => {
+            // Like every other flag that cannot be used: with the usage, and 2.
+            let agent = flags.resolve().unwrap_or_else(|error| {
+                let problem = ErrorKind::ValueValidation;
+                CommandLine::command().error(problem, error).exit()
+            });
+            let ended = agent::run(agent).map(|ended| ended == Ended::Drained);
+            ended.map_err(|error| format!("agent: {error}"))
+        }
         Command::Relay { socket } => match &socket {
             Endpoint::Unix(path) => match relay(path) {
                 Ok(()) => Ok(true),
@@ -71,7 +89,6 @@ pub fn run_if_named() -> Option<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_command_has_its_word() {

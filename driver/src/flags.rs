@@ -31,6 +31,7 @@ At its start the driver raises its soft limit of open files to the hard one (uli
 or more: each connection takes one, each share in use some ten, each copy up to 500.
 
 Commands of their own (--help tells more):
+  csi-nfs agent            work on the NFS server itself, for the controllers elsewhere
   csi-nfs relay [SOCKET]   carry a connection between stdin and stdout and a driver's socket
   csi-nfs get ADDR PATH    ask the --http of a driver, as a probe does
 

@@ -2,6 +2,7 @@
 
 pub mod accepting;
 pub mod admission;
+pub mod agent;
 pub(crate) mod beneath;
 pub mod call_log;
 pub mod capability;

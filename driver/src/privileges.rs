@@ -93,6 +93,24 @@ impl Needs {
         Self { own, helpers }
     }
 
+    /// What an agent needs, which starts no helpers and mounts nothing: to read and make every file on its own file systems, with
+    /// all that belongs to one.
+    ///
+    /// Not CAP_SYS_RESOURCE, which would let it write past every limit. To set limits takes CAP_SYS_ADMIN, which belongs here
+    /// once there are some.
+    pub fn of_agent() -> Self {
+        let own = CapabilitySet::DAC_OVERRIDE
+            | CapabilitySet::FOWNER
+            | CapabilitySet::CHOWN
+            | CapabilitySet::FSETID
+            | CapabilitySet::MKNOD
+            | CapabilitySet::SETFCAP;
+        Self {
+            own,
+            helpers: CapabilitySet::empty(),
+        }
+    }
+
     /// All of them.
     pub fn all(self) -> CapabilitySet {
         self.own | self.helpers
@@ -204,6 +222,14 @@ mod tests {
                 assert!(MOUNTING.contains(needs.helpers), "{mode:?} {needs:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_agent_writes_past_no_limit() {
+        let needs = Needs::of_agent().all();
+        assert!(!needs.intersects(CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN));
+        let known = USES.iter().map(|(one, _)| *one);
+        assert!(known.collect::<CapabilitySet>().contains(needs));
     }
 
     #[test]

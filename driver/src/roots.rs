@@ -27,6 +27,11 @@ pub trait ShareRoots: Send + Sync + 'static {
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
 
+    /// Whether `export` is a folder of this machine: then no agent on its server is any faster.
+    fn is_local(&self, _export: &Export) -> bool {
+        false
+    }
+
     /// Lets go of a root folder that is kept for `export` and these options: the server does not know it any more, so the
     /// next [`ShareRoots::open`] must get it anew. Nothing to do where none are kept.
     fn forget(&self, _export: &Export, _mount_options: &[String]) {}

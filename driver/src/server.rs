@@ -177,7 +177,8 @@ impl StopSignals {
         })
     }
 
-    async fn next(&mut self) -> &'static str {
+    /// Waits for the next one, and tells its name.
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",

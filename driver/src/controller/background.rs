@@ -1,6 +1,7 @@
 //! Work on shares that no call waits for: recovery at a share's first use, copies that are taken up again, and the purge of
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
+use super::config::Role;
 use super::copies::Purpose;
 use super::error::ControllerError;
 use super::options::Options;
@@ -11,6 +12,7 @@ use crate::copying::Progress;
 use crate::export::Export;
 use crate::metrics::{InProgress, METRICS};
 use crate::operations::Operations;
+use crate::share::agents;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
@@ -25,7 +27,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long to wait before a purge is tried again that files held open have stopped.
+/// How long to wait before a purge is tried again that files held open have stopped, or that is left to an agent. After the
+/// last time a controller purges what the agent has not.
 const PURGE_AGAIN: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(10),
@@ -39,7 +42,7 @@ const CALL_PAUSE: Duration = Duration::from_secs(1);
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
 
 impl Shares {
-    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = lock(&self.background.tasks);
         if self.background.stopping.load(Ordering::SeqCst) {
             return;
@@ -94,15 +97,28 @@ impl Shares {
     }
 
     pub(super) async fn recover(self: Arc<Self>, export: Export) {
-        let shares = Arc::clone(&self);
+        if self.take_up(&export).await {
+            self.sweep_later(export);
+        } else if let Some(known) = lock(&self.known).get_mut(&export) {
+            known.recovered = false;
+        }
+    }
+
+    /// Goes through the share once and takes up what is not finished: all of it, or the part that is an agent's. Returns
+    /// whether it could.
+    pub(crate) async fn take_up(self: &Arc<Self>, export: &Export) -> bool {
+        let shares = Arc::clone(self);
         let address = export.clone();
-        let expect = self.expect_or(&export, Expect::Initialised);
+        let expect = self.expect_or(export, Expect::Initialised);
         let recovered = self
-            .with_root_for(Work::Upkeep, &export, &Options::Own, move |root| {
+            .with_root_for(Work::Upkeep, export, &Options::Own, move |root| {
                 let share = match Share::open(root, expect) {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
                 };
+                if shares.config.role == Role::Agent {
+                    return recovery::recover_copies(&share).map(Some);
+                }
                 recovery::recover(&share, |key| {
                     shares
                         .operations
@@ -114,28 +130,53 @@ impl Shares {
         match recovered {
             Ok(None) => {}
             Ok(Some(recovered)) => {
-                for key in recovered.volumes {
-                    let purpose = Purpose::Volume;
-                    self.resume::<Volume, _>(purpose, |it| &it.operations, &export, key);
-                }
-                for key in recovered.snapshots {
-                    let purpose = Purpose::Snapshot;
-                    self.resume::<Snapshot, _>(purpose, |it| &it.snapshot_operations, &export, key);
-                }
+                self.resume_copies(export, recovered.volumes, recovered.snapshots);
                 for failure in recovered.failures {
                     (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
                 }
             }
             Err(error) => {
                 (self.config.notice)(&format!("recovery is put off: {error}"));
-                if let Some(known) = lock(&self.known).get_mut(&export) {
-                    known.recovered = false;
-                }
-                return;
+                return false;
             }
         }
-        self.purge_soon(&export);
-        self.sweep_later(export);
+        self.purge_soon(export);
+        true
+    }
+
+    /// Takes up the copies among the volumes and snapshots of these keys.
+    pub(crate) async fn take_up_copies(
+        self: &Arc<Self>,
+        export: &Export,
+        volumes: Vec<NameKey>,
+        snapshots: Vec<NameKey>,
+    ) {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let looked = self.with_share(export, &Options::Own, expect, move |share| {
+            Ok((
+                recovery::waiting::<Volume>(share, volumes)?,
+                recovery::waiting::<Snapshot>(share, snapshots)?,
+            ))
+        });
+        match looked.await {
+            Ok((volumes, snapshots)) => self.resume_copies(export, volumes, snapshots),
+            Err(error) => (self.config.notice)(&format!("copies are put off: {error}")),
+        }
+    }
+
+    fn resume_copies(
+        self: &Arc<Self>,
+        export: &Export,
+        volumes: Vec<NameKey>,
+        snapshots: Vec<NameKey>,
+    ) {
+        for key in volumes {
+            self.resume::<Volume, _>(Purpose::Volume, |it| &it.operations, export, key);
+        }
+        for key in snapshots {
+            let purpose = Purpose::Snapshot;
+            self.resume::<Snapshot, _>(purpose, |it| &it.snapshot_operations, export, key);
+        }
     }
 
     /// Sweeps the drafts when those that the crash before this start has left are old enough to be told from live ones.
@@ -181,8 +222,11 @@ impl Shares {
                 return shares.purge_after(&of.0, is_running).await;
             };
             let expect = shares.expect_or(&of.0, Expect::Initialised);
-            let resume =
-                move |share: &Share, progress: &Progress| life::resume::<K>(share, key, progress);
+            let resume = match shares.config.role {
+                Role::Controller => life::resume::<K>,
+                Role::Agent => life::assist::<K>,
+            };
+            let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
             let how = (&Options::Own, expect);
             // Its failure is told as a notice, and met again by the retry.
             let _ = shares.copy(purpose, &of, how, what, resume).await;
@@ -221,7 +265,7 @@ impl Shares {
                 if let Some(share) = lock(&shares.known).get_mut(&export) {
                     share.purge_asked = false;
                 }
-                match (shares.purge(&export).await, wait) {
+                match (shares.purge(&export, wait.is_some()).await, wait) {
                     (Ok(0), _) => {
                         if let Some(share) = lock(&shares.known).get_mut(&export) {
                             share.stays_in_trash = 0;
@@ -252,17 +296,30 @@ impl Shares {
 }
 
 impl Shares {
-    /// Purges the share's trash, in as many turns as it takes. Returns how many entries stay.
-    async fn purge(&self, export: &Export) -> Result<usize, ControllerError> {
+    /// Purges the share's trash, in as many turns as it takes, unless there is an agent to which that `may_be_left`. Returns how
+    /// many entries stay.
+    async fn purge(
+        self: &Arc<Self>,
+        export: &Export,
+        may_be_left: bool,
+    ) -> Result<usize, ControllerError> {
         let tries = Arc::new(Mutex::new(Tries::default()));
         loop {
             let expect = self.expect_or(export, Expect::Initialised);
             let admission = &self.config.admission;
             let threads = admission.extra_threads(export.server(), Work::Upkeep);
             let tries = Arc::clone(&tries);
-            let purge = move |root| match Share::open(root, expect) {
-                Err(ShareError::NotInitialised) => Ok(Purged::ButFor(0)),
-                share => trash::purge(&share?, &threads, &mut lock(&tries)),
+            let (shares, address) = (Arc::clone(self), export.clone());
+            let purge = move |root| {
+                let share = match Share::open(root, expect) {
+                    Err(ShareError::NotInitialised) => return Ok(Purged::ButFor(0)),
+                    share => shares.placed(&address, share?)?,
+                };
+                match may_be_left {
+                    true => agents::left_to_purge(&share)?.map(Purged::ButFor),
+                    false => None,
+                }
+                .map_or_else(|| trash::purge(&share, &threads, &mut lock(&tries)), Ok)
             };
             let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);
             if let Purged::ButFor(left) = purged.await? {

@@ -30,9 +30,21 @@ pub type OptionCheck = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync
 /// Takes what nobody waits for, one line each.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// What a process is to the shares that it works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It does what calls ask for, and leaves copies and purges to an agent where one is faster.
+    #[default]
+    Controller,
+    /// It is that agent: of a controller it has what goes on in the background, and no more.
+    Agent,
+}
+
 /// Everything that a [`super::Controller`] needs.
 #[derive(Clone)]
 pub struct ControllerConfig {
+    /// What it is to them.
+    pub role: Role,
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
     /// What unpacks archives that volumes are made of, if anything does.
@@ -63,6 +75,7 @@ impl ControllerConfig {
     /// A controller for `roots` that knows no share, allows every server and mount option, and says nothing.
     pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
         Self {
+            role: Role::default(),
             roots,
             archives: None,
             admission: Admission::default(),

@@ -1,4 +1,4 @@
-//! Runs copies: when it is their turn, again while another controller does the same, and with notices about their progress.
+//! Runs copies: when it is their turn, again while another controller or an agent does the same, and with notices about their progress.
 //! Must not know what is copied.
 
 use super::copies::{CopyKey, Purpose};
@@ -12,14 +12,21 @@ use crate::export::Export;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use csi_proto::lock::lock;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the progress of a copy is told.
 const TELL: Duration = Duration::from_secs(10);
-/// How often it is looked whether another controller has ended its copy.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often it is looked whether another process has ended its copy: seldom where that takes long, and often at first, since
+/// an agent copies what is small in no time.
+const LOOK: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_secs(2);
+
+/// How long to wait for the next look at a copy that has been waited for so long.
+fn until_next_look(waited: Duration) -> Duration {
+    (waited / 8).clamp(*LOOK.start(), *LOOK.end())
+}
 
 impl Shares {
     /// Whether a copy that begins on `export` now has to wait for its turn.
@@ -27,7 +34,7 @@ impl Shares {
         (self.config.admission).would_wait(export.server(), Work::Copy)
     }
 
-    /// Does `work`, which copies, when it is its turn, and again while another controller does the same: then it has no turn
+    /// Does `work`, which copies, when it is its turn, and again while another process does the same: then it has no turn
     /// in between, so that others need not wait for that one. Its progress is
     /// told as notices about `what`.
     pub(super) async fn copy<T: Send + 'static>(
@@ -55,7 +62,7 @@ impl Shares {
                     if matches!(**source, ShareError::CopiedElsewhere { .. })
                         && !progress.is_stopped() =>
                 {
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(until_next_look(began.elapsed())).await;
                     continue;
                 }
                 Ok(_) if progress.files() > 0 => (self.config.notice)(&format!(

@@ -24,7 +24,7 @@ mod twins;
 pub(crate) mod validation;
 pub(crate) mod volumes;
 
-pub use config::{ControllerConfig, NamedShare};
+pub use config::{ControllerConfig, NamedShare, Role};
 
 use crate::capability::{self, CapabilityError};
 use crate::export::Export;
@@ -87,6 +87,11 @@ impl Controller {
     /// for.
     pub async fn settle(&self) {
         self.shares.settle().await;
+    }
+
+    /// Ends the copies that run, where they are, and those that are begun later.
+    pub fn stop_copies(&self) {
+        self.shares.copies.stop_all();
     }
 
     /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they

@@ -3,7 +3,7 @@
 
 use super::background_tasks::BackgroundTasks;
 use super::compared::Pairs;
-use super::config::ControllerConfig;
+use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
@@ -528,6 +528,15 @@ impl Shares {
         }
     }
 
+    /// The share as one that this process works on from where it is.
+    pub(super) fn placed(&self, export: &Export, share: Share) -> Result<Share, ShareError> {
+        match self.config.role {
+            Role::Agent => share.as_agent(),
+            Role::Controller if self.config.roots.is_local(export) => Ok(share),
+            Role::Controller => Ok(share.away()),
+        }
+    }
+
     async fn with_share_once<T: Send + 'static, W>(
         self: &Arc<Self>,
         kind: Work,
@@ -550,6 +559,7 @@ impl Shares {
                 }
                 share => share?.with_archives(shares.config.archives),
             };
+            let share = shares.placed(&address, share)?;
             let share = match kind {
                 Work::Copy => share.with_more_mounts(MoreMounts {
                     roots: Arc::clone(&shares.config.roots),
@@ -565,7 +575,8 @@ impl Shares {
             }
             let first_use = shares.learn(&address, &given, options, share.uuid());
             let result = work(&share);
-            if first_use {
+            // An agent walks through its shares anyway.
+            if first_use && shares.config.role == Role::Controller {
                 shares.spawn(Arc::clone(&shares).recover(address));
             }
             result.map(ShareUse::Done)

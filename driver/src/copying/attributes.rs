@@ -6,6 +6,7 @@
 use super::means::Means;
 use super::named::Named;
 use super::report::{LeftOut, Omissions};
+use crate::beneath::Keeper;
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::{self, Errno};
 use std::ffi::{CStr, CString};
@@ -56,6 +57,12 @@ impl Basics {
                 last_modification,
             },
         }
+    }
+
+    /// The same, under another owner.
+    pub(super) fn kept_by(self, keeper: Keeper) -> Self {
+        let (uid, gid) = keeper.ids();
+        Self { uid, gid, ..self }
     }
 
     /// The mode that a file may have from the beginning: set-id bits come last, since a change of owner clears them.

@@ -96,7 +96,12 @@ impl Tree<'_> {
             }
         };
         let target = target.map_err(failed("opening the copy of"))?;
-        node.lock().rest = Some(rest);
+        let (basics, attributes) = rest;
+        let basics = match (self.first.keeper, &above) {
+            (Some(keeper), None) => basics.kept_by(keeper),
+            _ => basics,
+        };
+        node.lock().rest = Some((basics, attributes));
         let view = Arc::clone(&self.first);
         let pair = Pair {
             view,

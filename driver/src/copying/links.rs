@@ -4,7 +4,7 @@
 
 use super::named::Named;
 use crate::admission::ExtraThreads;
-use crate::beneath;
+use crate::beneath::{self, Keeper};
 use crate::side_by_side::side_by_side;
 use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
@@ -46,6 +46,7 @@ impl FileIdentity {
 pub struct LinksFolder {
     at: OwnedFd,
     name: String,
+    keeper: Option<Keeper>,
     making: Mutex<()>,
     made: OnceLock<OwnedFd>,
 }
@@ -56,9 +57,15 @@ impl LinksFolder {
         Self {
             at,
             name: name.into(),
+            keeper: None,
             making: Mutex::new(()),
             made: OnceLock::new(),
         }
+    }
+
+    /// The same, which is to belong to `keeper`; without one to whoever makes it.
+    pub fn kept_by(self, keeper: Option<Keeper>) -> Self {
+        Self { keeper, ..self }
     }
 
     fn folder(&self) -> std::io::Result<&OwnedFd> {
@@ -68,6 +75,9 @@ impl LinksFolder {
         }
         // Another view of it may have made it.
         beneath::make_folder(&self.at, &self.name, 0o700)?;
+        if let Some(keeper) = self.keeper {
+            keeper.take(&self.at, &self.name)?;
+        }
         let folder = beneath::folder(&self.at, &self.name)?;
         Ok(self.made.get_or_init(|| folder))
     }

@@ -9,7 +9,7 @@ use super::descriptors::Held;
 use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::admission::ExtraThreads;
-use crate::beneath;
+use crate::beneath::{self, Keeper};
 use crate::roots::Mounted;
 use csi_proto::lock::lock;
 use rustix::fs::{fstatfs, syncfs};
@@ -24,6 +24,8 @@ pub struct View {
     pub(super) source: OwnedFd,
     pub(super) target: OwnedFd,
     pub(super) links: LinksFolder,
+    /// Who is to own the copied folder itself, where that is not the owner of the source.
+    pub(super) keeper: Option<Keeper>,
     /// What keeps the mount, if that is this view's alone. Dropped last.
     _mount: Option<Mounted>,
 }
@@ -35,8 +37,14 @@ impl View {
             source,
             target,
             links,
+            keeper: None,
             _mount: None,
         }
+    }
+
+    /// The same, whose copied folder itself is to belong to `keeper`; without one to the owner of the source.
+    pub fn kept_by(self, keeper: Option<Keeper>) -> Self {
+        Self { keeper, ..self }
     }
 
     /// The same, which lets go of `mount` in the end.

@@ -246,6 +246,10 @@ impl ControlMounts {
 }
 
 impl ShareRoots for ControlMounts {
+    fn is_local(&self, export: &Export) -> bool {
+        self.inner.config.local_share(export).is_some()
+    }
+
     fn open<'a>(
         &'a self,
         export: &'a Export,

@@ -40,6 +40,10 @@ impl LocalRoots {
 }
 
 impl ShareRoots for LocalRoots {
+    fn is_local(&self, export: &Export) -> bool {
+        self.has(export)
+    }
+
     fn open<'a>(&'a self, export: &'a Export, _mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             let Some(folder) = self.folders.get(export).cloned() else {
@@ -76,6 +80,10 @@ impl<R: ShareRoots> LocalOr<R> {
 }
 
 impl<R: ShareRoots> ShareRoots for LocalOr<R> {
+    fn is_local(&self, export: &Export) -> bool {
+        self.local.has(export) || self.other.is_local(export)
+    }
+
     fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         if self.local.has(export) {
             self.local.open(export, mount_options)

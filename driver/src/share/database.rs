@@ -1,7 +1,7 @@
 //! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
 //! from another share's or from none. The modules beside it own what the parts hold.
 
-use crate::beneath;
+use crate::beneath::{self, Keeper};
 use crate::crash_points::step;
 use crate::roots::{MoreMounts, Mounted, Root};
 use crate::share::archives::Archives;
@@ -13,7 +13,7 @@ use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const LABEL: &str = "share.json";
@@ -37,6 +37,19 @@ pub enum Expect {
     Any,
 }
 
+/// Where a process works, seen from the share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Anywhere; it leaves nothing to agents.
+    #[default]
+    Alone,
+    /// On the other side of a network: an agent on the server is faster.
+    Away,
+    /// On the server, for those who are away: it is their agent. What it makes below the records folder belongs to the owner
+    /// of that, since controllers may have no more rights than that one (`root_squash`).
+    Agent(Keeper),
+}
+
 /// A share whose records were found to be the right ones a moment ago. Opened anew for each operation, so that a folder
 /// that was removed or a disk that was unmounted is noticed before anything is said to be absent. The parts are handles.
 #[derive(Debug)]
@@ -44,6 +57,7 @@ pub struct Share {
     pub(super) root: Root,
     uuid: ShareUuid,
     more: Option<MoreMounts>,
+    pub(super) place: Place,
     pub(super) archives: Option<&'static dyn Archives>,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
@@ -115,6 +129,7 @@ impl Share {
             drafts: part(DRAFTS)?,
             uuid: label.uuid,
             more: None,
+            place: Place::Alone,
             archives: None,
             root,
         })
@@ -124,6 +139,39 @@ impl Share {
     pub fn with_more_mounts(self, more: MoreMounts) -> Self {
         let more = Some(more);
         Self { more, ..self }
+    }
+
+    /// The same, for a process that leaves to an agent on the server what that does faster.
+    pub fn away(self) -> Self {
+        let place = Place::Away;
+        Self { place, ..self }
+    }
+
+    /// The same, for an agent on the server.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn as_agent(self) -> Result<Self, ShareError> {
+        let keeper = Keeper::of(&self.drafts);
+        let place =
+            Place::Agent(keeper.doing(|| "looking at the owner of the records".to_owned())?);
+        Ok(Self { place, ..self })
+    }
+
+    /// Who is to own what this process makes, where it is not this process.
+    pub(super) fn keeper(&self) -> Option<Keeper> {
+        match self.place {
+            Place::Agent(keeper) if !keeper.is_root() => Some(keeper),
+            _ => None,
+        }
+    }
+
+    /// Gives `name` in `at`, which this process has just made, to the owner of the records.
+    pub(super) fn give(&self, at: impl AsFd, name: &str) -> io::Result<()> {
+        match self.keeper() {
+            Some(keeper) => keeper.take(at, name),
+            None => Ok(()),
+        }
     }
 
     /// The same, of which archives can be unpacked.

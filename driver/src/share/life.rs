@@ -8,14 +8,16 @@
 
 use crate::copying::Progress;
 use crate::crash_points::step;
+use crate::share::agents;
 use crate::share::attempt::{self, Begun, heartbeat};
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
-use crate::share::records::record::{Kind, Record, State};
+use crate::share::records::record::{Copying, Kind, Record, State};
 use crate::share::records::removal;
 use crate::share::records::store::{self, Claimed, Found};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
 /// What a kind of record has to do of its own at the stations of a life.
@@ -197,11 +199,11 @@ fn advance<K: Life>(
     }
 }
 
-/// A record, and the copy of its source that it was published with.
+/// A record, and the copy of its source that it was published with, unless that is left to an agent.
 type Published<K> = (Found<K>, Option<Begun>);
 
-/// Publishes the record of a new one. Returns it, with the copy of its source that it was published with; nothing when
-/// somebody else was first.
+/// Publishes the record of a new one. Returns it, with the copy of its source that it was published with, unless that is left
+/// to an agent; nothing when somebody else was first.
 fn begin<K: Life>(
     share: &Share,
     wanted: &K::Wanted,
@@ -211,9 +213,20 @@ fn begin<K: Life>(
     let begun = begun.transpose()?;
     let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
     let source_bytes = begun.as_ref().map(|begun| begun.size_bytes);
+    let agent = match &begun {
+        Some(_) => agents::at_work(share)?,
+        None => None,
+    };
+    let (begun, copying) = match agent {
+        Some(agent) => (None, Some(left_to(agent.process)?)),
+        None => {
+            let copying = begun.as_ref().map(|begun| begun.copying.clone());
+            (begun, copying)
+        }
+    };
     let record = Record {
         location: location.to_owned(),
-        copying: begun.as_ref().map(|begun| begun.copying.clone()),
+        copying,
         ..Record::new(
             K::begin(share, wanted, nonce, source_bytes)?,
             nonce,
@@ -222,11 +235,15 @@ fn begin<K: Life>(
     };
     let found = store::publish(share, record, |draft| {
         if let Some(begun) = &begun {
-            heartbeat::begin(draft, begun.copying.attempt)?;
+            heartbeat::begin(share, draft, begun.copying.attempt)?;
         }
         K::prepare(draft, wanted)
     })?;
     Ok(found.map(|found| (found, begun)))
+}
+
+fn left_to(agent: String) -> Result<Copying, ShareError> {
+    Copying::left_to(agent).doing(|| "drawing a nonce".to_owned())
 }
 
 /// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with
@@ -271,6 +288,62 @@ pub fn resume<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
         }
         _ => Ok(()),
     }
+}
+
+/// As an agent: makes a copy that a record waits for, whether it was left to this process or its claim is dead. All else, and what
+/// is to become of a copy that fails, is left to those who want it: the claim is given back, and their own try meets the
+/// failure. What was given back is not taken again.
+///
+/// # Errors
+/// [`ShareError::CopiedElsewhere`] while another process makes it; those of copying.
+pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Result<(), ShareError> {
+    let Some(found) = store::find::<K>(share, key)? else {
+        return Ok(());
+    };
+    let record = &found.record;
+    let wanted = record.what.wanted();
+    let (Some(source), Some(copying)) = (K::source(wanted), &record.copying) else {
+        return Ok(());
+    };
+    if !record.needs_copy() || (copying.is_ours() && !copying.is_left_to_us(record)) {
+        return Ok(());
+    }
+    let finish = |folder: &OwnedFd| {
+        let doing = || "giving the copy to the owner of the records".to_owned();
+        let Some(keeper) = share.keeper() else {
+            return K::finish_copy(folder, wanted);
+        };
+        keeper.take_open(folder).doing(doing)?;
+        K::finish_copy(folder, wanted)?;
+        match keeper.owns(folder).doing(doing)? {
+            true => Ok(()),
+            // A controller that may do no more than that owner could never delete it.
+            false => Err(Errno::PERM).doing(doing),
+        }
+    };
+    match attempt::make(share, &found, &source, None, progress, finish) {
+        Err(error) if error.is_crash() || matches!(error, ShareError::CopiedElsewhere { .. }) => {
+            Err(error)
+        }
+        Err(error) => {
+            give_back::<K>(share, key, record.nonce)?;
+            Err(error)
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Gives back a claim of this process on a copy.
+fn give_back<K: Kind>(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
+    let Some(found) = store::find::<K>(share, key)? else {
+        return Ok(());
+    };
+    let record = &found.record;
+    let is_ours = record.copying.as_ref().is_some_and(Copying::is_ours);
+    if record.nonce == nonce && record.needs_copy() && is_ours {
+        store::update(share, &found, &record.with_copying(None))?;
+    }
+    Ok(())
 }
 
 /// Takes back one that cannot be had, if `found` is as it is now. Returns whether it was.

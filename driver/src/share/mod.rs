@@ -1,5 +1,6 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
+pub mod agents;
 pub mod archives;
 pub mod attempt;
 pub mod database;
@@ -12,7 +13,7 @@ pub mod recovery;
 mod repeat;
 pub mod snapshots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod token;
 pub mod trash;
 pub mod twin;

@@ -1,10 +1,13 @@
 //! Finishing what a crash has left, at the first use of a share by a process: records that say creating or deleting, and old
 //! drafts. Must be safe while other controllers work on the same share.
+//!
+//! An agent does a part of that all the time: it takes up copies, and leaves everything else to controllers.
 
+use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
-use crate::share::records::record::State;
+use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
@@ -34,11 +37,40 @@ pub fn recover<G>(
 ) -> Result<Recovered, ShareError> {
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
+    failures.extend(agents::sweep(share).err());
     Ok(Recovered {
         volumes: recover_kind::<Volume, _>(share, claim, &mut failures)?,
         snapshots: recover_kind::<Snapshot, _>(share, |_| Some(()), &mut failures)?,
         failures,
     })
+}
+
+/// Goes through the whole share once for copies alone.
+///
+/// # Errors
+/// As for [`recover`].
+pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
+    Ok(Recovered {
+        volumes: waiting::<Volume>(share, store::keys::<Volume>(share)?)?,
+        snapshots: waiting::<Snapshot>(share, store::keys::<Snapshot>(share)?)?,
+        failures: agents::sweep(share).err().into_iter().collect(),
+    })
+}
+
+/// Those of `keys` whose source is to be copied by whoever may take the copy up.
+///
+/// # Errors
+/// I/O errors.
+pub fn waiting<K: Kind>(share: &Share, keys: Vec<NameKey>) -> Result<Vec<NameKey>, ShareError> {
+    let mut waiting = Vec::new();
+    for key in keys {
+        if let Kept::Found(found) = store::look::<K>(share, key)?
+            && found.record.needs_copy()
+        {
+            waiting.push(key);
+        }
+    }
+    Ok(waiting)
 }
 
 /// The same for one kind. Returns those whose source is to be copied: that may take hours, and is not waited for here.

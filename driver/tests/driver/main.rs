@@ -5,6 +5,7 @@
 //! happens in a process that the test starts (see [`rig`]), or in the test program `embedded`.
 #![allow(clippy::unwrap_used)]
 
+mod agent;
 mod controller;
 mod copying;
 mod hostile;

@@ -1,15 +1,18 @@
-//! The heartbeat of a process that copies, and the rule by which it is taken for dead. Owns the file `beat.<attempt>` beside
-//! a record; that a copy is claimed, and what is copied, is the business of the room above.
+//! The heartbeat of a process, and the rule by which it is taken for dead. Owns the file `beat.<attempt>` beside the record of
+//! a copy; that a copy is claimed, and what is copied, is the business of the room above. Agents live by the same rule.
 //!
 //! The file is made with the claim and touched again and again, which takes no room and changes no record. A beat
 //! never makes the file. Where the file was moved away, or the record has a newer generation, the copy stops. Watchers
 //! open it too: what an NFS client knows of a file that it does not open may be old.
+//! On the server itself the file is kept open for writing: nfsd hands out no delegation of such a file, which a client that
+//! vanishes would keep, and with it the next beat, for longer than a claim lives.
 //! A claim is dead when this process has seen it unchanged for its period, by its own monotonic clock, or knows that the
 //! process which holds it is dead. No other clock decides.
 
 use crate::beneath;
 use crate::copying::Progress;
 use crate::share::attempt::process;
+use crate::share::database::{Place, Share};
 use crate::share::error::{Doing, ShareError};
 use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
@@ -23,9 +26,9 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
-const BEAT: Duration = Duration::from_secs(4);
+pub const BEAT: Duration = Duration::from_secs(4);
 /// How long a claim lives without that.
-pub(in crate::share) const PERIOD: Duration = Duration::from_secs(20);
+pub const PERIOD: Duration = Duration::from_secs(20);
 /// How long a claim is remembered that nobody asks about.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
@@ -43,8 +46,14 @@ fn text(files: u64, bytes: u64) -> String {
 ///
 /// # Errors
 /// I/O errors.
-pub(in crate::share) fn begin(folder: &OwnedFd, attempt: Nonce) -> Result<(), ShareError> {
-    beneath::write_new(folder, &name(attempt), text(0, 0).as_bytes())
+pub(in crate::share) fn begin(
+    share: &Share,
+    folder: &OwnedFd,
+    attempt: Nonce,
+) -> Result<(), ShareError> {
+    let name = name(attempt);
+    beneath::write_new(folder, &name, text(0, 0).as_bytes())
+        .and_then(|()| share.give(folder, &name))
         .doing(|| "making the sign of life of a copy".to_owned())
 }
 
@@ -55,16 +64,12 @@ pub(in crate::share) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u6
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
-fn beat<K: Kind>(claimed: &Found<K>, attempt: Nonce, progress: &Progress) -> bool {
-    match touch(&claimed.folder, attempt, progress) {
-        Err(error) if beneath::is_gone(&error) => false,
-        _ => is_unchanged(claimed),
-    }
-}
-
-fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()> {
-    let file = beneath::file_to_write(folder, name(attempt))?;
+/// Touches the file `name` in `folder`, which is there, and returns it open.
+///
+/// # Errors
+/// ENOENT and ESTALE when somebody has taken it away; others say nothing about that.
+pub(in crate::share) fn touch(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let file = beneath::file_to_write(folder, name)?;
     let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
     fs::futimens(
         &file,
@@ -73,13 +78,7 @@ fn touch(folder: &OwnedFd, attempt: Nonce, progress: &Progress) -> io::Result<()
             last_modification: at(UTIME_NOW),
         },
     )?;
-    // For people alone: on a full share it may fail.
-    let _ = rustix::io::pwrite(
-        &file,
-        text(progress.files(), progress.bytes()).as_bytes(),
-        0,
-    );
-    Ok(())
+    Ok(file)
 }
 
 /// Whether the record has no newer generation, as far as can be known.
@@ -95,6 +94,8 @@ pub(in crate::share) fn is_unchanged<K: Kind>(claimed: &Found<K>) -> bool {
 pub(in crate::share) struct Heart {
     over: Mutex<bool>,
     changed: Condvar,
+    /// The file, where it is kept open.
+    kept: Mutex<Option<OwnedFd>>,
 }
 
 /// Stops the heart when the copy has ended, also by a panic.
@@ -111,10 +112,16 @@ impl Heart {
     /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
     pub(in crate::share) fn run<K: Kind>(
         &self,
+        share: &Share,
         claimed: &Found<K>,
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
+        if matches!(share.place, Place::Agent(_)) {
+            // One that cannot be had now is had at the first beat.
+            let file = beneath::file_to_write(&claimed.folder, name(attempt));
+            *lock(&self.kept) = file.ok();
+        }
         loop {
             let mut over = lock(&self.over);
             if !*over {
@@ -125,15 +132,38 @@ impl Heart {
             }
             drop(over);
             // One too many does no harm.
-            if !beat(claimed, attempt, progress) {
+            if !self.beat(share, claimed, attempt, progress) {
                 progress.stop();
                 return false;
             }
         }
     }
+
+    /// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
+    fn beat<K: Kind>(
+        &self,
+        share: &Share,
+        claimed: &Found<K>,
+        attempt: Nonce,
+        progress: &Progress,
+    ) -> bool {
+        match touch(&claimed.folder, &name(attempt)) {
+            Ok(file) => {
+                // For people alone: on a full share it may fail.
+                let text = text(progress.files(), progress.bytes());
+                let _ = rustix::io::pwrite(&file, text.as_bytes(), 0);
+                if matches!(share.place, Place::Agent(_)) {
+                    *lock(&self.kept) = Some(file);
+                }
+            }
+            Err(error) if beneath::is_gone(&error) => return false,
+            Err(_) => {}
+        }
+        is_unchanged(claimed)
+    }
 }
 
-/// What can be seen of a claim: the record's generation, and when the file was touched by the server's clock, which only has
+/// What can be seen of a claim: the record's generation (an agent has none), and when the file was touched by the server's clock, which only has
 /// to differ from one beat to the next.
 type Sign = (u64, Option<(i64, u64)>);
 
@@ -178,18 +208,33 @@ pub(in crate::share) fn is_dead<K: Kind>(
     attempt: Nonce,
     holder: &str,
 ) -> Result<bool, ShareError> {
+    let generation = found.record.generation;
+    has_stopped(&found.folder, &name(attempt), attempt, generation, holder)
+        .doing(|| "looking for a sign of life of a copy".to_owned())
+}
+
+/// The rule: whether the process `holder`, which touches `file` in `folder`, is dead. What is watched is told from all others by
+/// `whose`, and counts as touched as well when its `generation` changes.
+///
+/// # Errors
+/// I/O errors, which say nothing about it.
+pub(in crate::share) fn has_stopped(
+    folder: &OwnedFd,
+    file: &str,
+    whose: Nonce,
+    generation: u64,
+    holder: &str,
+) -> io::Result<bool> {
     if process::is_dead(holder) {
         return Ok(true);
     }
-    let touched = beneath::file(&found.folder, name(attempt)).and_then(|file| {
+    let touched = beneath::file(folder, file).and_then(|file| {
         let stat = fs::fstat(&file)?;
         Ok((stat.st_mtime, stat.st_mtime_nsec))
     });
-    let touched = beneath::if_there(touched);
-    let touched = touched.doing(|| "looking for a sign of life of a copy".to_owned())?;
-    let sign = (found.record.generation, touched);
+    let sign = (generation, beneath::if_there(touched)?);
     let mut watch = lock(&WATCH);
-    Ok(watch.unchanged_for(attempt, sign, now()) >= PERIOD)
+    Ok(watch.unchanged_for(whose, sign, now()) >= PERIOD)
 }
 
 fn now() -> Instant {

@@ -6,6 +6,8 @@
 //! The copy is made as `data.<attempt>` beside the record and flushed. Then an update names the attempt in the record. Only
 //! that makes it the record's copy, so exactly one attempt wins, also where a living controller was taken for dead. Who takes
 //! a claim over moves what the others have begun to the trash, so that they notice soon.
+//! A copy is left to an agent by a claim in that process's name which it has not made. So it lives and dies as any claim does:
+//! the agent takes it at once, and whoever asked waits for that no longer than for a claim that is never renewed.
 
 pub mod heartbeat;
 pub mod process;
@@ -18,10 +20,9 @@ use crate::copying::{self, Progress};
 use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
-
 use crate::share::records::leftovers;
 use crate::share::records::origin::Source;
-use crate::share::records::record::{Copying, Kind};
+use crate::share::records::record::{Copying, Kind, Record};
 use crate::share::records::removal;
 use crate::share::records::store::{self, Claimed, Found};
 use crate::share::records::text::COPYING;
@@ -91,6 +92,30 @@ impl Begun {
     }
 }
 
+impl Copying {
+    /// A claim in the name of the process `agent`, to which the copy is left.
+    ///
+    /// # Errors
+    /// When no nonce can be drawn.
+    pub(in crate::share) fn left_to(agent: String) -> std::io::Result<Self> {
+        Ok(Self {
+            attempt: Nonce::random()?,
+            process: agent,
+        })
+    }
+
+    /// Whether it is in this process's name.
+    pub(in crate::share) fn is_ours(&self) -> bool {
+        self.process == process::own()
+    }
+
+    /// Whether this process has been left the copy, and has not tried it yet. What it has claimed itself stands in a later
+    /// generation than the first: that it has failed to make, and leaves it to others.
+    pub(in crate::share) fn is_left_to_us<K: Kind>(&self, record: &Record<K>) -> bool {
+        self.is_ours() && record.generation == 1
+    }
+}
+
 /// Claims the copy that `found`'s record promises, unless it was published with the claim of `begun`. Nothing when somebody
 /// else was first.
 fn claim<K: Kind>(
@@ -119,7 +144,7 @@ fn claim<K: Kind>(
         Claimed::Won => found.with(next)?,
     };
     step("the copy is claimed")?;
-    heartbeat::begin(&claimed.folder, begun.copying.attempt)?;
+    heartbeat::begin(share, &claimed.folder, begun.copying.attempt)?;
     // Those that were there before the claim: later ones may be on record already.
     removal::discard_attempts(share, found)?;
     step("other attempts are discarded")?;
@@ -214,7 +239,8 @@ fn copy_beating<K: Kind>(
     progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
     let made = beneath::make_folder(&claimed.folder, data, 0o700)
-        .and_then(|_| beneath::folder(&claimed.folder, data));
+        .and_then(|_| share.give(&claimed.folder, data))
+        .and_then(|()| beneath::folder(&claimed.folder, data));
     let made = beneath::if_there(made).doing(|| "making the folder of the copy".to_owned())?;
     // Deleted meanwhile, by another controller.
     let Some(target) = made else { return Ok(None) };
@@ -229,7 +255,9 @@ fn copy_beating<K: Kind>(
     let (copied, is_held) = std::thread::scope(|scope| {
         let beating = Builder::new()
             .name("heart".to_owned())
-            .spawn_scoped(scope, || heart.run(claimed, copying.attempt, progress))
+            .spawn_scoped(scope, || {
+                heart.run(share, claimed, copying.attempt, progress)
+            })
             .doing(|| "starting a thread to copy".to_owned())?;
         let copied = {
             let _stopping = Stopping(&heart);

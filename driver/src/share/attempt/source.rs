@@ -75,8 +75,9 @@ impl OpenSource {
                     let links = LinksFolder::new(beside, to.names[1]);
                     Some(View::new(from, folder, links).keeping(mount))
                 };
-                let links = LinksFolder::new(to.beside, to.names[1]);
-                copying::copy(View::new(from, to.folder, links), &more, progress)
+                let links = LinksFolder::new(to.beside, to.names[1]).kept_by(share.keeper());
+                let first = View::new(from, to.folder, links).kept_by(share.keeper());
+                copying::copy(first, &more, progress)
             }
             Self::Archive(from, archives) => archives.unpack(from, &to.folder, progress),
         }

@@ -360,7 +360,8 @@ pub(in crate::share) fn update<K: Kind>(
     let doing = || "updating the record".to_owned();
     let text = text_of(next, Some(&found.text))?;
     let draft = format!("{}-{}", next.file_name(), Nonce::random().doing(doing)?);
-    if let Err(error) = beneath::write_new(&share.drafts, &draft, &text) {
+    let drafted = beneath::write_new(&share.drafts, &draft, &text);
+    if let Err(error) = drafted.and_then(|()| share.give(&share.drafts, &draft)) {
         let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
         return Err(error).doing(doing);
     }

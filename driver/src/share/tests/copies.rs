@@ -76,7 +76,7 @@ impl Trial {
             .collect()
     }
 
-    fn data(&self, snapshot: &Record<Snapshot>) -> PathBuf {
+    pub(super) fn data(&self, snapshot: &Record<Snapshot>) -> PathBuf {
         let folder = self.at(&format!(".csi-nfs/snapshots/{}", snapshot.key()));
         folder.join(text::data_name(snapshot.copy))
     }

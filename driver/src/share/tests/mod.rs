@@ -4,6 +4,7 @@
 //! They run on a local folder. With `TRIAL_EXPORT`, a folder that a server exports, and `TRIAL_MOUNTS`, mounts of it
 //! separated by colons, they run over NFS: each operation takes another mount, as if it were another controller's.
 
+mod agents;
 mod copies;
 mod crashes;
 mod errors;
@@ -167,7 +168,7 @@ fn collect_claims(at: &Path, path: &mut Vec<String>, claims: &mut BTreeSet<(Stri
 }
 
 /// A volume at a path that the user has chosen; with none, at one that the driver names.
-pub(super) fn wanted(name: &str, sub_dir: &str) -> Wanted {
+pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
     Wanted {
         name: name.to_owned(),
         required_bytes: 1 << 30,

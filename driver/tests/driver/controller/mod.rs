@@ -1,11 +1,11 @@
 //! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
 mod addresses;
-mod calls;
+pub mod calls;
 mod hazards;
 mod kept_options;
 mod lists;
 mod requests;
-mod snapshots;
+pub mod snapshots;
 #[cfg(feature = "upstream")]
 mod upstream;
 #[cfg(feature = "upstream")]

@@ -1,0 +1,167 @@
+//! The attendance of an agent on one share: it waits until the share is there, announces itself, and from then on takes up what
+//! appears. Owns when that is looked for; what is done about it is a controller's upkeep.
+//!
+//! A share without records is left without: a folder may be empty because its disk is not mounted, and a controller knows
+//! better whether it has seen the share before.
+
+use super::watch::{Appeared, Watch};
+use crate::controller::Controller;
+use crate::controller::options::Options;
+use crate::export::Export;
+use crate::log::{Level, Log};
+use crate::share::agents::Presence;
+use crate::share::attempt::heartbeat::BEAT;
+use crate::share::database::{Expect, Share};
+use csi_proto::lock::lock;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Until a share is looked for again that is not there.
+const ABSENT: Duration = Duration::from_secs(2);
+/// Between two walks through the whole share. They find what no event tells of: copies whose holders have died, and what
+/// came while nobody watched.
+const WALK: Duration = Duration::from_secs(60);
+
+/// One share that is attended.
+pub(super) struct Attendance {
+    controller: Controller,
+    export: Export,
+    log: Log,
+    /// Why the share cannot be attended, as was told last.
+    told: String,
+}
+
+/// Why an attendance ends, which begins anew then.
+type Obstacle = String;
+
+impl Attendance {
+    pub(super) fn new(controller: Controller, export: Export, log: Log) -> Self {
+        Self {
+            controller,
+            export,
+            log,
+            told: String::new(),
+        }
+    }
+
+    /// Attends the share for as long as it is polled.
+    pub(super) async fn go_on(mut self) {
+        loop {
+            let obstacle = match self.begin().await {
+                Ok((presence, watch)) => self.attend(presence, watch).await,
+                Err(obstacle) => obstacle,
+            };
+            if obstacle != self.told {
+                self.event(Level::Warn, "not attended", &obstacle);
+                self.told = obstacle;
+            }
+            tokio::time::sleep(ABSENT).await;
+        }
+    }
+
+    fn event(&self, level: Level, what: &str, detail: &str) {
+        let fields = [
+            ("export", self.export.to_string().into()),
+            ("detail", detail.into()),
+        ];
+        self.log.event(level, what, &fields);
+    }
+
+    /// Does `work` with the share, which has to be the one that was there before.
+    async fn with_share<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Share) -> Result<T, crate::share::error::ShareError> + Send + 'static,
+    ) -> Result<T, Obstacle> {
+        let shares = &self.controller.shares;
+        let expect = shares.expect_or(&self.export, Expect::Initialised);
+        let done = shares.with_share(&self.export, &Options::Own, expect, work);
+        done.await.map_err(|error| error.to_string())
+    }
+
+    /// Announces this process. The first use of the share takes up what is there.
+    async fn begin(&mut self) -> Result<(Presence, Watch), Obstacle> {
+        let watch = Watch::new().map_err(|error| error.to_string())?;
+        let watching = watch.watching();
+        let announce = move |share: &Share| {
+            watching.add(share)?;
+            Presence::announce(share)
+        };
+        let presence = self.with_share(announce).await?;
+        let can = if presence.can().reflinks {
+            "reflinks"
+        } else {
+            "no reflinks"
+        };
+        self.event(Level::Info, "attended", can);
+        self.told.clear();
+        Ok((presence, watch))
+    }
+
+    /// Takes up what appears, until the presence or the share is gone.
+    async fn attend(&self, presence: Presence, watch: Watch) -> Obstacle {
+        let presence = Arc::new(Mutex::new(presence));
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut walks = interval(WALK);
+        let mut walk: Option<JoinHandle<bool>> = None;
+        loop {
+            tokio::select! {
+                appeared = watch.appeared() => match appeared {
+                    Ok(appeared) => {
+                        if appeared.missed {
+                            walks.reset_immediately();
+                        }
+                        self.take_up(appeared);
+                    }
+                    Err(error) => return error.to_string(),
+                },
+                _ = beats.tick() => match beat(&presence).await {
+                    Ok(true) => {}
+                    Ok(false) => return "somebody has taken this agent for dead".to_owned(),
+                    Err(error) => self.event(Level::Warn, "no sign of life", &error.to_string()),
+                },
+                _ = walks.tick() => {
+                    let watching = watch.watching();
+                    if let Err(obstacle) = self.with_share(move |share| watching.add(share)).await {
+                        return obstacle;
+                    }
+                    // One at a time: a large share may take its time.
+                    if walk.as_ref().is_none_or(JoinHandle::is_finished) {
+                        let shares = Arc::clone(&self.controller.shares);
+                        let export = self.export.clone();
+                        walk = Some(tokio::spawn(async move { shares.take_up(&export).await }));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_up(&self, appeared: Appeared) {
+        let Appeared {
+            volumes,
+            snapshots,
+            trash,
+            missed: _,
+        } = appeared;
+        let shares = &self.controller.shares;
+        if trash {
+            shares.purge_soon(&self.export);
+        }
+        if volumes.is_empty() && snapshots.is_empty() {
+            return;
+        }
+        let (shares, export) = (Arc::clone(shares), self.export.clone());
+        let background = Arc::clone(&shares);
+        background.spawn(async move { shares.take_up_copies(&export, volumes, snapshots).await });
+    }
+}
+
+/// Says that this process lives, in a thread that may block.
+async fn beat(presence: &Arc<Mutex<Presence>>) -> io::Result<bool> {
+    let presence = Arc::clone(presence);
+    let beat = spawn_blocking(move || lock(&presence).beat());
+    beat.await.map_err(io::Error::other)?
+}

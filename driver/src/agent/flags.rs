@@ -1,0 +1,73 @@
+//! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
+
+use crate::config::{self, ConfigError, LocalShare};
+use crate::log::{Format, Level, Log};
+use clap::Args;
+use std::time::Duration;
+
+/// What an agent is told.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The shares that it attends, and the folders that they are here.
+    pub shares: Vec<LocalShare>,
+    /// How long the end may take.
+    pub drain: Duration,
+    /// Where it says what it does.
+    pub log: Log,
+}
+
+/// The flags.
+#[derive(Args, Debug)]
+pub struct AgentFlags {
+    /// An export of this server, and the folder that it is here; repeatable (in the variable: one a line)
+    #[arg(
+        long = "local-share",
+        env = "CSI_NFS_LOCAL_SHARES",
+        value_name = "SERVER:SHARE=PATH",
+        value_delimiter = '\n',
+        required = true
+    )]
+    local_shares: Vec<String>,
+
+    /// How long what has begun may take after SIGTERM; a second signal ends the agent at once
+    #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
+          value_parser = config::parse_bound)]
+    drain_timeout: Duration,
+
+    /// Form of the log on stderr
+    #[arg(
+        long,
+        env = "CSI_NFS_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
+    log_format: Format,
+
+    /// What the log holds: events of this level, and of the more urgent ones
+    #[arg(
+        long,
+        env = "CSI_NFS_LOG_LEVEL",
+        value_name = "LEVEL",
+        default_value = "info"
+    )]
+    log_level: Level,
+}
+
+impl AgentFlags {
+    /// The values.
+    ///
+    /// # Errors
+    /// When a share is none, or is named twice.
+    pub fn resolve(self) -> Result<Agent, ConfigError> {
+        let words = self.local_shares.iter().map(|word| word.trim());
+        let words = words.filter(|word| !word.is_empty());
+        let shares: Vec<LocalShare> = words.map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Agent {
+            shares: config::distinct("--local-share", shares, |share: &LocalShare| {
+                share.export.clone()
+            })?,
+            drain: self.drain_timeout,
+            log: Log::to_stderr(self.log_format, self.log_level),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! `csi-nfs agent`: the process on the NFS server that makes copies and purges the trash where the folder lies. Owns its start
+//! and its end.
+//!
+//! It is a controller that no call reaches: the same recovery, over the same records, by the same rules for who copies
+//! (`controller::Role::Agent`). What a controller does once, at its first use of a share, the agent does all the time, as soon
+//! as something appears there (`watch`). So it needs no port and no protocol, may die at any moment, and two of it do no harm.
+
+mod attendance;
+pub mod flags;
+mod watch;
+
+use crate::admission::Admission;
+use crate::controller::{Controller, ControllerConfig, Role};
+use crate::descriptors;
+use crate::log::Level;
+use crate::privileges::{self, Needs};
+use crate::roots::local::LocalRoots;
+use crate::server::{Ended, StopSignals};
+use crate::upstream;
+use attendance::Attendance;
+use flags::Agent;
+use std::error::Error;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Works as an agent until a signal ends it.
+///
+/// # Errors
+/// When the system refuses what it needs to begin.
+pub fn run(agent: Agent) -> Result<Ended, Box<dyn Error>> {
+    let log = agent.log;
+    if let Err(error) = descriptors::raise_limit() {
+        let fields = [("error", error.to_string().into())];
+        let what = "the limit of open files stays as it is";
+        log.event(Level::Warn, what, &fields);
+    }
+    let missing = privileges::keep_only(Needs::of_agent())
+        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
+    if !missing.is_empty() {
+        let fields = [("missing", missing.join(", ").into())];
+        log.event(Level::Warn, "capabilities are missing", &fields);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(attend(agent));
+    // Threads that hang on a file system must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
+    let log = agent.log;
+    let mut signals = StopSignals::watch()?;
+    let shares = agent.shares.iter();
+    let roots = LocalRoots::new(shares.map(|it| (it.export.clone(), it.path.clone())));
+    let controller = Controller::new(ControllerConfig {
+        role: Role::Agent,
+        archives: upstream::archives(),
+        admission: Admission::default(),
+        other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),
+        notice: Arc::new(move |text| log.event(Level::Info, "agent", &[("notice", text.into())])),
+        ..ControllerConfig::new(Arc::new(roots))
+    });
+    let fields = [
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("shares", agent.shares.len().into()),
+        ("open-files", descriptors::limit().into()),
+    ];
+    log.event(Level::Info, "attending", &fields);
+    let mut attendances = JoinSet::new();
+    for share in &agent.shares {
+        let attendance = Attendance::new(controller.clone(), share.export.clone(), log);
+        attendances.spawn(attendance.go_on());
+    }
+    let name = signals.next().await;
+    log.event(Level::Info, "draining", &[("signal", name.into())]);
+    // Its presence ends first: nothing more is left to it.
+    attendances.shutdown().await;
+    controller.stop_copies();
+    let ended = tokio::select! {
+        () = controller.settle() => Ended::Drained,
+        () = tokio::time::sleep(agent.drain) => Ended::Late,
+        _ = signals.next() => Ended::Forced,
+    };
+    let how = format!("{ended:?}").to_lowercase();
+    log.event(Level::Info, "ended", &[("how", how.into())]);
+    Ok(ended)
+}

@@ -1,0 +1,179 @@
+//! Watches the folders of a share in which something appears that an agent has to do, by inotify. Owns the kernel's events; must
+//! not know what is done about them.
+//!
+//! What NFS clients do reaches the server's file system through the same calls as what is done here, so it is seen too. Events
+//! are hints: whoever misses one meets what it was about at the next walk through the share.
+
+use crate::share::agents::{Inbox, inboxes};
+use crate::share::database::Share;
+use crate::share::error::ShareError;
+use crate::share::token::NameKey;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use tokio::net::unix::pipe::Receiver;
+
+/// Events that are read at a time, in bytes.
+const BUFFER: usize = 16 * 1024;
+
+/// What has appeared since the last look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Appeared {
+    pub volumes: Vec<NameKey>,
+    pub snapshots: Vec<NameKey>,
+    pub trash: bool,
+    /// Whether there may be more, of which nothing is known.
+    pub missed: bool,
+}
+
+/// The watched folders of one share.
+pub(super) struct Watch {
+    /// Waited for as a pipe is, which it is like: the kernel writes, this process reads.
+    ready: Receiver,
+    events: Arc<OwnedFd>,
+    folders: Arc<Mutex<Vec<(i32, Inbox)>>>,
+}
+
+/// What adds folders to a watch, in a thread that may block.
+#[derive(Clone)]
+pub(super) struct Watching {
+    events: Arc<OwnedFd>,
+    folders: Arc<Mutex<Vec<(i32, Inbox)>>>,
+}
+
+impl Watch {
+    pub(super) fn new() -> io::Result<Self> {
+        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        Ok(Self {
+            ready: Receiver::from_owned_fd_unchecked(events.try_clone()?)?,
+            events: Arc::new(events),
+            folders: Arc::default(),
+        })
+    }
+
+    pub(super) fn watching(&self) -> Watching {
+        Watching {
+            events: Arc::clone(&self.events),
+            folders: Arc::clone(&self.folders),
+        }
+    }
+
+    /// Waits until something appears.
+    pub(super) async fn appeared(&self) -> io::Result<Appeared> {
+        loop {
+            self.ready.readable().await?;
+            let read = self.ready.try_io(|| {
+                let appeared = self.read()?;
+                appeared.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+            });
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                appeared => return appeared,
+            }
+        }
+    }
+
+    /// All that there is now; nothing when there is nothing.
+    fn read(&self) -> io::Result<Option<Appeared>> {
+        let mut buffer = [const { MaybeUninit::uninit() }; BUFFER];
+        let mut reader = inotify::Reader::new(&*self.events, &mut buffer);
+        let mut appeared = None;
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN) => return Ok(appeared),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let folders = csi_proto::lock::lock(&self.folders);
+            let inbox = folders.iter().find(|(number, _)| *number == event.wd());
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            let all: &mut Appeared = appeared.get_or_insert_default();
+            all.add(inbox.map(|(_, inbox)| *inbox), event.events(), name);
+        }
+    }
+}
+
+impl Appeared {
+    /// Adds one event: `name` came to an inbox. An event of no inbox is about one that is watched no more, or about too many.
+    fn add(&mut self, inbox: Option<Inbox>, what: ReadFlags, name: Option<&str>) {
+        if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.missed = true;
+        }
+        let key = || name.and_then(|name| name.parse::<NameKey>().ok());
+        match inbox {
+            Some(Inbox::Volumes) => self.volumes.extend(key()),
+            Some(Inbox::Snapshots) => self.snapshots.extend(key()),
+            Some(Inbox::Trash) => self.trash = true,
+            None => {}
+        }
+    }
+}
+
+impl Watching {
+    /// Watches the folders of `share`, in addition to those that are watched; those of a share that was made anew are others.
+    ///
+    /// # Errors
+    /// When there are too many watches.
+    pub(super) fn add(&self, share: &Share) -> Result<(), ShareError> {
+        for (inbox, folder) in inboxes(share)? {
+            // What comes, comes by a rename: a record with all that is published with it, and what is deleted.
+            let flags = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+            let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+            let number = inotify::add_watch(&*self.events, path, flags);
+            let number = number.map_err(|errno| ShareError::Io {
+                doing: "watching the share, by inotify".to_owned(),
+                source: errno.into(),
+            })?;
+            let mut folders = csi_proto::lock::lock(&self.folders);
+            folders.retain(|(other, _)| *other != number);
+            folders.push((number, inbox));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::database::Expect;
+    use crate::share::records::volume::Volume;
+    use crate::share::tests::wanted;
+    use crate::share::{life, records::record::Record};
+    use std::fs::File;
+
+    #[tokio::test]
+    async fn what_appears_on_a_share_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Arc::new(File::open(folder.path()).unwrap().into());
+        let share = Share::open(root, Expect::Any).unwrap();
+        let watch = Watch::new().unwrap();
+        watch.watching().add(&share).unwrap();
+        // Once more is not twice.
+        watch.watching().add(&share).unwrap();
+        let volume: Record<Volume> =
+            life::create(&share, &wanted("v", ""), "s:/a", &Default::default()).unwrap();
+        let appeared = watch.appeared().await.unwrap();
+        let expected = Appeared {
+            volumes: vec![volume.key()],
+            ..Appeared::default()
+        };
+        assert_eq!(appeared, expected);
+        life::delete::<Volume>(&share, volume.key(), volume.nonce).unwrap();
+        assert!(watch.appeared().await.unwrap().trash);
+    }
+
+    #[test]
+    fn what_was_missed_is_said() {
+        let mut appeared = Appeared::default();
+        appeared.add(None, ReadFlags::QUEUE_OVERFLOW, None);
+        assert!(appeared.missed);
+        let mut appeared = Appeared::default();
+        appeared.add(Some(Inbox::Snapshots), ReadFlags::MOVED_TO, Some("no key"));
+        appeared.add(None, ReadFlags::IGNORED, None);
+        assert_eq!(appeared, Appeared::default());
+    }
+}

@@ -1,0 +1,237 @@
+//! Agents: processes on the server of a share that make copies and purge the trash where the folder lies. Owns `agents/` on the
+//! share, in which each says with a file of its own that it lives and what it can. What it does is the business of `life` and
+//! `trash`, as for everybody else.
+//!
+//! Such a file is a sign of life as that of a copy (`heartbeat`): it is made once, touched again and again, and dead by the same
+//! rule. So a share that is full takes the touch, and of two agents that were started by mistake both live. One that was
+//! wrongly taken for dead finds its file gone, and announces itself anew.
+
+use crate::beneath;
+use crate::share::attempt::{heartbeat, process};
+use crate::share::database::{Place, Share};
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::records::format::{FORMAT, check_format};
+use crate::share::token::Nonce;
+use crate::share::trash;
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
+
+const AGENTS: &str = "agents";
+/// The longest announcement that is read, in bytes.
+const LONGEST: u64 = 4096;
+
+/// What an agent can do on the file system of its share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Can {
+    /// Whether files share their blocks with their copies (FICLONE).
+    #[serde(default)]
+    pub reflinks: bool,
+}
+
+/// An agent, as it has announced itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    format: u64,
+    /// The version of its program.
+    pub version: String,
+    /// Its process, as claims name processes.
+    pub process: String,
+    /// What it can.
+    pub can: Can,
+}
+
+/// The presence of this process on a share, for as long as this is held.
+#[derive(Debug)]
+pub struct Presence {
+    folder: OwnedFd,
+    name: String,
+    /// Kept open for writing, so that no client holds up the next touch with a delegation.
+    _file: OwnedFd,
+    can: Can,
+}
+
+impl Presence {
+    /// Announces this process on `share`.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn announce(share: &Share) -> Result<Self, ShareError> {
+        let doing = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
+        let records = beneath::folder(&**share.root(), RECORDS_FOLDER).doing(doing)?;
+        if beneath::make_folder(&records, AGENTS, 0o700).doing(doing)? {
+            share.give(&records, AGENTS).doing(doing)?;
+        }
+        let folder = beneath::folder(&records, AGENTS).doing(doing)?;
+        let agent = Agent {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: process::own().to_owned(),
+            can: Can {
+                reflinks: has_reflinks(share).doing(doing)?,
+            },
+        };
+        let text = serde_json::to_vec(&agent).map_err(|error| ShareError::Damaged {
+            what: "the announcement of this agent".to_owned(),
+            detail: error.to_string(),
+        })?;
+        // Nobody reads half of it: it is written whole before it has a name there.
+        let nonce = Nonce::random().doing(doing)?;
+        let (name, draft) = (nonce.to_string(), format!("agent-{nonce}"));
+        beneath::write_new(&share.drafts, &draft, &text).doing(doing)?;
+        share.give(&share.drafts, &draft).doing(doing)?;
+        let file = beneath::file_to_write(&share.drafts, &draft).doing(doing)?;
+        beneath::rename(&share.drafts, &draft, &folder, &name).doing(doing)?;
+        Ok(Self {
+            folder,
+            name,
+            _file: file,
+            can: agent.can,
+        })
+    }
+
+    /// What was announced.
+    pub fn can(&self) -> Can {
+        self.can
+    }
+
+    /// Says that this process lives. Returns false when the announcement is gone, and has to be made anew.
+    ///
+    /// # Errors
+    /// Others than that, which say nothing about it.
+    pub fn beat(&self) -> io::Result<bool> {
+        match heartbeat::touch(&self.folder, &self.name) {
+            Err(error) if beneath::is_gone(&error) => Ok(false),
+            touched => touched.map(|_| true),
+        }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        // What stays is dead soon.
+        let _ = fs::unlinkat(&self.folder, &*self.name, AtFlags::empty());
+    }
+}
+
+/// Whether the share's file system clones files.
+fn has_reflinks(share: &Share) -> io::Result<bool> {
+    let names = [Nonce::random()?, Nonce::random()?].map(|nonce| format!("probe-{nonce}"));
+    let made = names.iter().try_for_each(|name| {
+        // Some content: what clones nothing might say nothing of an empty file.
+        beneath::write_new(&share.drafts, name, &[1; 4096])
+    });
+    let cloned = made.and_then(|()| {
+        let [from, to] = &names;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let from = beneath::file(&share.drafts, from)?;
+        let to = fs::openat(&share.drafts, to.as_str(), flags, Mode::empty())?;
+        Ok(fs::ioctl_ficlone(to, from).is_ok())
+    });
+    for name in &names {
+        let _ = fs::unlinkat(&share.drafts, name.as_str(), AtFlags::empty());
+    }
+    cloned
+}
+
+/// The agent that work on `share` is to be left to: one that lives, for a process that is not on the server itself.
+///
+/// # Errors
+/// I/O errors.
+pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
+    if share.place != Place::Away {
+        return Ok(None);
+    }
+    let living = |(_, agent, is_dead)| match is_dead {
+        true => None,
+        false => agent,
+    };
+    Ok(all(share)?.into_iter().find_map(living))
+}
+
+/// How many entries of the trash an agent that lives has yet to purge; nothing where the purge is left to none.
+///
+/// # Errors
+/// I/O errors.
+pub fn left_to_purge(share: &Share) -> Result<Option<usize>, ShareError> {
+    match at_work(share)? {
+        Some(_) => trash::entries(share).map(|entries| Some(entries.len())),
+        None => Ok(None),
+    }
+}
+
+/// A folder in which something appears that an agent has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inbox {
+    /// Records of volumes, by the keys of their names.
+    Volumes,
+    /// Records of snapshots, likewise.
+    Snapshots,
+    /// What is to be purged.
+    Trash,
+}
+
+/// The folders in which something appears that an agent has to do.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
+    let all = [
+        (Inbox::Volumes, &share.volumes),
+        (Inbox::Snapshots, &share.snapshots),
+        (Inbox::Trash, &share.trash),
+    ];
+    let kept = all.map(|(inbox, folder)| Ok((inbox, folder.try_clone()?)));
+    let kept: io::Result<Vec<_>> = kept.into_iter().collect();
+    kept.doing(|| "keeping folders open".to_owned())
+}
+
+/// Takes away what dead agents have left. Their claims on copies are dead too, by themselves.
+///
+/// # Errors
+/// I/O errors.
+pub fn sweep(share: &Share) -> Result<(), ShareError> {
+    for (name, _, is_dead) in all(share)? {
+        if is_dead && let Some(folder) = folder(share)? {
+            let _ = fs::unlinkat(&folder, name, AtFlags::empty());
+        }
+    }
+    Ok(())
+}
+
+fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
+    let path = format!("{RECORDS_FOLDER}/{AGENTS}");
+    let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
+    opened.doing(|| format!("opening {path}"))
+}
+
+/// All announcements by name, each with what it says, where that can be read, and whether it is dead.
+fn all(share: &Share) -> Result<Vec<(String, Option<Agent>, bool)>, ShareError> {
+    let doing = || format!("looking for agents in {RECORDS_FOLDER}/{AGENTS}");
+    let Some(folder) = folder(share)? else {
+        return Ok(Vec::new());
+    };
+    let names = beneath::if_there(beneath::names_now(&folder)).doing(doing)?;
+    let names = names.unwrap_or_default().into_iter();
+    let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.sort_unstable();
+    let mut all = Vec::new();
+    for name in names {
+        let Ok(nonce) = name.parse::<Nonce>() else {
+            continue;
+        };
+        // Of another format, or damaged by somebody: nobody leaves anything to it.
+        let agent = beneath::read(&folder, &name, LONGEST)
+            .ok()
+            .and_then(|text| {
+                check_format(&text).ok()?;
+                serde_json::from_slice::<Agent>(&text).ok()
+            });
+        let holder = agent.as_ref().map_or("", |agent| &agent.process);
+        let is_dead = heartbeat::has_stopped(&folder, &name, nonce, 0, holder).doing(doing)?;
+        all.push((name, agent, is_dead));
+    }
+    Ok(all)
+}

@@ -1,0 +1,258 @@
+//! Copies that are left to an agent: taken by it, by others when it is dead or does nothing, and given back.
+
+use super::super::agents::{self, Presence};
+use super::super::attempt::process;
+use super::copies::{assert_full, copy_of, full_volume, origin};
+use super::*;
+use crate::share::attempt::heartbeat::tests::let_a_period_pass;
+use crate::share::records::origin::{Origin, Source};
+use std::os::unix::fs::{MetadataExt, chown};
+
+impl Trial {
+    /// The share as a controller elsewhere sees it.
+    fn away(&self) -> Share {
+        self.share().away()
+    }
+
+    /// The share as the agent sees it.
+    fn as_agent(&self) -> Share {
+        self.share().as_agent().unwrap()
+    }
+
+    /// An agent that lives in `process` as far as anybody can know, and does nothing.
+    fn announce(&self, process: &str) -> PathBuf {
+        let presence = Presence::announce(&self.as_agent()).unwrap();
+        let own = self.announcements().pop().unwrap();
+        let text = std::fs::read_to_string(&own).unwrap();
+        let other = own.with_file_name(crate::share::token::Nonce::random().unwrap().to_string());
+        let text = text.replace(process::own(), process);
+        assert!(text.contains(process), "{text}");
+        std::fs::write(&other, text).unwrap();
+        drop(presence);
+        assert_eq!(self.announcements(), std::slice::from_ref(&other));
+        other
+    }
+
+    fn announcements(&self) -> Vec<PathBuf> {
+        let names = self.files(".csi-nfs/agents").into_iter();
+        names
+            .map(|name| self.at(".csi-nfs/agents").join(name))
+            .collect()
+    }
+
+    fn snapshot_from(
+        &self,
+        share: &Share,
+        source: &Origin,
+    ) -> Result<Record<Snapshot>, ShareError> {
+        let wanted = snapshot::Wanted {
+            name: "s".to_owned(),
+            source: source.clone(),
+        };
+        life::create(share, &wanted, "s:/a", &Progress::default())
+    }
+
+    /// Leaves the copy of a snapshot to this process, as an agent, and dies.
+    fn leave_snapshot(&self, source: &Origin) -> Presence {
+        let presence = Presence::announce(&self.as_agent()).unwrap();
+        let begun = crashing(3, || self.snapshot_from(&self.away(), source));
+        assert!(begun.unwrap_err().is_crash());
+        let record = &self.snapshots()[0];
+        assert_eq!((record.generation, record.state), (1, State::Creating));
+        assert_eq!(record.copying.as_ref().unwrap().process, process::own());
+        presence
+    }
+}
+
+const STRANGER: &str = "another-machine/1/1/1";
+
+#[test]
+fn a_copy_is_left_to_an_agent_that_lives_and_made_when_it_does_nothing() {
+    let trial = Trial::new();
+    let source = origin(&full_volume(&trial, "v"));
+    trial.announce(STRANGER);
+    for _ in 0..2 {
+        let waiting = trial.snapshot_from(&trial.away(), &source).unwrap_err();
+        let ShareError::CopiedElsewhere { .. } = waiting else {
+            panic!("{waiting}");
+        };
+        let [record] = &trial.snapshots()[..] else {
+            panic!("{:?}", trial.snapshots());
+        };
+        let copying = record.copying.as_ref().unwrap();
+        assert_eq!((record.generation, &*copying.process), (1, STRANGER));
+        // Nothing of a copy that nobody has begun.
+        assert_eq!(
+            trial
+                .files(&format!(".csi-nfs/snapshots/{}", record.key()))
+                .len(),
+            1
+        );
+    }
+    // As every controller does, also one that knows of no agents.
+    let_a_period_pass();
+    let made = trial.snapshot_from(&trial.share(), &source).unwrap();
+    assert_eq!(made.state, State::Ready);
+    trial.check_snapshots();
+    // That agent is dead by now, and nothing more is left to it.
+    assert_eq!(agents::at_work(&trial.away()).unwrap(), None);
+    agents::sweep(&trial.share()).unwrap();
+    assert_eq!(trial.announcements(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn nothing_is_left_to_a_dead_agent_nor_by_those_who_are_near() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let announcement = trial.announce(&process::dead());
+    let made = trial
+        .snapshot_from(&trial.away(), &origin(&volume))
+        .unwrap();
+    assert_eq!(made.state, State::Ready);
+    trial.recover();
+    assert!(!announcement.exists());
+    let announcement = trial.announce(STRANGER);
+    for near in [trial.share(), trial.as_agent()] {
+        assert_eq!(agents::at_work(&near).unwrap(), None);
+    }
+    assert_eq!(agents::left_to_purge(&trial.away()).unwrap(), Some(0));
+    std::fs::write(&announcement, "{").unwrap();
+    assert_eq!(agents::at_work(&trial.away()).unwrap(), None);
+    assert_eq!(agents::left_to_purge(&trial.away()).unwrap(), None);
+}
+
+#[test]
+fn a_presence_ends_with_its_process_or_when_it_is_taken_for_dead() {
+    let trial = Trial::new();
+    let presence = Presence::announce(&trial.as_agent()).unwrap();
+    let second = Presence::announce(&trial.as_agent()).unwrap();
+    assert_eq!(trial.announcements().len(), 2);
+    let agent = agents::at_work(&trial.away()).unwrap().unwrap();
+    assert_eq!(
+        (&*agent.process, agent.can),
+        (process::own(), presence.can())
+    );
+    // A beat is seen, so it lives on.
+    let_a_period_pass();
+    assert!(presence.beat().unwrap() && second.beat().unwrap());
+    assert!(agents::at_work(&trial.away()).unwrap().is_some());
+    drop(second);
+    let_a_period_pass();
+    agents::sweep(&trial.share()).unwrap();
+    assert_eq!(trial.announcements(), Vec::<PathBuf>::new());
+    assert!(!presence.beat().unwrap());
+}
+
+#[test]
+fn an_agent_makes_what_is_left_to_it() {
+    let trial = Trial::new();
+    let source = origin(&full_volume(&trial, "v"));
+    let _presence = trial.leave_snapshot(&source);
+    let (share, progress) = (trial.as_agent(), Progress::default());
+    life::assist::<Snapshot>(&share, NameKey::of("s"), &progress).unwrap();
+    trial.check_snapshots();
+    // A volume's copy is made, and placed by who asked.
+    let wanted = copy_of(Source::Volume(source));
+    let create = || life::create::<Volume>(&trial.away(), &wanted, "s:/a", &Progress::default());
+    assert!(crashing(4, create).unwrap_err().is_crash());
+    life::assist::<Volume>(&share, NameKey::of(&wanted.name), &progress).unwrap();
+    assert!(!trial.at("team/copy").exists());
+    assert_eq!(create().unwrap().state, State::Ready);
+    assert_full(&trial.at("team/copy"));
+    trial.check_snapshots();
+}
+
+#[test]
+fn an_agent_may_die_at_any_step_of_a_copy() {
+    at_each_step(
+        6,
+        |trial| {
+            let source = origin(&full_volume(trial, "v"));
+            (trial.leave_snapshot(&source), source)
+        },
+        |trial, _| {
+            let share = trial.as_agent();
+            life::assist::<Snapshot>(&share, NameKey::of("s"), &Progress::default())
+        },
+        |trial, (_, source)| {
+            trial.snapshot_from(&trial.share(), source).unwrap();
+            trial.check_snapshots();
+        },
+    );
+}
+
+#[test]
+fn what_an_agent_cannot_copy_is_given_back_once() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let source = origin(&volume);
+    let _presence = trial.leave_snapshot(&source);
+    trial.delete(&volume).unwrap();
+    let share = trial.as_agent();
+    let assist = || life::assist::<Snapshot>(&share, NameKey::of("s"), &Progress::default());
+    let failure = assist().unwrap_err();
+    assert!(matches!(failure, ShareError::NoSource(_)), "{failure}");
+    let [record] = &trial.snapshots()[..] else {
+        panic!("{:?}", trial.snapshots());
+    };
+    assert_eq!((record.generation, &record.copying), (2, &None));
+    assist().unwrap();
+    assert_eq!(trial.snapshots()[0], *record);
+    // Who asked meets it, and withdraws what cannot be had.
+    let failure = trial.snapshot_from(&trial.share(), &source).unwrap_err();
+    assert!(matches!(failure, ShareError::NoSource(_)), "{failure}");
+    assert_eq!(trial.snapshots(), []);
+}
+
+/// With `root_squash` a controller may do what the owner of the records may, and no more.
+#[test]
+fn what_an_agent_makes_belongs_to_the_owner_of_the_records() {
+    if !rustix::process::geteuid().is_root() {
+        // Only root can be an agent for others.
+        return;
+    }
+    let nobody = 65534;
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    chown(trial.at("v"), Some(1000), Some(1000)).unwrap();
+    chown(trial.at("v/folder/b"), Some(1000), Some(1000)).unwrap();
+    let mut below = vec![trial.at(".csi-nfs")];
+    while let Some(path) = below.pop() {
+        chown(&path, Some(nobody), Some(nobody)).unwrap();
+        if path.is_dir() {
+            below.extend(
+                std::fs::read_dir(path)
+                    .unwrap()
+                    .map(|it| it.unwrap().path()),
+            );
+        }
+    }
+    let source = origin(&volume);
+    let _presence = trial.leave_snapshot(&source);
+    let key = NameKey::of("s");
+    for path in trial.files(&format!(".csi-nfs/snapshots/{key}")) {
+        // What a squashed controller would have made.
+        let path = trial.at(&format!(".csi-nfs/snapshots/{key}/{path}"));
+        chown(path, Some(nobody), Some(nobody)).unwrap();
+    }
+    life::assist::<Snapshot>(&trial.as_agent(), key, &Progress::default()).unwrap();
+    let record = &trial.snapshots()[0];
+    assert_eq!(record.state, State::Ready);
+    for folder in [
+        format!(".csi-nfs/snapshots/{key}"),
+        ".csi-nfs/agents".to_owned(),
+    ] {
+        for name in trial.files(&folder) {
+            let path = trial.at(&folder).join(name);
+            let found = path.metadata().unwrap();
+            assert_eq!((found.uid(), found.gid()), (nobody, nobody), "{path:?}");
+        }
+    }
+    assert_eq!(
+        trial.at(".csi-nfs/agents").metadata().unwrap().uid(),
+        nobody
+    );
+    // What is in it is as it was.
+    let inner = trial.data(record).join("folder/b").metadata().unwrap();
+    assert_eq!(inner.uid(), 1000);
+}
