@@ -63,7 +63,7 @@ pub struct Globals {
     no_headers: bool,
     /// Columns of the table: heads, or paths such as volume.volume_context
     #[arg(long, global = true, value_name = "COLUMN,…", value_delimiter = ',', help_heading = OUTPUT)]
-    columns: Vec<String>,
+    pub columns: Vec<String>,
     /// Sort the rows of a list by a column; holds all rows back until the last has arrived
     #[arg(long, global = true, value_name = "COLUMN", help_heading = OUTPUT)]
     sort_by: Option<String>,
@@ -307,6 +307,7 @@ impl Globals {
                 .and_then(|asked| asked.template.clone()),
             no_headers: self.no_headers,
             columns: self.columns.clone(),
+            usual_columns: Vec::new(),
             sort_by: self.sort_by.clone(),
             fit: None,
             colour: false,

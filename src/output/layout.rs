@@ -101,6 +101,12 @@ impl Layout {
         })
     }
 
+    /// Those of the columns of these names that there are.
+    pub fn those_of(&self, names: &[String]) -> Vec<Reader> {
+        let columns = names.iter().map(|name| self.column(name));
+        columns.filter_map(Result::ok).collect()
+    }
+
     /// The source of the text that `-o name` prints for a row.
     ///
     /// # Errors

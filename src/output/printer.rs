@@ -138,7 +138,10 @@ impl<W: Write> Printer<W> {
             ));
         }
         let columns = match options.columns.as_slice() {
-            [] => layout.columns(options.format == Format::Wide)?,
+            [] => match layout.those_of(&options.usual_columns) {
+                usual if !usual.is_empty() && options.format == Format::Table => usual,
+                _ => layout.columns(options.format == Format::Wide)?,
+            },
             names => names
                 .iter()
                 .map(|name| layout.column(name))

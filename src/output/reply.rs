@@ -123,6 +123,8 @@ pub struct Options {
     pub no_headers: bool,
     /// Heads or paths of the columns to show; empty for the declared ones.
     pub columns: Vec<String>,
+    /// The columns to show where none are asked for and the table is not wide: those of them that a reply has.
+    pub usual_columns: Vec<String>,
     /// Head or path of the column to sort by.
     pub sort_by: Option<String>,
     /// The columns of a terminal that a table has to fit.

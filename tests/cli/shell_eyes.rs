@@ -196,3 +196,62 @@ fn an_id_is_offered_once_on_a_line() {
     shell.press("wait volume vol-2 \x17\x17volume \t");
     shell.expect("wait volume vol-");
 }
+
+#[test]
+fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1"]));
+    driver.on(
+        "DeleteVolume",
+        Reply::message(&v1::DeleteVolumeResponse::default()),
+    );
+    let csi = Csi::at(driver.endpoint());
+    for (lines, shown) in [
+        (
+            "set columns capacity,volume-id,snapshot-id; controller ls",
+            "CAPACITY   VOLUME ID\n0          vol-1\n",
+        ),
+        // Neither a table without such columns, nor a sentence, nor what is no table.
+        (
+            "set columns volume-id; identity probe; controller rm a; controller ls -o name",
+            "READY\ntrue\na deleted\nvol-1\n",
+        ),
+        // What is asked of one command counts, and so does the last that was said.
+        (
+            "set columns capacity; controller ls --columns volume-id",
+            "VOLUME ID\nvol-1\n",
+        ),
+        (
+            "set columns; set columns volume-id,capacity; set columns; unset columns; set columns",
+            "<those of each table>\nvolume-id,capacity\n<those of each table>\n",
+        ),
+    ] {
+        let run = csi.run_args(["shell", "-c", lines]).succeeds();
+        assert_eq!(run.stdout, shown, "{lines}\n{run}");
+    }
+    // Those of the shell's own command line come back.
+    let lines = "controller ls; set columns volume-id; controller ls; unset columns; set columns";
+    let run = csi.run_args(["--columns", "capacity", "shell", "-c", lines]);
+    let shown = "CAPACITY\n0\nVOLUME ID\nvol-1\ncapacity\n";
+    assert_eq!(run.stdout, shown, "{run}");
+    let lines = "set columns volume-id; controller ls -o wide";
+    let run = csi.run_args(["shell", "-c", lines]).succeeds();
+    assert!(run.stdout.starts_with("VOLUME ID   CAPACITY"), "{run}");
+    csi.run_args(["shell", "-c", "set columns volume-id,size-of"])
+        .exits(2)
+        .says("columns: no table has a column \"size-of\"");
+    csi.run_args([
+        "shell",
+        "-c",
+        "set columns volume-id; identity probe --columns volume-id",
+    ])
+    .exits(2)
+    .says("no column \"volume-id\"");
+    let mut shell = shell(&csi);
+    shell.expect("scripted.example.com> ");
+    shell.press("set columns volume-id,capac\t\r");
+    shell.expect("set columns volume-id,capacity");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("controller ls\r");
+    shell.expect("VOLUME ID   CAPACITY\nvol-1       0\n");
+}

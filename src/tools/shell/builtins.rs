@@ -12,12 +12,14 @@ use std::path::PathBuf;
 #[derive(Subcommand, Debug)]
 pub enum Builtin {
     /// Show the settings, or set one for the lines to come
-    #[command(after_help = "Example:\n  set output json")]
+    #[command(
+        after_help = "Examples:\n  set output json\n  set columns volume-id,capacity\n  set columns"
+    )]
     Set {
-        /// endpoint, output, timeout, verbose, cap, secrets-file, echo, records or pager; none to show all
+        /// endpoint, output, timeout, verbose, cap, secrets-file, echo, records, columns or pager; none to show all
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// What it is from now on
+        /// What it is from now on; without it what it is now
         #[arg(value_name = "VALUE", allow_hyphen_values = true)]
         value: Vec<String>,
     },

@@ -28,6 +28,13 @@ impl Shell {
             Builtin::Set {
                 name: Some(name),
                 value,
+            } if value.is_empty() => {
+                let value = self.settings.value(&name).or_usage()?;
+                self.show(&format!("{value}\n"))?;
+            }
+            Builtin::Set {
+                name: Some(name),
+                value,
             } => {
                 let value = value.join(" ");
                 let set = self.settings.set(&name, &value);

@@ -293,7 +293,7 @@ impl Shell {
     fn call(&mut self, called: &Called<'_>, globals: &Globals) -> Result<(), Error> {
         let defaults = self.settings.defaults();
         let mut command = request::command(called, globals, &defaults)?;
-        command.output.fit = self.settings.fit(self.columns());
+        self.settings.shape(&mut command.output, self.columns());
         command.output.colour = colour::is_wanted() && self.page.is_none();
         let mut out = self.paged();
         if command.dry_run {

@@ -5,6 +5,7 @@
 
 mod assertion;
 mod builtins;
+mod columns;
 mod commands;
 mod complete;
 mod connections;

@@ -1,9 +1,11 @@
 //! The session's flags, set by `set`: no line has to repeat them.
 
+use super::columns;
 use crate::arguments::capability;
 use crate::call::endpoint::Endpoint;
 use crate::invocation::defaults::{Defaults, Program};
 use crate::invocation::globals::Globals;
+use crate::output;
 use crate::output::AskedFormat;
 use crate::output::columns::{Columns, aligned};
 use clap::ArgMatches;
@@ -29,6 +31,10 @@ pub const NAMES: &[(&str, &str)] = &[
     (
         "records",
         "on or off: a line a column, or else a line a row; auto: what fits",
+    ),
+    (
+        "columns",
+        "the columns of tables, heads or paths, where a reply has them",
     ),
     ("pager", "on or off: what does not fit goes through $PAGER"),
 ];
@@ -60,6 +66,8 @@ pub struct SessionSettings {
     echo: bool,
     /// Whether tables are records; without it those that would not fit are.
     records: Option<bool>,
+    /// The columns of tables; none for those that each table has by itself.
+    columns: Vec<String>,
     pager: bool,
 }
 
@@ -95,17 +103,20 @@ impl SessionSettings {
             secrets_file: None,
             echo: false,
             records: None,
+            columns: Vec::new(),
             pager: true,
         }
     }
 
-    /// How many columns a table may have before it becomes records, in a terminal of so many.
-    pub fn fit(&self, columns: Option<usize>) -> Option<usize> {
-        match self.records {
+    /// Shapes the output of a command as the session wants it, in a terminal of so many columns.
+    pub fn shape(&self, output: &mut output::Options, columns: Option<usize>) {
+        // How many a table may have before it becomes records.
+        output.fit = match self.records {
             Some(true) => Some(0),
             Some(false) => None,
             None => columns,
-        }
+        };
+        output.usual_columns.clone_from(&self.columns);
     }
 
     /// Makes tables records, or lets them be what fits again; says which.
@@ -179,6 +190,11 @@ impl SessionSettings {
                 let records = switch(value).map_err(|_| wrong("records", &"write on, off or auto"));
                 self.records = Some(records?);
             }
+            "columns" => {
+                self.columns = columns::parse(value).map_err(|error| wrong("columns", &error))?;
+                // Those of the shell's own command line counted until now.
+                self.now.columns.clear();
+            }
             _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
@@ -196,6 +212,9 @@ impl SessionSettings {
             "records" => self.records = None,
             "pager" => self.pager = true,
             flag if NAMES.iter().any(|(name, _)| *name == flag) => {
+                if flag == "columns" {
+                    self.columns.clear();
+                }
                 self.now.inherit(&self.base, |id| id != flag);
             }
             _ => return Err(SettingError::Name(name.to_owned())),
@@ -229,8 +248,26 @@ impl SessionSettings {
         }
     }
 
+    /// The value of one setting.
+    ///
+    /// # Errors
+    /// When there is no such setting.
+    pub fn value(&self, name: &str) -> Result<String, SettingError> {
+        let index = NAMES.iter().position(|(known, _)| *known == name);
+        let index = index.ok_or_else(|| SettingError::Name(name.to_owned()))?;
+        Ok(self.values().swap_remove(index))
+    }
+
     /// Lists all settings, one on each line.
     pub fn listing(&self) -> String {
+        let names = NAMES.iter().map(|(name, _)| (*name).to_owned());
+        let rows = names.zip(self.values());
+        let cells: Vec<String> = rows.flat_map(<[String; 2]>::from).collect();
+        aligned(Columns::new(2, 2), &cells)
+    }
+
+    /// The values in the order of [`NAMES`].
+    fn values(&self) -> Vec<String> {
         let globals = &self.now;
         let timeout = globals.timeout();
         let values = [
@@ -245,11 +282,12 @@ impl SessionSettings {
             self.secrets_file.clone().unwrap_or_else(|| "<none>".into()),
             word_of(self.echo),
             self.records_word().to_owned(),
+            match [self.columns.as_slice(), &globals.columns] {
+                [[], []] => "<those of each table>".to_owned(),
+                [[], names] | [names, _] => names.join(","),
+            },
             word_of(self.pager),
         ];
-        let values = values.map(|value| escaped(&value).into_owned());
-        let names = NAMES.iter().map(|(name, _)| (*name).to_owned());
-        let cells: Vec<String> = names.zip(values).flat_map(<[String; 2]>::from).collect();
-        aligned(Columns::new(2, 2), &cells)
+        values.map(|value| escaped(&value).into_owned()).into()
     }
 }
