@@ -5,6 +5,7 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
+use signal_hook::low_level::emulate_default_handler;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -45,17 +46,15 @@ pub fn second_signal_kills() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes SIGTERM and SIGHUP end the process by their default action as long as the flag that is returned is set: while a
-/// line is being typed nobody waits for signals, also when an earlier task has.
-///
-/// # Errors
-/// When the system refuses.
-pub fn ends_while_set() -> io::Result<Arc<AtomicBool>> {
-    let set = Arc::new(AtomicBool::new(false));
-    for number in signals().into_iter().filter(|number| *number != SIGINT) {
-        register_conditional_default(number, Arc::clone(&set))?;
-    }
-    Ok(set)
+/// Interrupts the line editor of this process, whose read returns for SIGINT alone.
+pub fn press_ctrl_c() {
+    // Nothing can keep a process from signalling itself.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+/// Ends the process as SIGTERM does where nobody watches it.
+pub fn die() {
+    let _ = emulate_default_handler(SIGTERM);
 }
 
 /// Signals that ask to stop, from the moment on in which this is made: none is lost while nobody waits.
@@ -64,16 +63,20 @@ pub struct Signals(Vec<Signal>);
 impl Signals {
     /// Watches from now on. Needs a runtime.
     pub fn watch() -> Self {
-        let watched = signals()
+        Self::of(signals())
+    }
+
+    /// Watches those from now on that end more than what runs: all but Ctrl-C. Needs a runtime.
+    pub fn watch_end() -> Self {
+        Self::of(signals().into_iter().filter(|number| *number != SIGINT))
+    }
+
+    fn of(numbers: impl IntoIterator<Item = i32>) -> Self {
+        let watched = numbers
             .into_iter()
             // Where a signal cannot be watched, its default ends the process.
             .filter_map(|number| signal(SignalKind::from_raw(number)).ok());
         Self(watched.collect())
-    }
-
-    /// Watches Ctrl-C alone from now on. Needs a runtime.
-    pub fn watch_ctrl_c() -> Self {
-        Self(signal(SignalKind::interrupt()).into_iter().collect())
     }
 
     /// Forgets those that have come.

@@ -1,7 +1,9 @@
-//! Redirects stdout for a while: into a file, a program, or a page that is compared with the last one.
+//! Redirects stdout for a while: into a file, a program, or a page that is compared with the last one; and away from a terminal
+//! that is gone.
 
 use rustix::fd::{AsFd, OwnedFd};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
 
 /// Stdout leads elsewhere until this is dropped.
 pub struct Redirected {
@@ -26,5 +28,41 @@ impl Drop for Redirected {
         // Whoever reads it may have gone away.
         let _ = io::stdout().flush();
         let _ = rustix::stdio::dup2_stdout(&self.before);
+    }
+}
+
+/// Which of stdout and stderr lead to a terminal.
+pub struct Terminals {
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Terminals {
+    /// As it is now.
+    pub fn now() -> Self {
+        Self {
+            stdout: io::stdout().is_terminal(),
+            stderr: io::stderr().is_terminal(),
+        }
+    }
+
+    /// Leads those nowhere whose terminal is gone: writing there fails, and what is only shown must not keep the rest from
+    /// being done.
+    pub fn let_go_of_lost(&self) {
+        let now = Self::now();
+        let (stdout, stderr) = (self.stdout && !now.stdout, self.stderr && !now.stderr);
+        if !stdout && !stderr {
+            return;
+        }
+        // What cannot be led elsewhere fails as before.
+        let Ok(nowhere) = File::options().write(true).open("/dev/null") else {
+            return;
+        };
+        if stdout {
+            let _ = rustix::stdio::dup2_stdout(&nowhere);
+        }
+        if stderr {
+            let _ = rustix::stdio::dup2_stderr(&nowhere);
+        }
     }
 }

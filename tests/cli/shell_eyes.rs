@@ -2,8 +2,11 @@
 
 use crate::shell_terminal::{CTRL_C, CTRL_D, leaves_no_requests, scripted, shell, volumes};
 use crate::support::program::Csi;
-use crate::support::scripted::Reply;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::terminal::Terminal;
 use csi_proto::v1;
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt as _;
 
 #[test]
 fn what_is_not_taken_is_opened_again() {
@@ -181,6 +184,79 @@ fn what_was_deferred_runs_when_the_shell_is_left() {
     shell.press(CTRL_D);
     shell.expect("deferred: controller delete-volume a\na deleted\n");
     assert!(shell.ends().success());
+}
+
+/// A shell in which the deletion of two volumes is deferred, b before a.
+fn with_deferred(driver: &ScriptedDriver) -> Terminal {
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    shell.expect("scripted.example.com> ");
+    for id in ["a", "b"] {
+        shell.press(&format!("defer controller delete-volume {id}\r"));
+        shell.expect("\nscripted.example.com> ");
+    }
+    shell
+}
+
+fn deleted(driver: &ScriptedDriver) -> Vec<String> {
+    let requests = driver.requests().into_iter();
+    let deletions = requests.filter(|request| request.path.ends_with("/DeleteVolume"));
+    deletions
+        .map(|request| request.decode::<v1::DeleteVolumeRequest>().volume_id)
+        .collect()
+}
+
+#[test]
+fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
+    let driver = scripted();
+    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    driver.on("DeleteVolume", done);
+    driver.on("GetCapacity", Reply::never());
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut shell = with_deferred(&driver);
+        shell.press("half a line");
+        shell.signal(signal);
+        shell.expect("deferred: controller delete-volume b\nb deleted\n");
+        shell.expect("deferred: controller delete-volume a\na deleted\n");
+        assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
+    }
+    // A call that runs is cancelled first.
+    let mut shell = with_deferred(&driver);
+    shell.press("controller get-capacity\r");
+    driver.wait_for_call("GetCapacity");
+    shell.signal(Signal::TERM);
+    shell.expect("deferred: controller delete-volume b\nb deleted\n");
+    assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
+    assert_eq!(deleted(&driver), ["b", "a"].repeat(3));
+}
+
+#[test]
+fn what_was_deferred_runs_when_the_terminal_is_gone() {
+    let driver = scripted();
+    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    driver.on("DeleteVolume", done);
+    let mut shell = with_deferred(&driver);
+    shell.hang_up();
+    let _ = shell.ends();
+    assert_eq!(deleted(&driver), ["b", "a"]);
+}
+
+#[test]
+fn what_was_deferred_has_a_bounded_time_after_a_signal() {
+    let driver = scripted();
+    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    driver.on_each("DeleteVolume", [Reply::never(), done]);
+    let mut shell = with_deferred(&driver);
+    shell.signal(Signal::TERM);
+    shell.expect("error: there was no time left for it: the shell was asked to end");
+    shell.expect("a deleted\n");
+    assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
+    // The second signal ends all of it.
+    driver.on("DeleteVolume", Reply::never());
+    let mut shell = with_deferred(&driver);
+    shell.signal(Signal::TERM);
+    shell.expect("deferred: controller delete-volume b");
+    shell.signal(Signal::TERM);
+    assert_eq!(shell.ends().signal(), Some(15), "{}", shell.all());
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use crate::support::PATIENCE;
 use crate::support::process::ends_within;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, open};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -13,7 +16,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// A running program with a terminal of its own. Dropping it kills the program and its children.
 pub struct Terminal {
-    person: File,
+    /// The person's end, until it is hung up.
+    person: Option<File>,
+    /// Whoever reads the person's end stops when this is closed.
+    hang_up: Option<OwnedFd>,
     child: Child,
     shown: Arc<(Mutex<Shown>, Condvar)>,
 }
@@ -29,7 +35,8 @@ struct Shown {
 impl Terminal {
     /// Starts `command` in a terminal of that many columns and rows.
     pub fn start(command: &Command, columns: u16, rows: u16) -> Self {
-        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&person).expect("granted");
         unlockpt(&person).expect("unlocked");
         let name = ptsname(&person, Vec::new()).expect("named");
@@ -59,13 +66,23 @@ impl Terminal {
         let child = child.expect("setsid, of Debian's util-linux");
         let person = File::from(person);
         let shown: Arc<(Mutex<Shown>, Condvar)> = Arc::default();
+        let (hung_up, hang_up) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
         std::thread::spawn({
             let (shown, mut output) = (shown.clone(), person.try_clone().expect("a file"));
             move || {
                 let mut buffer = [0; 4096];
                 loop {
+                    let mut ends = [
+                        PollFd::new(&output, PollFlags::IN),
+                        PollFd::new(&hung_up, PollFlags::IN),
+                    ];
+                    let _ = poll(&mut ends, None);
+                    let is_hung_up = !ends[1].revents().is_empty();
                     // A terminal whose program has ended answers with an error.
-                    let count = output.read(&mut buffer).unwrap_or(0);
+                    let count = match is_hung_up {
+                        true => 0,
+                        false => output.read(&mut buffer).unwrap_or(0),
+                    };
                     let (state, changed) = &*shown;
                     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                     state.bytes.extend_from_slice(&buffer[..count]);
@@ -78,15 +95,23 @@ impl Terminal {
             }
         });
         Self {
-            person,
+            person: Some(person),
+            hang_up: Some(hang_up),
             child,
             shown,
         }
     }
 
+    /// Takes the terminal away, as when its window is closed.
+    pub fn hang_up(&mut self) {
+        drop(self.person.take());
+        drop(self.hang_up.take());
+    }
+
     /// Presses keys.
     pub fn press(&mut self, keys: &str) {
-        self.person
+        let person = self.person.as_mut().expect("it is not hung up");
+        person
             .write_all(keys.as_bytes())
             .expect("the program has not ended");
     }

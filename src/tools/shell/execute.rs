@@ -5,6 +5,7 @@ use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, DriverStatus};
 use super::deferred::Deferred;
 use super::edit::Drafts;
+use super::ending::{Ending, Interrupts};
 use super::help;
 use super::history::History;
 use super::known_ids::KnownIds;
@@ -15,7 +16,6 @@ use crate::error::{Error, ErrorKind, OrError, Style};
 use crate::invocation::completion;
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
-use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
 use crate::invocation::watch::watch;
@@ -29,6 +29,7 @@ use csi_proto::schema::Message;
 use csi_proto::wire;
 use std::future::Future;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -47,7 +48,9 @@ pub struct Shell {
     pub(super) program: Program,
     runtime: Runtime,
     /// What asked to stop since the last line, also while nothing could be interrupted.
-    interrupts: Signals,
+    pub(super) interrupts: Interrupts,
+    /// Who watches for the end, where somebody types.
+    pub(super) ending: Option<Arc<Ending>>,
     pub(super) connections: Connections,
     /// The flags of the session, which `set` changes.
     pub settings: SessionSettings,
@@ -96,16 +99,13 @@ impl Shell {
             .or_because("the shell cannot start")?;
         let interrupts = {
             let _context = runtime.enter();
-            // A script takes back what it has made also when it is asked to stop. At a prompt nobody waits for that.
-            match interactive {
-                true => Signals::watch_ctrl_c(),
-                false => Signals::watch(),
-            }
+            Interrupts::watch()
         };
         Ok(Self {
             program,
-            runtime,
             interrupts,
+            ending: interactive.then(|| Ending::watch(&runtime)),
+            runtime,
             connections: Connections::default(),
             settings: SessionSettings::new(program, base),
             values: Values::default(),
@@ -413,16 +413,16 @@ pub fn parsed(text: &str) -> Result<Vec<Statement>, Error> {
     statements(text).or_usage()
 }
 
-/// Runs `work` until it is done or Ctrl-C is pressed; then it is dropped, which cancels its call.
+/// Runs `work` until it is done, Ctrl-C is pressed, or its time is up; then it is dropped, which cancels its call.
 fn block_on<T>(
     runtime: &Runtime,
-    interrupts: &mut Signals,
+    interrupts: &mut Interrupts,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     runtime.block_on(async {
         tokio::select! {
             result = work => result,
-            () = interrupts.next() => Err(Error::interrupted()),
+            error = interrupts.next() => Err(error),
         }
     })
 }

@@ -12,6 +12,7 @@ mod connections;
 mod deferred;
 mod describe;
 mod edit;
+mod ending;
 mod execute;
 mod help;
 mod history;
@@ -26,11 +27,10 @@ mod value_path;
 mod values;
 mod watch;
 
-use crate::error::{Error, ErrorKind, OrError};
+use crate::error::{Error, ErrorKind};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::invocation::interrupt;
 use crate::invocation::parse::{self, with_flags};
 use crate::output::terminal::columns_of;
 use clap::{ArgMatches, Args, Command};
@@ -45,7 +45,6 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use values::{ENVIRONMENT, Variable};
 
 /// The command.
@@ -190,16 +189,31 @@ fn interact(shell: Shell) -> Result<(), Error> {
     for line in shell.borrow().history.lines() {
         editor.history_mut().add(line).map_err(failed)?;
     }
-    let at_prompt = interrupt::ends_while_set().or_because("signals cannot be watched")?;
-    loop {
-        at_prompt.store(true, Ordering::Relaxed);
-        let line = read(&mut editor, &shell);
-        at_prompt.store(false, Ordering::Relaxed);
+    let ending = shell.borrow().ending.clone();
+    let is_ending = || {
+        ending
+            .as_ref()
+            .is_some_and(|ending| ending.until().is_some())
+    };
+    // What is shown must not fail where nobody is left who sees it.
+    let let_go = || {
+        if let Some(ending) = &ending {
+            ending.let_go_of_lost_terminal();
+        }
+    };
+    let left = loop {
+        if is_ending() {
+            break Err(Error::interrupted());
+        }
+        let line = match &ending {
+            Some(ending) => ending.reading(|| read(&mut editor, &shell)),
+            None => read(&mut editor, &shell),
+        };
         let text = match line {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(failed(error)),
+            Err(ReadlineError::Eof) => break Ok(()),
+            Err(error) => break Err(failed(error)),
         };
         let recalled = shell.borrow().history.recalled(&text);
         let text = match recalled {
@@ -217,15 +231,18 @@ fn interact(shell: Shell) -> Result<(), Error> {
             editor.history_mut().add(&text).map_err(failed)?;
         }
         let mut shell = shell.borrow_mut();
-        match shell.run(&text) {
+        let ran = shell.run(&text);
+        let_go();
+        match ran {
             Ok(Flow::Continue) => {}
-            Ok(Flow::Leave) => break,
+            Ok(Flow::Leave) => break Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => eprintln!("interrupted"),
             Err(error) => shell.report(&error),
         }
-    }
+    };
+    let_go();
     let mut shell = shell.borrow_mut();
     let deferred = shell.run_deferred();
     shell.settle();
-    deferred
+    left.and(deferred)
 }

@@ -3,6 +3,7 @@
 //! What a line means is in `line`, what a command does in `execute`.
 
 use super::deferred::{Deferred, Expanded};
+use super::ending::share;
 use super::execute::{Flow, Shell};
 use super::history::has_secret;
 use super::line::{Statement, Word, WordPiece, quoted};
@@ -141,7 +142,8 @@ impl Shell {
         })
     }
 
-    /// Runs what was deferred, the last first. A failure, or Ctrl-C, ends one command and not those that follow.
+    /// Runs what was deferred, the last first. A failure, or Ctrl-C, ends one command and not those that follow; where the shell
+    /// was asked to end, each has its share of the time.
     ///
     /// # Errors
     /// The first failure, which is reported.
@@ -150,6 +152,11 @@ impl Shell {
         while let Some(Deferred { statement, place }) = self.deferred.pop() {
             // What was pressed before was not meant for this one.
             self.forget_interrupts();
+            if let Some(until) = self.ends_at() {
+                let count = self.deferred.len() + 1;
+                self.interrupts
+                    .wait_until(share(Instant::now(), until, count));
+            }
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
                 eprintln!("deferred: {}", escaped(&without_secret(&words)));
@@ -166,6 +173,11 @@ impl Shell {
             }
         }
         first
+    }
+
+    /// When all must be done, where the shell was asked to end.
+    fn ends_at(&self) -> Option<Instant> {
+        self.ending.as_ref()?.until()
     }
 
     /// Makes what stands at a path a variable of its own, or its text where the word has a default.
