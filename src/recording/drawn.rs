@@ -1,6 +1,6 @@
 //! A recording as the data of a page, which `output::page` draws.
 
-use super::{Recorded, RecordedOutcome, Recording};
+use super::{Ended, Recorded, RecordedOutcome, Recording};
 use crate::error::Error;
 use crate::output::page::timeline::{ShownCall, Timeline};
 use crate::output::page::{PageFile, Readers};
@@ -61,7 +61,7 @@ pub fn timeline(
 fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> ShownCall {
     let (end, message) = match &recorded.outcome {
         RecordedOutcome::Answered { code, message } => (code.clone(), message.clone()),
-        RecordedOutcome::EndedBy(by) => (ended(by).to_owned(), String::new()),
+        RecordedOutcome::Ended(ended) => (in_words(ended), ended.message.clone()),
     };
     ShownCall {
         number: recorded.number,
@@ -81,13 +81,20 @@ fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> Sho
     }
 }
 
-/// Who ended a call that has no status of the driver's.
-fn ended(by: &str) -> &'static str {
-    match by {
-        "caller" => "given up by the caller",
-        "connection" => "the connection broke",
-        "reset" => "ended without a status",
-        _ => "no answer of the driver",
+/// Who ended a call that has no status of the driver's, with the code that the caller got for it.
+fn in_words(ended: &Ended) -> String {
+    let who = match (ended.by.as_str(), ended.code.as_str()) {
+        ("caller", "DEADLINE_EXCEEDED") => "the caller, whose deadline had passed",
+        ("caller", _) => "the caller",
+        ("proxy", "") => return "never answered, by the proxy".to_owned(),
+        ("proxy", _) => "the proxy",
+        ("connection", _) => "the connection, which broke",
+        ("reset", _) => return "ended by the driver without a status".to_owned(),
+        (other, _) => other,
+    };
+    match ended.code.as_str() {
+        "" => format!("ended by {who}"),
+        code => format!("{code} by {who}"),
     }
 }
 
@@ -117,15 +124,26 @@ mod tests {
             code: code.to_owned(),
             message: "m".to_owned(),
         };
-        let by = |by: &str| RecordedOutcome::EndedBy(by.to_owned());
+        let ended = |by: &str, code: &str| {
+            RecordedOutcome::Ended(Ended {
+                by: by.to_owned(),
+                code: code.to_owned(),
+                message: "why".to_owned(),
+            })
+        };
         let recording = Recording {
             target: "unix:///s".to_owned(),
             started: "then".to_owned(),
             calls: vec![
                 recorded(1, answered("OK")),
                 recorded(2, answered("ABORTED")),
-                recorded(3, by("caller")),
-                recorded(4, by("proxy")),
+                recorded(3, ended("caller", "CANCELLED")),
+                recorded(4, ended("caller", "DEADLINE_EXCEEDED")),
+                recorded(5, ended("proxy", "UNAVAILABLE")),
+                recorded(6, ended("proxy", "")),
+                recorded(7, ended("connection", "UNAVAILABLE")),
+                recorded(8, ended("reset", "UNKNOWN")),
+                recorded(9, ended("caller", "")),
             ],
             is_cut: true,
         };
@@ -155,10 +173,26 @@ mod tests {
             [
                 ("Identity/Probe", "OK", true, false),
                 (own, "ABORTED", false, true),
-                (own, "given up by the caller", false, false),
-                (own, "no answer of the driver", false, false),
+                (own, "CANCELLED by the caller", false, false),
+                (
+                    own,
+                    "DEADLINE_EXCEEDED by the caller, whose deadline had passed",
+                    false,
+                    false
+                ),
+                (own, "UNAVAILABLE by the proxy", false, false),
+                (own, "never answered, by the proxy", false, false),
+                (
+                    own,
+                    "UNAVAILABLE by the connection, which broke",
+                    false,
+                    false
+                ),
+                (own, "ended by the driver without a status", false, false),
+                (own, "ended by the caller", false, false),
             ]
         );
+        assert!(timeline.calls[2..].iter().all(|call| call.message == "why"));
         assert_eq!(
             (timeline.title.as_str(), timeline.notes.len()),
             ("r.jsonl", 1)

@@ -82,8 +82,19 @@ pub enum RecordedOutcome {
         /// The message; empty where there was none.
         message: String,
     },
-    /// The caller or the proxy ended the call: the name of which. Such an end is no answer of the driver.
-    EndedBy(String),
+    /// Somebody else ended the call: such an end is no answer of the driver.
+    Ended(Ended),
+}
+
+/// An end of a call that is no answer of the driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Who ended it: `caller`, `proxy`, `connection`, or `reset` for a driver that gave no status.
+    pub by: String,
+    /// The name of the code that the caller got, or would have got; empty where there was none.
+    pub code: String,
+    /// The message, or the reason; empty where there was none.
+    pub message: String,
 }
 
 impl Recorded {
@@ -166,8 +177,16 @@ fn call(line: &str) -> Result<Recorded, String> {
     let status = json.get("status").ok_or_else(|| missing("status"))?;
     let code = text_of(status, "code");
     let outcome = match status.get("by").and_then(Json::as_str) {
-        Some(by) => RecordedOutcome::EndedBy(by.to_owned()),
-        None if status.get("reset").is_some() => RecordedOutcome::EndedBy("reset".to_owned()),
+        Some(by) => RecordedOutcome::Ended(Ended {
+            by: by.to_owned(),
+            code,
+            message: text_of(status, "message"),
+        }),
+        None if status.get("reset").is_some() => RecordedOutcome::Ended(Ended {
+            by: "reset".to_owned(),
+            code,
+            message: text_of(status, "reset"),
+        }),
         None if code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
             RecordedOutcome::Answered {
                 code,

@@ -148,3 +148,34 @@ fn the_page_of_a_recording_is_its_owners_and_has_no_secrets() {
     assert!(!page.contains("hunter2"), "{page}");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn the_page_of_a_recording_says_who_ended_a_call_and_how() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::never());
+    let csi = Csi::new();
+    let proxy = csi.spawn(&format!(
+        "proxy --listen unix:p.sock --to {} --record r.jsonl --html p.html --quiet --fail plugin-info=ABORTED --drop plugin-capabilities",
+        driver.endpoint()
+    ));
+    proxy.wait_for_error_output("note: calls to");
+    for (call, code) in [
+        ("plugin-info", 64 + 10),
+        ("plugin-capabilities", 64 + 4),
+        ("probe", 64 + 4),
+    ] {
+        csi.run(&format!("-e unix:p.sock -t 1s identity {call}"))
+            .exits(code);
+    }
+    proxy.signal(Signal::TERM);
+    assert_eq!(proxy.wait(crate::support::PATIENCE).unwrap().code(), 0);
+    let page = fs::read_to_string(csi.home().join("p.html")).unwrap();
+    is_whole(&page);
+    for words in [
+        "ABORTED by the proxy",
+        "failed on purpose by csi proxy",
+        "DEADLINE_EXCEEDED by the caller, whose deadline had passed",
+    ] {
+        assert!(page.contains(words), "{words}\n{page}");
+    }
+}

@@ -37,8 +37,8 @@ pub fn verdict(
 ) -> Result<ReplayOutcome, Error> {
     let (code, message) = match &call.outcome {
         RecordedOutcome::Answered { code, message } => (code, message),
-        RecordedOutcome::EndedBy(by) => {
-            return Ok(ReplayOutcome::NotCompared(match by.as_str() {
+        RecordedOutcome::Ended(ended) => {
+            return Ok(ReplayOutcome::NotCompared(match ended.by.as_str() {
                 "caller" => "the caller gave it up then",
                 "connection" => "the connection broke then",
                 "reset" => "the driver ended it without a status then",
@@ -85,6 +85,7 @@ fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::Ended;
     use csi_proto::methods;
     use csi_proto::v1::ProbeResponse;
     use prost::Message as _;
@@ -115,7 +116,10 @@ mod tests {
     }
 
     fn ended_by(by: &str) -> RecordedOutcome {
-        RecordedOutcome::EndedBy(by.to_owned())
+        RecordedOutcome::Ended(Ended {
+            by: by.to_owned(),
+            ..Ended::default()
+        })
     }
 
     #[test]
