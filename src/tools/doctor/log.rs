@@ -1,16 +1,20 @@
 //! The driver's log, as far as it can be reached from here: the file that its stderr is, its container's log, its unit's
-//! journal.
+//! journal. Of each the end alone is taken.
 
 use super::process::ProcessFacts;
+use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 /// How much of its end is taken.
-const END: u64 = 1 << 20;
+const END: usize = 1 << 20;
 
 /// How many lines of a journal are taken.
 const LINES: &str = "5000";
@@ -18,8 +22,25 @@ const LINES: &str = "5000";
 /// How long the journal may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where container runtimes link their logs.
-const CONTAINERS: &str = "/var/log/containers";
+/// What stands before a log of which only the end is taken.
+const CUT: &str = "[what was before is left out]\n";
+
+/// Where logs are kept on this machine.
+pub struct LogPlaces {
+    /// The folder in which container runtimes link the logs of containers, which are below `pods` beside it.
+    pub containers: PathBuf,
+    /// The program that prints the journal.
+    pub journal: PathBuf,
+}
+
+impl Default for LogPlaces {
+    fn default() -> Self {
+        Self {
+            containers: "/var/log/containers".into(),
+            journal: "journalctl".into(),
+        }
+    }
+}
 
 /// Where a log may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +51,50 @@ enum Place {
     Container(String),
     /// In the journal of a unit.
     Unit(String),
+}
+
+impl Place {
+    /// How somebody who may read it gets the log.
+    fn remedy(&self) -> String {
+        match self {
+            Self::File(path) => format!("read {} as its owner or as root", path.display()),
+            Self::Container(id) => format!(
+                "run csi doctor as root on the node, or add the output of: crictl logs {id}"
+            ),
+            Self::Unit(unit) => format!(
+                "run csi doctor as root or as a member of the group systemd-journal, or add the output of: journalctl -u {unit}"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(out, "the file {}", path.display()),
+            Self::Container(id) => write!(out, "the log of container {id:.12}"),
+            Self::Unit(unit) => write!(out, "the journal of {unit}"),
+        }
+    }
+}
+
+/// Why a place gives no log.
+#[derive(Debug, Error)]
+enum LogError {
+    #[error("it is empty")]
+    Empty,
+    #[error("no file in {} ends with {name}", .folder.display())]
+    NoContainer { folder: PathBuf, name: String },
+    #[error("{} leads to no file: the log was removed, or this is another file system", .0.display())]
+    Dangling(PathBuf),
+    #[error("there is no {} here", .0.display())]
+    NoJournal(PathBuf),
+    #[error("{} did not end within {LIMIT:?}", .0.display())]
+    Slow(PathBuf),
+    #[error("{} failed: {said}", .program.display())]
+    Journal { program: PathBuf, said: String },
+    #[error("{0}")]
+    Io(#[from] io::Error),
 }
 
 /// The places of a process whose outputs lead there, the best first.
@@ -52,8 +117,8 @@ fn places(facts: &ProcessFacts, outputs: &[PathBuf]) -> Vec<Place> {
 /// The end of the log of a process.
 ///
 /// # Errors
-/// Why there is none, in words.
-pub async fn of(facts: Option<&ProcessFacts>) -> Result<String, String> {
+/// Why there is none, in words, with what to do.
+pub async fn of(facts: Option<&ProcessFacts>, kept: &LogPlaces) -> Result<String, String> {
     let Some(facts) = facts else {
         return Err("the driver's process is not visible from here".to_owned());
     };
@@ -62,10 +127,9 @@ pub async fn of(facts: Option<&ProcessFacts>) -> Result<String, String> {
     let outputs: Vec<PathBuf> = links.into_iter().filter_map(Result::ok).collect();
     let mut problems = Vec::new();
     for place in places(facts, &outputs) {
-        match read(&place).await {
-            Ok(log) if !log.is_empty() => return Ok(log),
-            Ok(_) => problems.push(format!("{place:?} is empty")),
-            Err(error) => problems.push(format!("{place:?}: {error}")),
+        match read(&place, kept).await {
+            Ok(log) => return Ok(log),
+            Err(error) => problems.push(format!("{place}: {error}; {}", place.remedy())),
         }
     }
     Err(match problems.is_empty() {
@@ -76,58 +140,152 @@ pub async fn of(facts: Option<&ProcessFacts>) -> Result<String, String> {
     })
 }
 
-async fn read(place: &Place) -> io::Result<String> {
-    match place {
-        Place::File(path) => end_of(path),
-        Place::Container(id) => {
-            let name = format!("-{id}.log");
-            let entries = fs::read_dir(CONTAINERS)?
-                .flatten()
-                .map(|entry| entry.path());
-            let mut logs = entries.filter(|path| path.to_string_lossy().ends_with(&name));
-            end_of(&logs.next().ok_or(io::ErrorKind::NotFound)?)
-        }
-        Place::Unit(unit) => {
-            let mut journal = Command::new("journalctl");
-            journal
-                .args(["--no-pager", "-n", LINES, "-u", unit])
-                .kill_on_drop(true);
-            let output = timeout(LIMIT, journal.output()).await??;
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        }
+async fn read(place: &Place, kept: &LogPlaces) -> Result<String, LogError> {
+    let log = match place {
+        Place::File(path) => end_of(path)?,
+        Place::Container(id) => end_of(&container_log(id, &kept.containers)?)?,
+        Place::Unit(unit) => journal(unit, &kept.journal).await?,
+    };
+    match log.trim().is_empty() {
+        true => Err(LogError::Empty),
+        false => Ok(log),
     }
 }
 
-/// The end of a file, from the beginning of a line.
+/// The log of a container: the newest file that its link leads to.
+fn container_log(id: &str, folder: &Path) -> Result<PathBuf, LogError> {
+    let name = format!("-{id}.log");
+    let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut links = entries.filter(|path| path.to_string_lossy().ends_with(&name));
+    let none = || LogError::NoContainer {
+        folder: folder.to_owned(),
+        name: name.clone(),
+    };
+    let link = links.next().ok_or_else(none)?;
+    fs::canonicalize(&link).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => LogError::Dangling(link),
+        _ => error.into(),
+    })
+}
+
+/// What the journal of a unit ends with.
+async fn journal(unit: &str, program: &Path) -> Result<String, LogError> {
+    let mut journal = Command::new(program);
+    journal
+        .args(["--no-pager", "-n", LINES, "-u", unit])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = journal.spawn().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => LogError::NoJournal(program.to_owned()),
+        _ => error.into(),
+    })?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let ended = timeout(LIMIT, async {
+        let (log, said) = tokio::try_join!(end_of_stream(stdout), end_of_stream(stderr))?;
+        Ok::<_, io::Error>((log, said, child.wait().await?))
+    });
+    let ended = ended.await;
+    let (log, said, status) = ended.map_err(|_| LogError::Slow(program.to_owned()))??;
+    // Without the permission it succeeds, says so, and prints only what stands between the entries.
+    let has_entries = log.lines().any(|line| !line.starts_with("-- "));
+    match (status.success(), has_entries) {
+        (true, true) => Ok(log),
+        (true, false) if said.trim().is_empty() => Err(LogError::Empty),
+        _ => Err(LogError::Journal {
+            program: program.to_owned(),
+            said: match said.trim() {
+                "" => status.to_string(),
+                said => said.lines().collect::<Vec<_>>().join(" "),
+            },
+        }),
+    }
+}
+
+/// What a stream ends with. No more than twice that is kept at a time.
+async fn end_of_stream(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let Some(mut stream) = stream else {
+        return Ok(String::new());
+    };
+    let mut bytes = Vec::new();
+    let mut is_cut = false;
+    while stream.read_buf(&mut bytes).await? > 0 {
+        if bytes.len() > 2 * END {
+            bytes.drain(..bytes.len() - END);
+            is_cut = true;
+        }
+    }
+    let start = bytes.len().saturating_sub(END);
+    Ok(from_a_line(&bytes[start..], is_cut || start > 0))
+}
+
+/// What a file ends with.
 fn end_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    let start = length.saturating_sub(END);
+    let start = length.saturating_sub(END as u64);
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
-    file.take(END).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(match (start, text.split_once('\n')) {
-        (1.., Some((_, rest))) => rest.to_owned(),
-        _ => text,
-    })
+    file.take(END as u64).read_to_end(&mut bytes)?;
+    Ok(from_a_line(&bytes, start > 0))
+}
+
+/// The text; where it is cut, from the beginning of a line, and with a word about it.
+fn from_a_line(bytes: &[u8], is_cut: bool) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match (is_cut, text.split_once('\n')) {
+        (true, Some((_, rest))) => format!("{CUT}{rest}"),
+        (true, None) => format!("{CUT}{text}"),
+        (false, _) => text.into_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::doctor::bundle::Bundle;
     use crate::tools::doctor::process::Home;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    /// A process with no output of its own, in a container or a unit.
+    fn kept_in(home: Home) -> ProcessFacts {
+        ProcessFacts {
+            home,
+            ..ProcessFacts::default()
+        }
+    }
+
+    fn unit() -> ProcessFacts {
+        kept_in(Home {
+            unit: Some("csi.service".into()),
+            ..Home::default()
+        })
+    }
+
+    /// A program in the place of the journal's.
+    fn journal_that(folder: &Path, does: &str) -> LogPlaces {
+        let journal = folder.join("journalctl");
+        fs::write(&journal, format!("#!/bin/sh\n{does}\n")).unwrap();
+        fs::set_permissions(&journal, fs::Permissions::from_mode(0o755)).unwrap();
+        LogPlaces {
+            journal,
+            ..LogPlaces::default()
+        }
+    }
+
+    async fn of_unit(does: &str) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        of(Some(&unit()), &journal_that(folder.path(), does)).await
+    }
 
     #[test]
     fn files_come_before_containers_and_units() {
-        let facts = ProcessFacts {
-            home: Home {
-                container: Some("abc".into()),
-                unit: Some("a.service".into()),
-                pod: None,
-            },
-            ..ProcessFacts::default()
-        };
+        let facts = kept_in(Home {
+            container: Some("abc".into()),
+            unit: Some("a.service".into()),
+            pod: None,
+        });
         let outputs =
             ["/dev/null", "pipe:[1]", "/var/log/a.log", "/var/log/a.log"].map(PathBuf::from);
         let expected = [
@@ -147,7 +305,119 @@ mod tests {
         assert_eq!(end_of(&path).unwrap(), "short\n");
         fs::write(&path, "line\n".repeat(300_000)).unwrap();
         let end = end_of(&path).unwrap();
-        assert!(end.starts_with("line\n") && end.ends_with("line\n"));
-        assert!(end.len() as u64 <= END);
+        assert!(end.starts_with(&format!("{CUT}line\n")) && end.ends_with("line\n"));
+        assert!(end.len() <= END + CUT.len());
+    }
+
+    #[tokio::test]
+    async fn the_journal_of_a_unit_is_asked_for_its_end() {
+        let log = of_unit("echo \"arguments: $*\"").await.unwrap();
+        assert_eq!(log, "arguments: --no-pager -n 5000 -u csi.service\n");
+        // A huge one is read to its end, and its end is kept.
+        let log = of_unit("yes 'a line' | head -c 9000000; echo; echo last").await;
+        let log = log.unwrap();
+        assert!(log.starts_with(&format!("{CUT}a line\n")) && log.ends_with("\nlast\n"));
+        assert!(log.len() <= END + CUT.len(), "{}", log.len());
+    }
+
+    #[tokio::test]
+    async fn a_journal_that_gives_no_log_says_what_to_do() {
+        let hint = "Hint: You are currently not seeing messages from other users";
+        for (does, part) in [
+            (
+                "echo 'No journal files were opened due to insufficient permissions.' >&2; exit 1",
+                "due to insufficient permissions.; run csi doctor as root or as a member of the group systemd-journal",
+            ),
+            (
+                &*format!("echo '{hint}' >&2; echo '-- No entries --'"),
+                hint,
+            ),
+            (
+                "echo '-- No entries --'",
+                "the journal of csi.service: it is empty;",
+            ),
+            ("exit 7", "exit status: 7"),
+        ] {
+            let why = of_unit(does).await.unwrap_err();
+            assert!(why.contains(part), "{does}: {why}");
+            assert!(why.ends_with("journalctl -u csi.service"), "{why}");
+        }
+        let nowhere = LogPlaces {
+            journal: "/nowhere/journalctl".into(),
+            ..LogPlaces::default()
+        };
+        let why = of(Some(&unit()), &nowhere).await.unwrap_err();
+        assert!(
+            why.contains("there is no /nowhere/journalctl here"),
+            "{why}"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_log_of_a_container_is_found_by_its_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = "0123456789abcdef".repeat(4);
+        let facts = kept_in(Home {
+            container: Some(id.clone()),
+            ..Home::default()
+        });
+        let kept = LogPlaces {
+            containers: folder.path().join("containers"),
+            ..LogPlaces::default()
+        };
+        let why = of(Some(&facts), &kept).await.unwrap_err();
+        assert!(
+            why.contains("the log of container 0123456789ab: No such file"),
+            "{why}"
+        );
+        fs::create_dir(&kept.containers).unwrap();
+        let why = of(Some(&facts), &kept).await.unwrap_err();
+        assert!(
+            why.contains("no file in ") && why.contains(&format!("crictl logs {id}")),
+            "{why}"
+        );
+        // As a kubelet keeps them: a link to a link to the newest file.
+        let pod = folder.path().join("pods/csi_node-1_uid/csi-nfs");
+        fs::create_dir_all(&pod).unwrap();
+        let other = kept
+            .containers
+            .join(format!("node-1_csi_other-{}.log", "f".repeat(64)));
+        fs::write(other, "of another container\n").unwrap();
+        let link = kept.containers.join(format!("node-1_csi_csi-nfs-{id}.log"));
+        symlink(pod.join("0.log"), &link).unwrap();
+        let why = of(Some(&facts), &kept).await.unwrap_err();
+        assert!(why.contains("leads to no file"), "{why}");
+        fs::write(
+            folder.path().join("real"),
+            "2026-01-31T12:00:00Z stderr F mounted\n",
+        )
+        .unwrap();
+        symlink(folder.path().join("real"), pod.join("0.log")).unwrap();
+        let log = of(Some(&facts), &kept).await.unwrap();
+        assert_eq!(log, "2026-01-31T12:00:00Z stderr F mounted\n");
+    }
+
+    #[tokio::test]
+    async fn no_secret_of_a_journal_comes_into_a_bundle() {
+        let log = of_unit("echo 'I0101 mounted as hunter2 with token=abc, volume vol-1'").await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.tar");
+        let bundle = Bundle {
+            page: String::new(),
+            document: String::new(),
+            log,
+            secrets: vec!["hunter2".to_owned()],
+        };
+        bundle.write(&path).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            text.contains("driver.log") && text.contains("volume vol-1"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("hunter2") && !text.contains("token=abc"),
+            "{text}"
+        );
     }
 }

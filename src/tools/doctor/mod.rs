@@ -34,6 +34,7 @@ use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
 use driver::Said;
 use finding::{Finding, document, page, wrong};
+use log::LogPlaces;
 use process::ProcessFacts;
 use socket::{Connected, SocketFacts};
 use std::env;
@@ -227,14 +228,13 @@ async fn bundle(
     let bundle = Bundle {
         page: page(&looked.findings),
         document: pretty(endpoint, &looked.findings)?,
-        log: log::of(looked.process.as_ref()).await,
+        log: log::of(looked.process.as_ref(), &LogPlaces::default()).await,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),
     };
     if let Err(why) = &bundle.log {
-        eprintln!(
-            "note: the bundle has no log of the driver: {}",
-            why.lines().next().unwrap_or_default()
-        );
+        for line in why.lines() {
+            eprintln!("note: the bundle has no log of the driver: {line}");
+        }
     }
     bundle.write(path).or_because(format_args!(
         "the bundle {} cannot be written",
