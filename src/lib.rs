@@ -31,7 +31,8 @@ pub fn main() -> ExitCode {
     if cli::answer(&arguments, name) {
         return ExitCode::SUCCESS;
     }
-    let matches = match invocation::parse::parse(cli::command(name), &arguments) {
+    let tree = invocation::help::for_columns(cli::command(name), output::terminal::width());
+    let matches = match invocation::parse::parse(tree, &arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };
@@ -62,7 +63,11 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
 fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> ExitCode {
     if !error.use_stderr() {
         let style = Style::Text;
-        return match output::print(error.render().to_string().as_bytes()) {
+        let mut help = error.render().to_string();
+        if let Some(columns) = output::terminal::width() {
+            help = invocation::help::fitted(&help, columns);
+        }
+        return match output::print(help.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 report(&error, style);

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod contexts;
 pub mod defaults;
 pub mod globals;
+pub mod help;
 pub mod interrupt;
 pub mod live_ids;
 pub mod mount_points;

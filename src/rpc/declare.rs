@@ -182,7 +182,7 @@ fn add_flags<T: Declare>(command: Command) -> Command {
         .about(schema::summary(doc))
         .long_about(about.trim_end().to_owned())
         .after_help(format!(
-            "RPC: csi.v1.{service}/{name}; specification: {section}\nExamples:{examples}"
+            "RPC: csi.v1.{service}/{name}; specification: {section}\n\nExamples:{examples}"
         ))
 }
 

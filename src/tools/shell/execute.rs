@@ -34,6 +34,9 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+/// The columns of help that no terminal shows.
+const WIDTH: usize = 80;
+
 /// Whether more lines are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
@@ -210,12 +213,13 @@ impl Shell {
         if let [help] = words.as_slice()
             && matches!(help.as_str(), "help" | "?")
         {
-            let columns = self.columns().unwrap_or(80);
+            let columns = self.columns().unwrap_or(WIDTH);
             self.show(&help::overview(self.program, columns))?;
             return Ok(Flow::Continue);
         }
         if words.iter().eq(["help", "flags"]) {
-            self.show(&help::flags(self.program))?;
+            let columns = self.columns().unwrap_or(WIDTH);
+            self.show(&help::flags(self.program, columns))?;
             return Ok(Flow::Continue);
         }
         let matches = match self.parsed(words)? {
@@ -256,9 +260,11 @@ impl Shell {
             }
             _ => words,
         };
-        let help = parse(help::own_flags(self.program), words);
-        let help = help.err().unwrap_or(asks_for_help);
-        Ok(Err(help.render().to_string() + help::MORE))
+        let columns = self.columns().unwrap_or(WIDTH);
+        let help = help::of_command(self.program, words, columns);
+        Ok(Err(
+            help.unwrap_or_else(|| asks_for_help.render().to_string())
+        ))
     }
 
     /// The columns of the terminal, or of the page of `watch`.

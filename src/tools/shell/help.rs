@@ -2,6 +2,8 @@
 
 use super::builtins::{Builtin, tree};
 use crate::invocation::defaults::Program;
+use crate::invocation::help;
+use crate::invocation::parse::parse;
 use crate::output::terminal::{columns_of, wrapped};
 use crate::rpc::GROUPS;
 use clap::{Command, Subcommand};
@@ -63,25 +65,31 @@ fn entry(heading: &str, names: &[&str], columns: usize) -> String {
 }
 
 /// The text of `help flags`: what every command takes.
-pub fn flags(program: Program) -> String {
+pub fn flags(program: Program, columns: usize) -> String {
     let root = tree(program);
-    let mut page = Command::new("flags")
+    let mut page = in_columns(Command::new("flags"), columns)
         .disable_help_flag(true)
         .override_usage("COMMAND [FLAG…]");
     for flag in root.get_arguments() {
         page = page.arg(flag.clone());
     }
-    page.render_help().to_string()
+    help::fitted(&page.render_help().to_string(), columns)
 }
 
-/// The tree for help: the flags that all commands take are left to `help flags`.
-pub fn own_flags(program: Program) -> Command {
-    tree(program).mut_args(|flag| flag.hide(true))
+/// The help that these words ask for: the command's own flags, for those that all commands take are left to `help flags`.
+/// `None` where they ask for none.
+pub fn of_command(program: Program, words: Vec<String>, columns: usize) -> Option<String> {
+    let own_flags = tree(program).mut_args(|flag| flag.hide(true));
+    let asked = parse(in_columns(own_flags, columns), words).err()?;
+    Some(help::fitted(&format!("{}{MORE}", asked.render()), columns))
+}
+
+fn in_columns(command: Command, columns: usize) -> Command {
+    help::for_columns(command.term_width(columns), Some(columns))
 }
 
 /// What stands below the help of a command.
-pub const MORE: &str =
-    "\nCOMMAND --help tells more; help flags: the flags that every command takes\n";
+const MORE: &str = "\nCOMMAND --help tells more; help flags: the flags that every command takes\n";
 
 #[cfg(test)]
 mod tests {
@@ -104,13 +112,63 @@ mod tests {
 
     #[test]
     fn a_command_has_its_own_flags_and_another_page_those_of_all() {
-        let words = ["identity", "probe", "-h"];
-        let error = own_flags(PROGRAM).try_get_matches_from(words).unwrap_err();
-        let page = error.render().to_string();
+        let words = ["identity", "probe", "-h"].map(str::to_owned);
+        let page = of_command(PROGRAM, words.into(), 80).unwrap();
         assert!(page.contains("--request"), "{page}");
         assert!(!page.contains("--timeout"), "{page}");
-        let page = flags(PROGRAM);
+        let page = flags(PROGRAM, 80);
         assert!(page.contains("--timeout"), "{page}");
         assert!(!page.contains("--request"), "{page}");
+    }
+
+    /// The words of every command that is shown.
+    fn commands(command: &Command, before: &[String], all: &mut Vec<Vec<String>>) {
+        for inner in command.get_subcommands() {
+            let name = inner.get_name();
+            if inner.is_hide_set() || name == "help" || before.len() > 2 {
+                continue;
+            }
+            let words = [before, &[name.to_owned()]].concat();
+            // Some have their flags and commands only once they are built.
+            let mut inner = inner.clone();
+            inner.build();
+            all.push(words.clone());
+            commands(&inner, &words, all);
+        }
+    }
+
+    #[test]
+    fn no_help_is_wider_than_the_terminal() {
+        let mut all = Vec::new();
+        commands(&tree(PROGRAM), &[], &mut all);
+        assert!(all.len() > 70, "{all:?}");
+        for columns in [40, 80] {
+            let mut pages = vec![flags(PROGRAM, columns)];
+            for words in &all {
+                for flag in ["-h", "--help"] {
+                    let asked = [words.as_slice(), &[flag.to_owned()]].concat();
+                    let page = of_command(PROGRAM, asked, columns).unwrap();
+                    // The command is there, and not another's error.
+                    let name = words.last().unwrap();
+                    assert!(page.contains(name.as_str()), "{words:?}\n{page}");
+                    pages.push(page);
+                }
+            }
+            for page in &pages {
+                for line in page.lines() {
+                    let is_a_word = !line.trim_start().contains(' ');
+                    assert!(is_a_word || columns_of(line) <= columns, "{line:?}\n{page}");
+                }
+                // No text stands word by word below a name that left it no room.
+                let single = |line: &&str| line.starts_with("    ") && !line.trim().contains(' ');
+                let lines: Vec<&str> = page.lines().filter(|line| !line.is_empty()).collect();
+                let fits = |four: &[&str]| {
+                    let words: usize = four.iter().map(|line| columns_of(line.trim())).sum();
+                    four.iter().all(single) && words + 14 < columns
+                };
+                let column = lines.windows(4).find(|four| fits(four));
+                assert!(column.is_none(), "{column:?}\n{page}");
+            }
+        }
     }
 }
