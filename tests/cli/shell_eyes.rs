@@ -1,6 +1,8 @@
 //! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
-use crate::shell_terminal::{CTRL_C, CTRL_D, leaves_no_requests, scripted, shell, volumes};
+use crate::shell_terminal::{
+    CTRL_C, CTRL_D, leaves_no_requests, prompted, scripted, shell, volumes,
+};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use crate::support::terminal::Terminal;
@@ -18,7 +20,7 @@ fn what_is_not_taken_is_opened_again() {
         "sed -i 's/\"name\": \"\\(x*\\)\"/\"name\": \"\\1x\"/'",
     );
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("edit controller create-volume\r");
     shell.expect("UNIMPLEMENTED");
     shell.expect("`edit create-volume` opens it again");
@@ -55,7 +57,7 @@ fn what_does_not_fit_goes_through_the_pager() {
     // What it gets is marked.
     let csi = Csi::at(driver.endpoint()).env("PAGER", "sed 's/^/~ /'");
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("help\r");
     assert!(!shell.expect("Ctrl-D leaves.").contains("~ "));
     shell.expect("\nscripted.example.com> ");
@@ -102,7 +104,7 @@ fn heads_conditions_and_codes_are_coloured_for_a_person() {
     );
     let typed = |csi: &Csi| {
         let mut shell = shell(csi);
-        shell.expect("scripted.example.com> ");
+        prompted(&mut shell);
         shell.press("controller ls -o wide; controller get-volume x\r");
         shell.expect("UNIMPLEMENTED");
         shell.expect("\nscripted.example.com> ");
@@ -132,7 +134,7 @@ fn heads_conditions_and_codes_are_coloured_for_a_person() {
 fn what_was_typed_before_is_suggested() {
     let driver = scripted();
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("identity probe -o jsonl\r");
     shell.expect("\n{}");
     shell.expect("\nscripted.example.com> ");
@@ -178,7 +180,7 @@ fn what_was_deferred_runs_when_the_shell_is_left() {
         Reply::message(&v1::DeleteVolumeResponse::default()),
     );
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("defer controller delete-volume a\r");
     shell.expect("\nscripted.example.com> ");
     shell.press(CTRL_D);
@@ -189,7 +191,7 @@ fn what_was_deferred_runs_when_the_shell_is_left() {
 /// A shell in which the deletion of two volumes is deferred, b before a.
 fn with_deferred(driver: &ScriptedDriver) -> Terminal {
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     for id in ["a", "b"] {
         shell.press(&format!("defer controller delete-volume {id}\r"));
         shell.expect("\nscripted.example.com> ");
@@ -264,7 +266,7 @@ fn an_id_is_offered_once_on_a_line() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("delete-volume vol-1 \t");
     shell.expect("delete-volume vol-1 vol-2 ");
     shell.press(CTRL_C);
@@ -324,7 +326,7 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     .exits(2)
     .says("no column \"volume-id\"");
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("set columns volume-id,capac\t\r");
     shell.expect("set columns volume-id,capacity");
     shell.expect("\nscripted.example.com> ");

@@ -16,6 +16,17 @@ pub fn shell(csi: &Csi) -> Terminal {
     shell_of_size(csi, 80, 24)
 }
 
+/// Waits for the first prompt with the name of the scripted driver. On a busy machine the shell shows another one before, since it
+/// does not wait long for the driver's answer.
+pub fn prompted(shell: &mut Terminal) {
+    let mut shown = shell.expect("> ");
+    while shown.ends_with("(connecting)") {
+        shell.press("\r");
+        shown = shell.expect("> ");
+    }
+    assert!(shown.ends_with("scripted.example.com"), "{shown}");
+}
+
 fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
     let mut command = csi.command();
     command.arg("shell");
@@ -112,7 +123,7 @@ fn ids_of_any_letters_complete_and_arrive() {
             Reply::message(&v1::DeleteVolumeResponse::default()),
         );
         let mut shell = shell(&Csi::at(driver.endpoint()));
-        shell.expect("scripted.example.com> ");
+        prompted(&mut shell);
         shell.press("controller rm \t\r");
         shell.expect("deleted");
         let requests = driver.requests();
@@ -126,7 +137,7 @@ fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("controller rm \t");
     shell.expect("controller rm vol-");
     shell.press("\t\t");
@@ -155,7 +166,7 @@ fn an_id_seen_in_a_reply_is_offered_though_the_driver_cannot_list() {
         }),
     );
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("controller create-volume x\r");
     shell.expect("seen-1");
     shell.expect("\nscripted.example.com> ");
@@ -195,7 +206,7 @@ fn ctrl_c_drops_a_line_and_cancels_a_call() {
     let driver = scripted();
     driver.on("GetCapacity", Reply::never());
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("no such line");
     shell.press(CTRL_C);
     shell.expect("\nscripted.example.com> ");
@@ -236,7 +247,7 @@ fn a_secret_is_in_no_history() {
     let driver = scripted();
     let csi = Csi::at(driver.endpoint());
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("controller create-volume x --request '{\"secrets\": {\"key\": \"hunter2\"}}'\r");
     shell.expect("holds secrets");
     shell.expect("\nscripted.example.com> ");
@@ -269,7 +280,7 @@ fn a_secret_is_in_no_history() {
     assert_eq!(mode & 0o777, 0o600);
     // The next session knows it.
     let mut next = self::shell(&csi);
-    next.expect("scripted.example.com> ");
+    prompted(&mut next);
     next.press("history\r");
     next.expect("--secrets-prompt key");
 }
@@ -280,7 +291,7 @@ fn lines_go_on_and_output_goes_elsewhere() {
     driver.on("ListVolumes", volumes(&["vol-2", "vol-1"]));
     let csi = Csi::at(driver.endpoint());
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("identity \\\r");
     shell.expect("...> ");
     shell.press("probe # really\r");
@@ -319,7 +330,7 @@ fn watch_shows_until_ctrl_c() {
         [volumes(&["vol-1"]), volumes(&["vol-1", "vol-2"])],
     );
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("watch -n 0.1 controller ls -o name\r");
     shell.expect("every 0.1 s: controller ls -o name\n\n  vol-1\n");
     shell.expect("  vol-1\n* vol-2\n");
@@ -340,7 +351,7 @@ fn an_edited_request_is_sent() {
         "sed -i 's/\"name\": \"\"/\"name\": \"edited\"/; s/\"secrets\": {}/\"secrets\": {\"k\": \"hunter2\"}/'",
     );
     let mut shell = shell(&csi);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("edit create-volume\r");
     shell.expect("VOLUME ID");
     shell.expect("\nscripted.example.com> ");
@@ -365,7 +376,7 @@ fn any_terminal_will_do() {
     ] {
         let csi = Csi::at(driver.endpoint()).env(name, value);
         let mut shell = shell_of_size(&csi, columns, rows);
-        shell.expect("scripted.example.com> ");
+        prompted(&mut shell);
         shell.press("controller ls\r");
         shell.expect("VOLUME ID");
         shell.expect("vol-1");
@@ -384,7 +395,7 @@ fn a_table_that_is_too_wide_becomes_records() {
     let long = "v".repeat(70);
     driver.on("ListVolumes", volumes(&[&long, "vol-2"]));
     let mut shell = shell(&Csi::at(driver.endpoint()));
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("controller ls\r");
     shell.expect(&format!("VOLUME ID   {long}\nCAPACITY"));
     shell.expect("\n\nVOLUME ID   vol-2\n");
@@ -397,7 +408,7 @@ fn long_ids_are_listed_in_a_narrow_terminal() {
     let ids = ["a", "b", "c"].map(|end| format!("{start}-{end}"));
     driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
     let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
-    shell.expect("scripted.example.com> ");
+    prompted(&mut shell);
     shell.press("controller rm \t\t");
     let end = "v".repeat(35);
     // Every id, its end, and then the line again.

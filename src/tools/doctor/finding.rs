@@ -4,8 +4,8 @@ use crate::output::terminal::{columns_of, wrapped};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
 
-/// How wide a line of the page may be.
-const WIDTH: usize = 100;
+/// How wide a line of the page may be, where no terminal is narrower.
+pub const WIDTH: usize = 100;
 
 /// The column at which texts begin.
 const INDENT: usize = 17;
@@ -66,8 +66,8 @@ pub fn wrong(findings: &[Finding]) -> usize {
     wrong.count()
 }
 
-/// The page: a line a finding, longer ones wrapped, with what to do beneath.
-pub fn page(findings: &[Finding]) -> String {
+/// The page: a line a finding, longer ones wrapped at `width` columns, with what to do beneath.
+pub fn page(findings: &[Finding], width: usize) -> String {
     let mut page = String::new();
     for finding in findings {
         let mark = match finding.state {
@@ -78,7 +78,7 @@ pub fn page(findings: &[Finding]) -> String {
         let head = format!("{mark} {:<width$}", finding.check, width = INDENT - 3);
         let mut add = |head: &str, text: &str| {
             let text = escaped(text);
-            page.push_str(&wrapped(head, columns_of(head), text.split(' '), WIDTH));
+            page.push_str(&wrapped(head, columns_of(head), text.split(' '), width));
         };
         add(&head, &finding.text);
         if let Some(advice) = &finding.advice {
@@ -128,7 +128,7 @@ mod tests {
             "x".repeat(60),
             "y".repeat(60)
         );
-        assert_eq!(page(&findings), expected);
+        assert_eq!(page(&findings, 80), expected);
         assert_eq!(wrong(&findings), 1);
         let document = document("e", &findings);
         assert_eq!(document["ok"], false);

@@ -29,11 +29,11 @@ use crate::invocation::mount_points;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
 use crate::invocation::rpc_command::output_error;
-use crate::output::{self, json};
+use crate::output::{self, json, terminal};
 use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
 use driver::Said;
-use finding::{Finding, document, page, wrong};
+use finding::{Finding, WIDTH, document, page, wrong};
 use log::LogPlaces;
 use process::ProcessFacts;
 use socket::{Connected, SocketFacts};
@@ -110,7 +110,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let findings = &looked.findings;
     let text = match is_json {
         true => pretty(&endpoint, findings)?,
-        false => page(findings),
+        false => page(
+            findings,
+            terminal::width().map_or(WIDTH, |width| width.min(WIDTH)),
+        ),
     };
     output::print(text.as_bytes())?;
     match wrong(findings) {
@@ -226,7 +229,7 @@ async fn bundle(
     secrets: &Secrets,
 ) -> Result<(), Error> {
     let bundle = Bundle {
-        page: page(&looked.findings),
+        page: page(&looked.findings, WIDTH),
         document: pretty(endpoint, &looked.findings)?,
         log: log::of(looked.process.as_ref(), &LogPlaces::default()).await,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),
