@@ -52,11 +52,15 @@ pub fn run_if_named() -> Option<ExitCode> {
     }
     let done = match CommandLine::parse().command {
         Command::Agent(flags) => {
-            // Like every other flag that cannot be used: with the usage, and 2.
-            let agent = flags.resolve().unwrap_or_else(|error| {
-                let problem = ErrorKind::ValueValidation;
-                CommandLine::command().error(problem, error).exit()
-            });
+            let agent = match flags.resolve() {
+                Ok(agent) => agent,
+                // Like every other flag that cannot be used: with the usage, and 2.
+                Err(problem) => {
+                    let kind = ErrorKind::ValueValidation;
+                    let _ = CommandLine::command().error(kind, problem).print();
+                    return Some(ExitCode::from(2));
+                }
+            };
             let ended = agent::run(agent).map(|ended| ended == Ended::Drained);
             ended.map_err(|error| format!("agent: {error}"))
         }
