@@ -8,6 +8,7 @@
 mod support;
 
 mod addresses;
+mod agent;
 mod away;
 // Reads the driver's table.
 #[cfg(feature = "embedded")]
