@@ -367,26 +367,5 @@ pub fn code_number(code: Code) -> u8 {
 
 /// The code's name as the gRPC and CSI documents spell it, such as `NOT_FOUND`.
 pub fn code_name(code: Code) -> &'static str {
-    CODE_NAMES[usize::from(code_number(code))]
+    csi_proto::codes::name(code.into())
 }
-
-/// Every name by its number.
-pub const CODE_NAMES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];

@@ -3,7 +3,7 @@
 //! This package owns `csi.proto` and `pluginregistration.proto`, the Rust types and service traits made from them, the
 //! constant tables that describe the first ([`schema`], [`tables`]), what answers a request ([`request`]), and the
 //! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
-//! agree on: how a duration is written, what a deadline on the wire means, how text is made safe to show, where random
+//! agree on: how a duration and a fault on purpose are written, what a deadline on the wire means, how text is made safe to show, where random
 //! numbers come from.
 //! It must not connect, print, or know either program.
 
@@ -25,7 +25,9 @@ pub mod tables {
     include!("generated/tables.rs");
 }
 
+pub mod codes;
 pub mod duration;
+pub mod faults;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;

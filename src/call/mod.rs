@@ -1,10 +1,11 @@
-//! Calls to a driver: endpoints, connections, the one generic call, and the errors of calls.
+//! Calls to a driver: endpoints, places to listen, connections, the one generic call, and the errors of calls.
 //!
 //! Must not know clap, look into what commands mean, or print replies.
 
 pub mod advertised;
 pub mod endpoint;
 pub mod error;
+pub mod listen;
 pub mod log;
 pub mod secrets;
 pub mod session;

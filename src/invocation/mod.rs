@@ -6,6 +6,7 @@ pub mod completion;
 pub mod connect;
 pub mod contexts;
 pub mod defaults;
+pub mod faults;
 pub mod globals;
 pub mod help;
 pub mod interrupt;

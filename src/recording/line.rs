@@ -3,12 +3,12 @@
 use super::call::{CallEnd, RecordedCall};
 use crate::call::secrets::mask;
 use crate::call::status_details;
-use crate::error::CODE_NAMES;
 use crate::output::OutputError;
 use crate::output::figure::seconds;
 use crate::output::json;
 use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::grpc::status::CallStatus;
+use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::guess::guess;
 use csi_proto::schema;
 use csi_proto::value::{Key, MASK, Secrets, TimestampText, Value, decode};

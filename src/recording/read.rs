@@ -1,7 +1,7 @@
 //! Reads a recording.
 
 use super::VERSION;
-use crate::error::CODE_NAMES;
+use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use serde_json::Value as Json;

@@ -5,11 +5,11 @@
 
 use super::environment::heeded;
 use super::help_text::{HelpText, folded};
-use crate::error::CODE_NAMES;
 use crate::rpc::GROUPS;
 use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+use csi_proto::codes::NAMES as CODE_NAMES;
 
 /// How wide a line of an example may be: a terminal's 80 columns without the page's indent.
 const WIDTH: usize = 72;

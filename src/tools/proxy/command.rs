@@ -2,9 +2,10 @@
 
 use super::existing::Existing;
 use super::stdio::{self, RelayError};
-use super::{ListenError, Proxy, ProxyError, ProxyFlags, Show, aside};
+use super::{Proxy, ProxyError, ProxyFlags, Show, aside};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
+use crate::call::listen::ListenError;
 use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;

@@ -1,6 +1,7 @@
 //! The flags of `csi proxy`, and the settings that they make together.
 
-use super::faults::FaultRules;
+use crate::call::listen::socket_mode;
+use crate::invocation::faults::FaultFlags;
 use clap::{ArgGroup, Args};
 use csi_proto::duration;
 use std::path::PathBuf;
@@ -47,16 +48,5 @@ pub struct ProxyFlags {
     #[arg(long, conflicts_with = "quiet")]
     pub show_unknown: bool,
     #[command(flatten)]
-    pub(super) faults: FaultRules,
-}
-
-/// Permission bits that let somebody connect, which takes the right to write.
-fn socket_mode(text: &str) -> Result<u32, String> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    match u32::from_str_radix(text, 8) {
-        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
-        _ => Err(format!(
-            "{text:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
-        )),
-    }
+    pub(super) faults: FaultFlags,
 }

@@ -6,31 +6,30 @@ mod carry;
 pub mod command;
 mod display;
 mod existing;
-pub mod faults;
 mod flags;
 mod journal;
-mod listen;
 mod relay;
 pub mod stdio;
+mod take_over;
 mod upstream;
 
 pub use flags::ProxyFlags;
-pub use listen::ListenError;
 
 use crate::call::endpoint::{ConnectOptions, Endpoint, EndpointError, socket_spelled_out};
+use crate::call::listen::{ListenAddress, ListenError, Listener};
 use crate::output::colour::{self, Brush};
 use crate::recording::{Header, RecordError, Recorder, Unknown};
+use csi_proto::faults::Faults;
 use display::Display;
 use existing::Existing;
-use faults::Faults;
 use journal::CallJournal;
-use listen::{ListenAddress, Listener, TakeOver};
 use relay::Relay;
 use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
+use take_over::TakeOver;
 use thiserror::Error;
 use upstream::Upstream;
 
@@ -165,7 +164,7 @@ impl Proxy {
         };
         let display = (!flags.quiet).then_some(display);
         let journal = CallJournal::new(display, recorder).map_err(ProxyError::Output)?;
-        let faults = Faults::new(flags.faults.clone());
+        let faults = Faults::new(flags.faults.rules());
         Ok(Self {
             relay: Arc::new(Relay::new(upstream, faults, journal)),
             listener,

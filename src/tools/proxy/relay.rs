@@ -1,14 +1,15 @@
 //! The running proxy: accepts connections, applies faults to calls or passes them on, and stops when it is asked to.
 
 use super::carry::{Caller, Witness};
-use super::faults::{FaultPlan, Faults, PlannedEnd};
 use super::journal::CallJournal;
-use super::listen::{Listener, SocketChange, TakeOver};
+use super::take_over::{SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::call::endpoint::{ByteStream, EndpointError};
+use crate::call::listen::Listener;
 use crate::recording::call::CallEnd;
 use crate::recording::grpc::status::CallStatus;
 use bytes::Bytes;
+use csi_proto::faults::{FaultPlan, Faults, PlannedEnd};
 use csi_proto::text::escaped;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
@@ -266,7 +267,7 @@ impl Relay {
                 if let Ok(Err(end)) = heard {
                     return end;
                 }
-                let status = CallStatus::new(code, "failed on purpose by csi proxy");
+                let status = CallStatus::new(code.into(), "failed on purpose by csi proxy");
                 caller.answer(&status);
                 CallEnd::Proxy(status)
             }

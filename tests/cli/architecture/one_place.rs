@@ -158,7 +158,7 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/bench/tree.rs", &["ListVolumes"]),
             ("src/tools/proxy/command.rs", &["CreateVolume"]),
             (
-                "src/tools/proxy/faults.rs",
+                "proto/src/faults.rs",
                 &["CreateVolume", "NodePublishVolume"],
             ),
             ("src/tools/sanity/data.rs", &["NodeUnpublishVolume"]),

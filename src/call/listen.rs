@@ -1,9 +1,8 @@
-//! The proxy's listening sockets, and the driver's own socket when the proxy takes it over.
+//! Places to listen: what they are called, and sockets there.
 //!
-//! Owns files of sockets: none is removed that is not this process's own, and the driver gets its path back. Must not know
-//! what connections carry.
+//! Owns files of sockets: none is removed that is not this process's own. Must not know what connections carry.
 
-use crate::call::endpoint::{ByteStream, socket_spelled_out};
+use super::endpoint::{ByteStream, socket_spelled_out};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::Permissions;
@@ -11,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{self, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,13 +23,10 @@ const LOCK_BOUND: Duration = Duration::from_secs(5);
 /// How often that lock is tried.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// The suffix of the name of a socket that is taken over.
-const ASIDE: &str = ".driver";
-
 /// The longest path that the kernel takes for a socket.
-const SOCKET_PATH_MAX: usize = 107;
+pub const SOCKET_PATH_MAX: usize = 107;
 
-/// Why the proxy cannot listen.
+/// Why nobody can listen there.
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// The text names no place.
@@ -70,6 +66,20 @@ impl ListenError {
             text: String::new(),
             problem: "it is missing".to_owned(),
         }
+    }
+}
+
+/// Permission bits that let somebody connect, which takes the right to write.
+///
+/// # Errors
+/// When it is none such.
+pub fn socket_mode(text: &str) -> Result<u32, String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
+        _ => Err(format!(
+            "{text:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
+        )),
     }
 }
 
@@ -160,7 +170,7 @@ impl Listener {
             ListenAddress::Unix(path) => {
                 let _alone = lock_folder(path)?;
                 make_room(path)?;
-                let (listener, file) = bind(path, Permissions::from_mode(mode), None)?;
+                let (listener, file) = bind_at(path, Permissions::from_mode(mode), None)?;
                 Self::Unix(listener, file)
             }
             ListenAddress::Abstract(name) => {
@@ -212,13 +222,17 @@ fn system(place: impl ToString, cause: io::Error) -> ListenError {
     ListenError::System(place.to_string(), cause)
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
+/// An error of the system about that path.
+pub fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
     let place = path.display().to_string();
     move |cause| system(&place, cause)
 }
 
 /// Holds the lock of the socket's folder while it lives. The folder itself is locked, which leaves no file behind.
-fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
+///
+/// # Errors
+/// When the folder does not exist, or the lock is held for too long.
+pub fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
@@ -241,7 +255,8 @@ fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
 
 /// The state of a path that may have a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SocketState {
+pub enum SocketState {
+    /// There is no file.
     Nothing,
     /// A socket that nobody serves.
     Dead,
@@ -249,7 +264,11 @@ enum SocketState {
     Live,
 }
 
-fn look(path: &Path) -> Result<SocketState, ListenError> {
+/// Looks at a path.
+///
+/// # Errors
+/// When something else is there, or it cannot be told.
+pub fn look(path: &Path) -> Result<SocketState, ListenError> {
     let there = match path.symlink_metadata() {
         Ok(there) => there,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SocketState::Nothing),
@@ -276,7 +295,11 @@ fn make_room(path: &Path) -> Result<(), ListenError> {
     }
 }
 
-fn bind(
+/// Listens at a free path, with these permissions and as far as possible this owner.
+///
+/// # Errors
+/// When the system refuses.
+pub fn bind_at(
     path: &Path,
     permissions: Permissions,
     owner: Option<(u32, u32)>,
@@ -313,7 +336,8 @@ impl SocketFile {
         })
     }
 
-    fn is_there(&self) -> bool {
+    /// Whether it is still at its path.
+    pub fn is_there(&self) -> bool {
         let there = rustix::fs::statat(rustix::fs::CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
         let ours = rustix::fs::fstat(&self.file);
         match (ours, there) {
@@ -327,149 +351,6 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_there() {
             let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// A driver's own socket, whose place the proxy takes: the driver's is renamed aside, where it answers as before, and gets
-/// its name back in the end.
-#[derive(Debug)]
-pub struct TakeOver {
-    path: PathBuf,
-    aside: PathBuf,
-    /// The inode of a socket that was at the path when last looked, and is not ours: a driver that starts again.
-    newcomer: Option<(u64, u64)>,
-}
-
-/// The change of a socket that was taken over, since the last look.
-pub enum SocketChange {
-    /// Nothing new.
-    None,
-    /// The driver is gone, and so is the proxy's socket: the driver can start again.
-    GivenUp,
-    /// The driver is back, or its socket was removed: the proxy has the path again.
-    Taken(Listener),
-}
-
-impl TakeOver {
-    /// For the driver's socket at `path`.
-    ///
-    /// # Errors
-    /// When its path is too long for a longer one beside it.
-    pub fn new(path: &Path) -> Result<Self, ListenError> {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(ASIDE);
-        if aside.len() > SOCKET_PATH_MAX {
-            return Err(ListenError::Syntax {
-                text: path.display().to_string(),
-                problem: format!(
-                    "the path of a socket that is taken over has at most {} bytes",
-                    SOCKET_PATH_MAX - ASIDE.len()
-                ),
-            });
-        }
-        Ok(Self {
-            path: path.to_owned(),
-            aside: aside.into(),
-            newcomer: None,
-        })
-    }
-
-    /// The path that is taken.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The path at which the driver answers once its socket is taken over.
-    pub fn aside(&self) -> &Path {
-        &self.aside
-    }
-
-    /// Takes the path, also when a proxy that was killed has left it half-way.
-    ///
-    /// # Errors
-    /// When there is no driver, or another proxy was here first.
-    pub fn take(&self) -> Result<Listener, ListenError> {
-        let _alone = lock_folder(&self.path)?;
-        let (there, aside) = (look(&self.path)?, look(&self.aside)?);
-        match (there, aside) {
-            (SocketState::Live, SocketState::Live) => {
-                return Err(ListenError::TakenOver(
-                    self.path.clone(),
-                    self.aside.clone(),
-                ));
-            }
-            (SocketState::Live, _) => {
-                std::fs::rename(&self.path, &self.aside).map_err(at(&self.path))?;
-            }
-            // A proxy that was killed has left its own dead socket at the path.
-            (SocketState::Dead, SocketState::Live) => {
-                std::fs::remove_file(&self.path).map_err(at(&self.path))?
-            }
-            (SocketState::Nothing, SocketState::Live) => {}
-            _ => return Err(ListenError::NoDriver(self.path.clone())),
-        }
-        let bound = self
-            .aside
-            .symlink_metadata()
-            .map_err(at(&self.aside))
-            .and_then(|driver| {
-                let owner = Some((driver.uid(), driver.gid()));
-                bind(&self.path, driver.permissions(), owner)
-            });
-        match bound {
-            Ok((listener, file)) => Ok(Listener::Unix(listener, file)),
-            Err(error) => {
-                let _ = std::fs::rename(&self.aside, &self.path);
-                Err(error)
-            }
-        }
-    }
-
-    /// Looks whether the driver has gone or come back. `driver_answers` tells whether the one that was taken over does.
-    ///
-    /// # Errors
-    /// When the path cannot be taken again.
-    pub fn look(
-        &mut self,
-        listener: &mut Option<Listener>,
-        driver_answers: bool,
-    ) -> Result<SocketChange, ListenError> {
-        let ours = matches!(listener, Some(Listener::Unix(_, file)) if file.is_there());
-        if ours && driver_answers {
-            return Ok(SocketChange::None);
-        }
-        if ours {
-            // Dropping it removes the file.
-            *listener = None;
-            let _ = std::fs::remove_file(&self.aside);
-            return Ok(SocketChange::GivenUp);
-        }
-        let there = self.path.symlink_metadata().ok();
-        let newcomer = there.map(|there| (there.dev(), there.ino()));
-        let settled = newcomer == self.newcomer;
-        self.newcomer = newcomer;
-        match newcomer {
-            // A driver that closes removes the path whoever has it by now.
-            None if driver_answers => {}
-            None => return Ok(SocketChange::None),
-            // A driver that has just made its socket may be about to set its mode by its path.
-            Some(_) if !settled || look(&self.path)? != SocketState::Live => {
-                return Ok(SocketChange::None);
-            }
-            // The old one is dead, or nobody reaches it any more.
-            Some(_) => drop(std::fs::remove_file(&self.aside)),
-        }
-        *listener = None;
-        self.newcomer = None;
-        self.take().map(SocketChange::Taken)
-    }
-
-    /// Gives the path back. Nobody sees a moment without a socket.
-    pub fn give_back(&self, listener: Option<Listener>) {
-        let ours = matches!(&listener, Some(Listener::Unix(_, file)) if file.is_there());
-        if ours {
-            let _ = std::fs::rename(&self.aside, &self.path);
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Faults on purpose: the calls that are delayed, failed or left without an answer, and how often.
 //!
 //! Owns the syntax of `--delay`, `--fail`, `--drop` and `--drop-reply`, and the counting. Must not know how calls are
-//! carried.
+//! carried or answered.
 
-use crate::error::{CODE_NAMES, code_name};
-use crate::rpc::GROUPS;
-use clap::Args;
-use csi_proto::duration::{self, DurationError};
-use csi_proto::lock::lock;
-use csi_proto::schema::Method;
+use crate::codes;
+use crate::duration::{self, DurationError};
+use crate::lock::lock;
+use crate::schema::Method;
 use std::sync::Mutex;
 use std::time::Duration;
 use thiserror::Error;
-use tonic::Code;
+
+/// Finds the methods of a name.
+pub type Named = fn(&str) -> Vec<&'static Method>;
 
 /// The calls that a rule is for.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub enum FaultError {
     )]
     NoCode(String),
     /// Not a status code that is a failure.
-    #[error("{0:?} is no code of a failure: use a number from 1 to 16, or one of {codes}", codes = CODE_NAMES[1..].join(", "))]
+    #[error("{0:?} is no code of a failure: use a number from 1 to 16, or one of {codes}", codes = codes::NAMES[1..].join(", "))]
     Code(String),
     /// Not a number of calls.
     #[error("{0:?} is no number of calls: write a whole number from 1 on")]
@@ -60,9 +60,9 @@ pub enum FaultError {
 ///
 /// # Errors
 /// When the method or the duration is none.
-pub fn delay(text: &str) -> Result<FaultRule<Duration>, FaultError> {
+pub fn delay(text: &str, named: Named) -> Result<FaultRule<Duration>, FaultError> {
     let (calls, text) = match text.rsplit_once('=') {
-        Some((method, text)) => (CallSelector::parse(method)?, text),
+        Some((method, text)) => (CallSelector::parse(method, named)?, text),
         None => (CallSelector::All, text),
     };
     Ok(FaultRule {
@@ -76,10 +76,10 @@ pub fn delay(text: &str) -> Result<FaultRule<Duration>, FaultError> {
 ///
 /// # Errors
 /// When the method, the code or the number is none.
-pub fn fail(text: &str) -> Result<FaultRule<Code>, FaultError> {
+pub fn fail(text: &str, named: Named) -> Result<FaultRule<i32>, FaultError> {
     let no_code = || FaultError::NoCode(text.to_owned());
     let (method, code) = text.rsplit_once('=').ok_or_else(no_code)?;
-    let calls = CallSelector::parse(method)?;
+    let calls = CallSelector::parse(method, named)?;
     let (code, left) = counted(code)?;
     Ok(FaultRule {
         calls,
@@ -92,10 +92,10 @@ pub fn fail(text: &str) -> Result<FaultRule<Code>, FaultError> {
 ///
 /// # Errors
 /// When the method or the number is none.
-pub fn drop(text: &str) -> Result<FaultRule<()>, FaultError> {
+pub fn drop(text: &str, named: Named) -> Result<FaultRule<()>, FaultError> {
     let (method, left) = counted(text)?;
     Ok(FaultRule {
-        calls: CallSelector::parse(method)?,
+        calls: CallSelector::parse(method, named)?,
         left,
         what: (),
     })
@@ -111,28 +111,28 @@ fn counted(text: &str) -> Result<(&str, Option<u64>), FaultError> {
     }
 }
 
-fn parse_code(text: &str) -> Result<Code, FaultError> {
+fn parse_code(text: &str) -> Result<i32, FaultError> {
     let number = match text.parse::<usize>() {
         Ok(number) => Some(number),
-        Err(_) => CODE_NAMES
+        Err(_) => codes::NAMES
             .iter()
             .position(|name| name.eq_ignore_ascii_case(text)),
     };
     match number {
-        Some(number @ 1..17) => Ok(Code::from(i32::try_from(number).unwrap_or_default())),
+        Some(number @ 1..17) => Ok(i32::try_from(number).unwrap_or_default()),
         _ => Err(FaultError::Code(text.to_owned())),
     }
 }
 
 impl CallSelector {
-    fn parse(text: &str) -> Result<Self, FaultError> {
+    fn parse(text: &str, named: Named) -> Result<Self, FaultError> {
         if text == "*" {
             return Ok(Self::All);
         }
         if text.starts_with('/') && text.matches('/').count() == 2 {
             return Ok(Self::Path(text.to_owned()));
         }
-        let methods = methods_named(text);
+        let methods = named(text);
         match methods.is_empty() {
             true => Err(FaultError::Method(text.to_owned())),
             false => Ok(Self::Of(methods)),
@@ -150,29 +150,6 @@ impl CallSelector {
     }
 }
 
-/// The methods that have that name somewhere: a verb or its aliases, the RPC's name in either spelling; with the group or
-/// the service before it (`node/publish`, `Node/NodePublishVolume`) only those there.
-fn methods_named(text: &str) -> Vec<&'static Method> {
-    let (place, name) = text.rsplit_once(['/', ' ']).unwrap_or(("", text));
-    let mut found = Vec::new();
-    for group in GROUPS {
-        for rpc in group.rpcs {
-            let method = rpc.method;
-            let here = place.is_empty()
-                || group.name == place
-                || group.aliases.contains(&place)
-                || method.service == place;
-            let named = rpc.names.contains(&name)
-                || method.kebab_name == name
-                || method.name.eq_ignore_ascii_case(name);
-            if here && named {
-                found.push(method);
-            }
-        }
-    }
-    found
-}
-
 /// All rules.
 #[derive(Debug, Default)]
 pub struct Faults {
@@ -180,23 +157,29 @@ pub struct Faults {
     any: bool,
 }
 
-const FAULTS: &str = "Faults on purpose";
-
-/// The rules of each flag, in the order of the command line.
-#[derive(Args, Clone, Debug, Default)]
+/// The rules of each kind, in the order in which they were said.
+#[derive(Clone, Debug, Default)]
 pub struct FaultRules {
-    /// Hold calls back for a while
-    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = delay, help_heading = FAULTS)]
+    /// Calls that are held back.
     pub delay: Vec<FaultRule<Duration>>,
-    /// Answer calls, the first N or all, with this status; the driver does not hear of them
-    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = fail, help_heading = FAULTS)]
-    pub fail: Vec<FaultRule<Code>>,
-    /// Never answer calls, the first N or all; the driver does not hear of them
-    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    /// Calls that end with a code.
+    pub fail: Vec<FaultRule<i32>>,
+    /// Calls that nobody hears of.
     pub drop: Vec<FaultRule<()>>,
-    /// Pass calls on, the first N or all, and never answer them, though the driver has
-    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    /// Calls that are carried out, and never answered.
     pub drop_reply: Vec<FaultRule<()>>,
+}
+
+impl FaultRules {
+    /// These, and others that count after them.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.delay.extend(others.delay);
+        self.fail.extend(others.fail);
+        self.drop.extend(others.drop);
+        self.drop_reply.extend(others.drop_reply);
+        self
+    }
 }
 
 /// The faults of one call.
@@ -211,8 +194,8 @@ pub struct FaultPlan {
 /// The planned end of a call that is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlannedEnd {
-    /// With a status, without the driver.
-    Fail(Code),
+    /// With this code, without the driver.
+    Fail(i32),
     /// Not at all: the driver never hears of it.
     Drop,
     /// Not at all, though the driver has answered.
@@ -227,7 +210,7 @@ impl FaultPlan {
             parts.push(format!("delay {delay:?}"));
         }
         match self.end {
-            Some(PlannedEnd::Fail(code)) => parts.push(format!("fail {}", code_name(code))),
+            Some(PlannedEnd::Fail(code)) => parts.push(format!("fail {}", codes::name(code))),
             Some(PlannedEnd::Drop) => parts.push("drop".to_owned()),
             Some(PlannedEnd::DropReply) => parts.push("drop-reply".to_owned()),
             None => {}
@@ -281,7 +264,7 @@ fn first<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::methods;
+    use crate::methods::{self, named};
 
     fn plan(faults: &Faults, name: &str) -> FaultPlan {
         let method = methods::by_name(name);
@@ -289,45 +272,19 @@ mod tests {
     }
 
     #[test]
-    fn methods_go_by_all_their_names() {
-        let names = |text| -> Vec<&str> {
-            methods_named(text)
-                .iter()
-                .map(|method| method.name)
-                .collect()
-        };
-        for text in [
-            "CreateVolume",
-            "create-volume",
-            "controller/new",
-            "Controller/CreateVolume",
-            "controller create-volume",
-        ] {
-            assert_eq!(names(text), ["CreateVolume"], "{text}");
-        }
-        assert_eq!(
-            names("publish"),
-            ["ControllerPublishVolume", "NodePublishVolume"]
-        );
-        assert_eq!(names("n/publish"), ["NodePublishVolume"]);
-        assert_eq!(names("node-publish-volume"), ["NodePublishVolume"]);
-        assert_eq!(names("Nonsense"), [""; 0]);
-    }
-
-    #[test]
     fn rules_count_down_and_the_first_that_holds_counts() {
         let faults = Faults::new(FaultRules {
             delay: vec![
-                delay("probe=2s").expect("a rule"),
-                delay("10ms").expect("a rule"),
+                delay("probe=2s", named).expect("a rule"),
+                delay("10ms", named).expect("a rule"),
             ],
-            fail: vec![fail("CreateVolume=UNAVAILABLE:2").expect("a rule")],
-            drop: vec![drop("/own.v1.S/M:1").expect("a rule")],
-            drop_reply: vec![drop("create-volume").expect("a rule")],
+            fail: vec![fail("CreateVolume=UNAVAILABLE:2", named).expect("a rule")],
+            drop: vec![drop("/own.v1.S/M:1", named).expect("a rule")],
+            drop_reply: vec![drop("create-volume", named).expect("a rule")],
         });
         let short = Some(Duration::from_millis(10));
         let ends: Vec<_> = (0..3).map(|_| plan(&faults, "CreateVolume").end).collect();
-        let failed = Some(PlannedEnd::Fail(Code::Unavailable));
+        let failed = Some(PlannedEnd::Fail(14));
         assert_eq!(ends, [failed, failed, Some(PlannedEnd::DropReply)]);
         assert_eq!(
             plan(&faults, "Probe"),
@@ -351,24 +308,27 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let cases = [
-            (fail("CreateVolume").err(), "has no status"),
+            (fail("CreateVolume", named).err(), "has no status"),
             (
-                fail("CreateVolume=OK").err(),
+                fail("CreateVolume=OK", named).err(),
                 "\"OK\" is no code of a failure",
             ),
-            (fail("CreateVolume=17").err(), "\"17\" is no code"),
+            (fail("CreateVolume=17", named).err(), "\"17\" is no code"),
             (
-                fail("CreateVolume=14:0").err(),
+                fail("CreateVolume=14:0", named).err(),
                 "\"0\" is no number of calls",
             ),
-            (fail("Nonsense=14").err(), "\"Nonsense\" is no RPC of CSI"),
-            (drop("probe:x").err(), "\"x\" is no number"),
-            (delay("probe=2").err(), "has no unit"),
+            (
+                fail("Nonsense=14", named).err(),
+                "\"Nonsense\" is no RPC of CSI",
+            ),
+            (drop("probe:x", named).err(), "\"x\" is no number"),
+            (delay("probe=2", named).err(), "has no unit"),
         ];
         for (error, part) in cases {
             let error = error.expect(part).to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(fail("*=14").expect("a rule").what, Code::Unavailable);
+        assert_eq!(fail("*=14", named).expect("a rule").what, 14);
     }
 }
