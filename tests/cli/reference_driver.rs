@@ -1,7 +1,8 @@
 //! The client against a driver that has every capability, which the NFS driver has not: the reference driver.
 
 use crate::support::program::Csi;
-use crate::support::reference::{Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
+use csi_mock::Options;
 use std::process::Command;
 
 #[test]

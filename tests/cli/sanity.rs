@@ -8,8 +8,9 @@ use crate::support::PATIENCE;
 use crate::support::driver::mounts_below;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
-use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_mock::{Defect, Options};
 use csi_proto::SPEC_VERSION;
 use csi_proto::tables::METHODS;
 use csi_proto::v1;
@@ -152,7 +153,7 @@ fn one_case_in_every_output() {
 
     let text = sanity(&csi, &filter).exits(3);
     for part in [
-        "reference.csi.test 1.0.0 at unix://",
+        "mock.csi.internal 1.0.0 at unix://",
         "seed 7\n",
         "\nok identity/probe/answers-ready ",
         "\n!! controller/create-volume/without-name ",

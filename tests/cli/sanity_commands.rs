@@ -2,7 +2,8 @@
 //! answer against a right one.
 
 use crate::support::program::{BINARY, Csi};
-use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
+use csi_mock::{Defect, Options};
 use serde_json::Value as Json;
 use std::path::Path;
 use std::process::{Command, Output};

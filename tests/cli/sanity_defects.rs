@@ -3,8 +3,9 @@
 
 mod found_by;
 
-use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseOutcome, Report, Settings, run};
+use csi_mock::{Defect, Options};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;

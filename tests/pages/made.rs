@@ -3,8 +3,9 @@
 use crate::support::PATIENCE;
 use crate::support::process::Process;
 use crate::support::program::Csi;
-use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_mock::{Defect, Options};
 use csi_proto::v1;
 use rustix::process::Signal;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! the names that each file takes from the other.
 
 use super::rules::{self, Never, Only};
-use super::{CLIENT, DRIVER, PROTOCOL, SYSTEM, hold};
+use super::{CLIENT, DRIVER, MOCK, PROTOCOL, SYSTEM, hold};
 
 /// The rooms of `src/`, from the top down: each may import those below it.
 const ROOMS: &[&str] = &[
@@ -182,9 +182,23 @@ const DRIVER_NEVER: &[Never] = &[
     },
 ];
 
+const MOCK_ONLY: &[Only] = &[Only {
+    names: &[
+        "csi_cli",
+        "csi_nfs",
+        "std::print",
+        "std::println",
+        "std::eprintln",
+        "std::io::stdout",
+        "std::process::exit",
+    ],
+    files: &[],
+    why: "the mock knows neither program, prints nothing and ends no process",
+}];
+
 const PROTOCOL_ONLY: &[Only] = &[
     Only {
-        names: &["csi_cli", "csi_nfs"],
+        names: &["csi_cli", "csi_nfs", "csi_mock"],
         files: &[],
         why: "the protocol knows neither program",
     },
@@ -233,6 +247,16 @@ fn no_files_of_the_client_import_each_other_in_a_circle() {
 #[test]
 fn no_files_of_the_driver_import_each_other_in_a_circle() {
     hold(&rules::circular(&DRIVER.graph, DRIVER_LEFT));
+}
+
+#[test]
+fn no_files_of_the_mock_import_each_other_in_a_circle() {
+    hold(&rules::circular(&MOCK.graph, &[]));
+}
+
+#[test]
+fn the_mock_knows_neither_program() {
+    hold(&rules::only(&MOCK.graph, MOCK_ONLY));
 }
 
 #[test]

@@ -38,6 +38,11 @@ static DRIVER: Member = Member {
     graph: LazyLock::new(|| graph("csi_nfs", "driver/src", &["lib.rs", "main.rs"])),
 };
 
+static MOCK: Member = Member {
+    folder: "mock/src",
+    graph: LazyLock::new(|| graph("csi_mock", "mock/src", &["lib.rs"])),
+};
+
 static PROTOCOL: Member = Member {
     folder: "proto/src",
     graph: LazyLock::new(|| graph("csi_proto", "proto/src", &["lib.rs"])),

@@ -3,8 +3,9 @@
 use super::drivers::{called, created, driver};
 use crate::support::PATIENCE;
 use crate::support::program::Csi;
-use crate::support::reference::{Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_mock::Options;
 use csi_proto::v1;
 use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;

@@ -2,7 +2,8 @@
 
 use super::{is_clean, sanity};
 use crate::support::program::Csi;
-use crate::support::reference::{Defect, Options, ReferenceDriver};
+use crate::support::reference::ReferenceDriver;
+use csi_mock::{Defect, Options};
 use std::fs;
 use std::time::{Duration, Instant};
 

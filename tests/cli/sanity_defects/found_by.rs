@@ -1,6 +1,6 @@
 //! The table of the proof: for each defect the case that is about it. The compiler knows when one is missing.
 
-use crate::support::reference::Defect;
+use csi_mock::Defect;
 
 macro_rules! found_by {
     ($($defect:ident => $case:literal $(by $caller:literal)?,)+) => {

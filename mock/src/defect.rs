@@ -1,4 +1,4 @@
-//! The faults that a reference driver can be given, one at a time: each is a mistake that real drivers make. This file
+//! The defects that the driver can be given, one at a time: each is a mistake that real drivers make. This file
 //! owns their names and what they are; the services beside it hold the line that each of them changes.
 
 use std::fmt;
@@ -23,6 +23,13 @@ macro_rules! defects {
             }
         }
     };
+}
+
+impl Defect {
+    /// Whether it may end the process that the driver runs in.
+    pub fn is_fatal(self) -> bool {
+        self == Self::LongIdPanics
+    }
 }
 
 impl fmt::Display for Defect {

@@ -1,9 +1,9 @@
 //! Snapshots of single volumes: taking and deleting them, and how a snapshot shows.
 
-use super::Defect;
-use super::core::Core;
-use super::data;
-use super::state::{Snapshot, State};
+use crate::Defect;
+use crate::core::Core;
+use crate::data;
+use crate::state::{Snapshot, State};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::{self, CreateSnapshotRequest, DeleteSnapshotRequest};
 use prost_types::Timestamp;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use tonic::Status;
 
 impl Core {
-    pub(super) async fn snap(
+    pub(crate) async fn snap(
         &self,
         request: CreateSnapshotRequest,
     ) -> Result<v1::Snapshot, Status> {
@@ -68,7 +68,7 @@ impl Core {
     }
 
     /// Whether the volume can be a source.
-    pub(super) fn has_source(&self, state: &State, id: &str, of_group: bool) -> Result<(), Status> {
+    pub(crate) fn has_source(&self, state: &State, id: &str, of_group: bool) -> Result<(), Status> {
         let overlooks = self.has(Defect::SnapshotOfUnknownVolume) && !of_group
             || id.is_empty() && self.has(Defect::CreateSnapshotWithoutSource);
         match state.volumes.contains_key(id) || overlooks {
@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// Takes a snapshot, without any wait; its id.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         state: &mut State,
         source: &str,
@@ -92,13 +92,15 @@ impl Core {
             id.insert_str(0, &"0".repeat(128));
         }
         let place = self.data(&id);
-        let copied = data::create(&place).and_then(|()| {
-            if state.volumes.contains_key(source) {
-                data::copy(&self.data(source), &place)?;
-            }
-            data::blocks(&place)
-        });
-        let blocks = copied.map_err(|error| Status::internal(error.to_string()))?;
+        // A process that was killed may have left some that nobody knows of.
+        data::remove(&place);
+        let copied = match state.volumes.contains_key(source) {
+            true => data::copy(&self.data(source), &place),
+            false => Ok(()),
+        };
+        let blocks = copied
+            .and_then(|()| data::blocks(&place))
+            .map_err(|error| Status::internal(error.to_string()))?;
         let size = state
             .volumes
             .get(source)
@@ -119,7 +121,7 @@ impl Core {
     }
 
     /// The snapshot as an answer, which may be the last one in which it is not ready.
-    pub(super) fn look_at(&self, id: &str) -> v1::Snapshot {
+    pub(crate) fn look_at(&self, id: &str) -> v1::Snapshot {
         let mut state = self.state();
         let Some(snapshot) = state.snapshots.get_mut(id) else {
             return v1::Snapshot::default();
@@ -134,7 +136,7 @@ impl Core {
     }
 
     /// The snapshot as answers show it.
-    pub(super) fn shown(&self, snapshot: &Snapshot) -> v1::Snapshot {
+    pub(crate) fn shown(&self, snapshot: &Snapshot) -> v1::Snapshot {
         let mut shown = v1::Snapshot {
             size_bytes: snapshot.size,
             snapshot_id: snapshot.id.clone(),
@@ -161,7 +163,7 @@ impl Core {
         shown
     }
 
-    pub(super) async fn unsnap(&self, request: DeleteSnapshotRequest) -> Result<(), Status> {
+    pub(crate) async fn unsnap(&self, request: DeleteSnapshotRequest) -> Result<(), Status> {
         self.needs(ControllerCapability::CreateDeleteSnapshot)?;
         let id = request.snapshot_id;
         self.id(&id, "snapshot_id", Defect::DeleteSnapshotWithoutId)?;
@@ -215,13 +217,13 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn forget_snapshot(&self, state: &mut State, id: &str) {
+    pub(crate) fn forget_snapshot(&self, state: &mut State, id: &str) {
         state.snapshots.remove(id);
         data::remove(&self.data(id));
     }
 }
 
 /// The point in time that is now.
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     SystemTime::now().into()
 }

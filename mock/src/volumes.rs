@@ -1,11 +1,11 @@
 //! Volumes: creating and deleting them. What is done with those that exist is in `changes`, attaching in `controller`.
 
-use super::Defect;
-use super::checks::covers;
-use super::core::Core;
-use super::data;
-use super::identity::NAME;
-use super::state::{Asked, Map, State, Volume};
+use crate::Defect;
+use crate::checks::covers;
+use crate::core::Core;
+use crate::data;
+use crate::identity::NAME;
+use crate::state::{Asked, Map, State, Volume};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_content_source::Type as Source;
@@ -16,7 +16,7 @@ use csi_proto::v1::{
 use tonic::{Code, Status};
 
 /// The zones that volumes can be in; the driver's own node is in the first.
-pub(super) const ZONES: [&str; 2] = ["z1", "z2"];
+pub(crate) const ZONES: [&str; 2] = ["z1", "z2"];
 
 /// What a new volume begins with.
 struct Content {
@@ -26,7 +26,7 @@ struct Content {
 }
 
 impl Core {
-    pub(super) async fn create(&self, request: CreateVolumeRequest) -> Result<v1::Volume, Status> {
+    pub(crate) async fn create(&self, request: CreateVolumeRequest) -> Result<v1::Volume, Status> {
         self.needs(ControllerCapability::CreateDeleteVolume)?;
         self.check_create(&request).map_err(|status| {
             let is_internal = request.name.is_empty();
@@ -130,6 +130,7 @@ impl Core {
         let content = self.content(state, request.volume_content_source.as_ref())?;
         let capacity = self.new_capacity(&request, content.least)?;
         let topology = self.place(request.accessibility_requirements.as_ref())?;
+        self.has_room(state, capacity)?;
         let mut id = state.new_id("vol");
         if self.has(Defect::VolumeIdTooLong) {
             id.insert_str(0, &"0".repeat(128));
@@ -137,7 +138,7 @@ impl Core {
         if self.has(Defect::VolumeIdMissing) {
             id.clear();
         }
-        let mut context: Map = [("medium".to_owned(), "memory".to_owned())].into();
+        let mut context = medium();
         if self.has(Defect::VolumeContextHasSecrets) {
             context.extend(request.secrets.clone());
         }
@@ -147,7 +148,8 @@ impl Core {
         let place = self.data(&id);
         let internal = |error: std::io::Error| Status::internal(error.to_string());
         if !id.is_empty() {
-            data::create(&place).map_err(internal)?;
+            // A process that was killed may have left some that nobody knows of.
+            data::remove(&place);
             if let Some(from) = content.from {
                 data::copy(&self.data(&from), &place).map_err(internal)?;
             }
@@ -173,6 +175,22 @@ impl Core {
         }
         state.volumes.insert(id, volume);
         Ok(reply)
+    }
+
+    /// Refuses a volume that is one too many, or too large for what is left.
+    fn has_room(&self, state: &State, capacity: i64) -> Result<(), Status> {
+        let options = self.options();
+        let used: i64 = state.volumes.values().map(|one| one.capacity).sum();
+        if used.saturating_add(capacity) > options.capacity {
+            return Err(Status::resource_exhausted("the storage is full"));
+        }
+        let most = options.max_volumes;
+        match most > 0 && state.volumes.len() >= most {
+            true => Err(Status::resource_exhausted(format!(
+                "there are {most} volumes already"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// The answer for a volume that exists: itself, or that it is not what is asked for.
@@ -336,7 +354,7 @@ impl Core {
         name.to_owned()
     }
 
-    pub(super) fn check_mutable(&self, parameters: &Map) -> Result<(), Status> {
+    pub(crate) fn check_mutable(&self, parameters: &Map) -> Result<(), Status> {
         self.map(parameters, "mutable_parameters")?;
         for (key, value) in parameters {
             let is_known = key == "tier" && matches!(value.as_str(), "fast" | "slow");
@@ -348,7 +366,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) async fn delete(&self, request: DeleteVolumeRequest) -> Result<(), Status> {
+    pub(crate) async fn delete(&self, request: DeleteVolumeRequest) -> Result<(), Status> {
         self.needs(ControllerCapability::CreateDeleteVolume)?;
         let id = request.volume_id;
         self.id(&id, "volume_id", Defect::DeleteVolumeWithoutId)?;
@@ -387,8 +405,13 @@ impl Core {
     }
 }
 
+/// What every volume's context says.
+pub(crate) fn medium() -> Map {
+    [("medium".to_owned(), "memory".to_owned())].into()
+}
+
 /// A place in that zone.
-pub(super) fn in_zone(zone: &str) -> Topology {
+pub(crate) fn in_zone(zone: &str) -> Topology {
     Topology {
         segments: [(zone_key(), zone.to_owned())].into(),
     }
@@ -399,7 +422,7 @@ fn zone_key() -> String {
 }
 
 /// The zone of the driver's that the place is in; keys are compared whatever their case.
-pub(super) fn zone_of(place: &Topology) -> Option<&'static str> {
+pub(crate) fn zone_of(place: &Topology) -> Option<&'static str> {
     let mut segments = place.segments.iter();
     let (_, value) = segments.find(|(key, _)| key.eq_ignore_ascii_case(&zone_key()))?;
     ZONES.into_iter().find(|zone| zone == value)

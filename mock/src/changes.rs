@@ -1,9 +1,9 @@
 //! What is done with a volume that exists: checking, growing and changing it.
 
-use super::Defect;
-use super::checks::{LARGEST, covers};
-use super::core::Core;
-use super::state::{Map, Volume};
+use crate::Defect;
+use crate::checks::{LARGEST, covers};
+use crate::core::Core;
+use crate::state::{Map, Volume};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -16,7 +16,7 @@ use csi_proto::v1::{
 use tonic::{Code, Status};
 
 impl Core {
-    pub(super) fn validate(
+    pub(crate) fn validate(
         &self,
         request: ValidateVolumeCapabilitiesRequest,
     ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
@@ -81,7 +81,7 @@ impl Core {
         None
     }
 
-    pub(super) async fn expand(
+    pub(crate) async fn expand(
         &self,
         request: ControllerExpandVolumeRequest,
     ) -> Result<ControllerExpandVolumeResponse, Status> {
@@ -162,7 +162,7 @@ impl Core {
         }))
     }
 
-    pub(super) async fn modify(
+    pub(crate) async fn modify(
         &self,
         request: ControllerModifyVolumeRequest,
     ) -> Result<(), Status> {

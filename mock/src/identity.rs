@@ -1,7 +1,7 @@
 //! The Identity service.
 
-use super::Defect;
-use super::core::Core;
+use crate::Defect;
+use crate::core::Core;
 use csi_proto::v1::identity_server::Identity;
 use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion};
 use csi_proto::v1::{
@@ -11,7 +11,7 @@ use csi_proto::v1::{
 use tonic::{Request, Response, Status};
 
 /// The plugin's name; keys of its topology begin with it.
-pub(super) const NAME: &str = "reference.csi.test";
+pub(crate) const NAME: &str = "mock.csi.internal";
 
 #[tonic::async_trait]
 impl Identity for Core {
@@ -25,7 +25,7 @@ impl Identity for Core {
             manifest: [("storage".to_owned(), "memory".to_owned())].into(),
         };
         if self.has(Defect::PluginNameInvalid) {
-            reply.name = "reference driver_".to_owned();
+            reply.name = "mock driver_".to_owned();
         }
         if self.has(Defect::PluginNameTooLong) {
             reply.name = "a".repeat(64);
@@ -43,12 +43,13 @@ impl Identity for Core {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let services = self.options().services.iter().map(|service| {
+        let options = self.options();
+        let services = options.services.iter().map(|service| {
             Type::Service(Service {
                 r#type: (*service).into(),
             })
         });
-        let expansion = self.options().expansion.map(|expansion| {
+        let expansion = options.expansion.map(|expansion| {
             Type::VolumeExpansion(VolumeExpansion {
                 r#type: expansion.into(),
             })

@@ -1,9 +1,9 @@
 //! The SnapshotMetadata service: which blocks of a snapshot hold data, and which differ between two.
 
-use super::Defect;
-use super::core::Core;
-use super::data::BLOCK;
-use super::state::Snapshot;
+use crate::Defect;
+use crate::core::Core;
+use crate::data::BLOCK;
+use crate::state::Snapshot;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
 use csi_proto::v1::{

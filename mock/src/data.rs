@@ -1,11 +1,11 @@
-//! The data of volumes and snapshots: a folder for mounted use, a file for block use. Knows no request.
+//! The data of volumes and snapshots: a folder for mounted use, a file for block use, both made when somebody first wants
+//! them. Knows no request.
 
 use rustix::fs::{SeekFrom, seek};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hasher};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 
 /// The folder of a volume that is used as a file system.
@@ -14,15 +14,17 @@ const FILES: &str = "files";
 const DEVICE: &str = "device";
 
 /// The size of a block.
-pub(super) const BLOCK: i64 = 4096;
+pub(crate) const BLOCK: i64 = 4096;
 /// The blocks of a new device that hold data, which is a label as volume managers write them.
 const LABEL: [u64; 8] = [0, 1, 2, 5, 9, 12, 14, 15];
 
-/// Makes the data of an empty volume.
-pub(super) fn create(place: &Path) -> io::Result<()> {
-    fs::create_dir(place)?;
-    fs::create_dir(place.join(FILES))?;
-    let device = File::create(place.join(DEVICE))?;
+/// Makes the data of an empty volume, unless it has some.
+fn ensure(place: &Path) -> io::Result<()> {
+    fs::create_dir_all(place.join(FILES))?;
+    let device = match File::create_new(place.join(DEVICE)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        device => device?,
+    };
     for block in LABEL {
         device.write_all_at(b"label", block * BLOCK.unsigned_abs())?;
     }
@@ -30,7 +32,9 @@ pub(super) fn create(place: &Path) -> io::Result<()> {
 }
 
 /// Adds the files at `from` to those at `to`, and replaces the device.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    ensure(from)?;
+    ensure(to)?;
     copy_files(&from.join(FILES), &to.join(FILES))?;
     let (from, to) = (
         File::open(from.join(DEVICE))?,
@@ -42,15 +46,22 @@ pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// The blocks of the device that hold data, each with a checksum of it.
-pub(super) fn blocks(place: &Path) -> io::Result<BTreeMap<i64, u64>> {
+pub(crate) fn blocks(place: &Path) -> io::Result<BTreeMap<i64, u64>> {
+    ensure(place)?;
     let mut found = BTreeMap::new();
     each_block(&File::open(place.join(DEVICE))?, |block, bytes| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(bytes);
-        found.insert(block, hasher.finish());
+        found.insert(block, checksum(bytes));
         Ok(())
     })?;
     Ok(found)
+}
+
+/// FNV-1a: it stands in the file of the state, and so must not change with the compiler.
+fn checksum(bytes: &[u8]) -> u64 {
+    let basis = 0xcbf2_9ce4_8422_2325;
+    bytes.iter().fold(basis, |sum: u64, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Goes through the blocks that hold more than zeros, and never reads what is a hole in the file.
@@ -94,30 +105,35 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes what is at `place`, if anything is.
-pub(super) fn remove(place: &Path) {
-    // What is left is in a temporary folder.
+pub(crate) fn remove(place: &Path) {
+    // What is left is removed before its name is used again.
     let _ = fs::remove_dir_all(place);
 }
 
 /// Removes the files and keeps the folder.
-pub(super) fn clear(place: &Path) {
+pub(crate) fn clear(place: &Path) {
     let files = place.join(FILES);
     let _ = fs::remove_dir_all(&files);
     let _ = fs::create_dir(&files);
 }
 
 /// Makes the volume appear at `target`, in place of an empty folder that may stand there.
-pub(super) fn publish(place: &Path, target: &Path, as_device: bool) -> io::Result<()> {
+pub(crate) fn publish(place: &Path, target: &Path, as_device: bool) -> io::Result<()> {
+    ensure(place)?;
     let _ = fs::remove_dir(target);
-    if as_device {
-        fs::hard_link(place.join(DEVICE), target)
-    } else {
-        std::os::unix::fs::symlink(place.join(FILES), target)
+    if !as_device {
+        return symlink(place.join(FILES), target);
+    }
+    match fs::hard_link(place.join(DEVICE), target) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            symlink(place.join(DEVICE), target)
+        }
+        other => other,
     }
 }
 
 /// Takes away what [`publish`] made.
-pub(super) fn unpublish(target: &Path) -> io::Result<()> {
+pub(crate) fn unpublish(target: &Path) -> io::Result<()> {
     match fs::remove_file(target) {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => fs::remove_dir(target),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -126,7 +142,7 @@ pub(super) fn unpublish(target: &Path) -> io::Result<()> {
 }
 
 /// How many bytes and files the volume holds.
-pub(super) fn used(place: &Path) -> (i64, i64) {
+pub(crate) fn used(place: &Path) -> (i64, i64) {
     let mut bytes = 0;
     let mut count = 0;
     let mut left = vec![place.join(FILES)];

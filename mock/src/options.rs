@@ -1,7 +1,6 @@
-//! What a reference driver is asked to be: its capabilities, its pace, its one defect.
+//! What the driver is asked to be: its capabilities, its pace, its one defect.
 
-use super::Defect;
-use super::age::TODAY;
+use crate::Defect;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -9,7 +8,10 @@ use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a reference driver behaves. The default has every capability and no defect.
+/// The minor version of the specification that has everything.
+pub(crate) const TODAY: u32 = 12;
+
+/// How the driver behaves. The default has every capability and no defect.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What is wrong with it.
@@ -32,6 +34,10 @@ pub struct Options {
     pub nodes: Vec<String>,
     /// How many volumes can be attached to one node; 0 for any number.
     pub max_volumes_per_node: i64,
+    /// How many volumes there can be; 0 for any number.
+    pub max_volumes: usize,
+    /// The room for volumes, in bytes.
+    pub capacity: i64,
     /// The minor version of CSI 1 that it was written for: of later ones it knows nothing.
     pub specification: u32,
     /// Whether it takes every liberty that the specification leaves a driver, also those that few drivers take.
@@ -81,6 +87,8 @@ impl Default for Options {
             secrets: BTreeMap::new(),
             nodes: vec!["node-1".into(), "node-2".into()],
             max_volumes_per_node: 0,
+            max_volumes: 0,
+            capacity: 1 << 44,
             specification: TODAY,
             at_liberty: false,
         }

@@ -1,9 +1,9 @@
 //! The Controller service: its capabilities, attaching and detaching, and the way from each RPC to the file that does it.
 
-use super::Defect;
-use super::checks::is_single_node;
-use super::core::Core;
-use super::state::{Map, Use};
+use crate::Defect;
+use crate::checks::is_single_node;
+use crate::core::Core;
+use crate::state::{Map, Use};
 use csi_proto::v1;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -55,8 +55,8 @@ impl Core {
                 },
             );
         }
-        let nodes = &self.options().nodes;
-        let is_known = nodes.iter().any(|known| known == node) || self.is_own_node(node);
+        let options = self.options();
+        let is_known = options.nodes.iter().any(|known| known == node) || self.is_own_node(node);
         if !is_known && !self.has(Defect::ControllerPublishUnknownNode) {
             return Err(Status::not_found("there is no such node"));
         }
@@ -84,7 +84,7 @@ impl Core {
             .keys()
             .filter(|(_, other)| other == node)
             .count();
-        let most = self.options().max_volumes_per_node;
+        let most = options.max_volumes_per_node;
         if most > 0 && usize::try_from(most).is_ok_and(|most| count >= most) {
             return Err(Status::resource_exhausted("the node has no place left"));
         }
@@ -139,7 +139,7 @@ macro_rules! answer {
         result.map_err(|status| $core.worded(status, &secrets))
     }};
 }
-pub(super) use answer;
+pub(crate) use answer;
 
 #[tonic::async_trait]
 impl Controller for Core {

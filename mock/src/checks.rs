@@ -1,8 +1,8 @@
 //! What the specification demands of requests whatever the state: required fields, sizes, capabilities, ranges. Every
 //! refusal is INVALID_ARGUMENT, but for sizes that cannot be.
 
-use super::Defect;
-use super::core::Core;
+use crate::Defect;
+use crate::core::Core;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -14,13 +14,13 @@ use std::path::Path;
 use tonic::Status;
 
 /// The smallest volume.
-pub(super) const SMALLEST: i64 = 1 << 20;
+pub(crate) const SMALLEST: i64 = 1 << 20;
 /// The largest volume.
-pub(super) const LARGEST: i64 = 1 << 40;
+pub(crate) const LARGEST: i64 = 1 << 40;
 /// Sizes are multiples of this, where the range allows it.
 const GRANULE: i64 = 1 << 20;
 /// The size of a volume for which none was asked.
-const USUAL: i64 = 1 << 30;
+pub(crate) const USUAL: i64 = 1 << 30;
 
 /// How long a string may be where the specification says nothing else, in bytes.
 const TEXT_MAX: usize = 128;
@@ -29,19 +29,19 @@ const MAP_MAX: usize = 4096;
 
 impl Core {
     /// Refuses calls of a service that is not there.
-    pub(super) fn needs_service(&self, service: PluginService) -> Result<(), Status> {
+    pub(crate) fn needs_service(&self, service: PluginService) -> Result<(), Status> {
         let has = self.options().services.contains(&service);
         self.implemented(has, service.as_str_name())
     }
 
     /// Refuses calls of an RPC without its capability.
-    pub(super) fn needs(&self, capability: ControllerCapability) -> Result<(), Status> {
+    pub(crate) fn needs(&self, capability: ControllerCapability) -> Result<(), Status> {
         self.needs_service(PluginService::ControllerService)?;
         self.implemented(self.controller_can(capability), capability.as_str_name())
     }
 
     /// As [`Core::needs`], of the node.
-    pub(super) fn needs_node(&self, capability: NodeCapability) -> Result<(), Status> {
+    pub(crate) fn needs_node(&self, capability: NodeCapability) -> Result<(), Status> {
         self.implemented(self.node_can(capability), capability.as_str_name())
     }
 
@@ -55,21 +55,21 @@ impl Core {
         Err(Status::unimplemented(format!("needs {what}")))
     }
 
-    pub(super) fn controller_can(&self, capability: ControllerCapability) -> bool {
+    pub(crate) fn controller_can(&self, capability: ControllerCapability) -> bool {
         self.options().controller.contains(&capability)
     }
 
-    pub(super) fn node_can(&self, capability: NodeCapability) -> bool {
+    pub(crate) fn node_can(&self, capability: NodeCapability) -> bool {
         self.options().node.contains(&capability)
     }
 
-    pub(super) fn has_topology(&self) -> bool {
+    pub(crate) fn has_topology(&self) -> bool {
         let topology = PluginService::VolumeAccessibilityConstraints;
         self.options().services.contains(&topology)
     }
 
     /// Refuses a request without that field, but for a driver with the defect to overlook it.
-    pub(super) fn required(
+    pub(crate) fn required(
         &self,
         is_set: bool,
         field: &str,
@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Refuses a request without an id in that field.
-    pub(super) fn id(&self, id: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
+    pub(crate) fn id(&self, id: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
         self.required(!id.is_empty(), field, overlooks)?;
         // Each RPC has its own case about such ids: this is the mistake of one.
         let is_deletion = overlooks == Defect::DeleteVolumeWithoutId;
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Refuses names that the specification does not allow.
-    pub(super) fn name(&self, name: &str, overlooks: Defect) -> Result<(), Status> {
+    pub(crate) fn name(&self, name: &str, overlooks: Defect) -> Result<(), Status> {
         self.required(!name.is_empty(), "name", overlooks)?;
         let is_volume = overlooks == Defect::CreateVolumeWithoutName;
         let longest = match is_volume && self.has(Defect::LongNameRefused) {
@@ -120,11 +120,22 @@ impl Core {
     }
 
     /// Refuses paths that are missing or not absolute.
-    pub(super) fn path(&self, path: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
-        self.required(!path.is_empty(), field, overlooks)?;
+    pub(crate) fn path(&self, path: &str, field: &str, overlooks: Defect) -> Result<(), Status> {
+        self.path_of_volume(path, field, overlooks)?;
         if !path.is_empty() && !Path::new(path).is_absolute() {
             return Err(Status::invalid_argument(format!("{field} is not absolute")));
         }
+        Ok(())
+    }
+
+    /// Refuses a path that is missing or too long, where no volume is at one that is not absolute.
+    pub(crate) fn path_of_volume(
+        &self,
+        path: &str,
+        field: &str,
+        overlooks: Defect,
+    ) -> Result<(), Status> {
+        self.required(!path.is_empty(), field, overlooks)?;
         if path.len() >= TEXT_MAX && self.has(Defect::LongPathRefused) {
             return Err(Status::invalid_argument(format!("{field} is too long")));
         }
@@ -136,7 +147,7 @@ impl Core {
     }
 
     /// Refuses a capability that is missing, incomplete, or not one that this driver has.
-    pub(super) fn capability<'a>(
+    pub(crate) fn capability<'a>(
         &self,
         capability: Option<&'a VolumeCapability>,
         overlooks: Defect,
@@ -151,7 +162,7 @@ impl Core {
     }
 
     /// As [`Core::capability`], of a list.
-    pub(super) fn capabilities(
+    pub(crate) fn capabilities(
         &self,
         capabilities: &[VolumeCapability],
         overlooks: Defect,
@@ -175,7 +186,7 @@ impl Core {
     }
 
     /// Why no volume of this driver can be used so.
-    pub(super) fn supported(&self, capability: &VolumeCapability) -> Result<(), String> {
+    pub(crate) fn supported(&self, capability: &VolumeCapability) -> Result<(), String> {
         let AccessMode { mode } = capability.access_mode.unwrap_or_default();
         let multi_writer = ControllerCapability::SingleNodeMultiWriter;
         match Mode::try_from(mode) {
@@ -205,7 +216,7 @@ impl Core {
     }
 
     /// Refuses secrets, parameters or contexts that are too large.
-    pub(super) fn map(&self, map: &BTreeMap<String, String>, field: &str) -> Result<(), Status> {
+    pub(crate) fn map(&self, map: &BTreeMap<String, String>, field: &str) -> Result<(), Status> {
         let size: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
         if size > MAP_MAX {
             return Err(Status::invalid_argument(format!(
@@ -216,7 +227,7 @@ impl Core {
     }
 
     /// The size of a volume in that range, and not below `least`.
-    pub(super) fn size_in(&self, range: Option<CapacityRange>, least: i64) -> Result<i64, Status> {
+    pub(crate) fn size_in(&self, range: Option<CapacityRange>, least: i64) -> Result<i64, Status> {
         let Some(range) = range else {
             return Ok(USUAL.max(least));
         };
@@ -253,13 +264,13 @@ impl Core {
 }
 
 /// Whether a volume that was made for `made` can be used as `wanted`: the kind of access decides.
-pub(super) fn covers(made: &[VolumeCapability], wanted: &VolumeCapability) -> bool {
+pub(crate) fn covers(made: &[VolumeCapability], wanted: &VolumeCapability) -> bool {
     let kind = |one: &VolumeCapability| one.access_type.as_ref().map(std::mem::discriminant);
     made.iter().any(|made| kind(made) == kind(wanted))
 }
 
 /// Whether only one node at a time may have a volume that is used so.
-pub(super) fn is_single_node(capability: &VolumeCapability) -> bool {
+pub(crate) fn is_single_node(capability: &VolumeCapability) -> bool {
     let mode = capability.access_mode.unwrap_or_default().mode();
     matches!(
         mode,
@@ -271,6 +282,6 @@ pub(super) fn is_single_node(capability: &VolumeCapability) -> bool {
 }
 
 /// Whether a path to a block device is asked for.
-pub(super) fn is_block(capability: &VolumeCapability) -> bool {
+pub(crate) fn is_block(capability: &VolumeCapability) -> bool {
     matches!(capability.access_type, Some(AccessType::Block(_)))
 }

@@ -1,10 +1,10 @@
 //! The GroupController service: snapshots of several volumes at one instant.
 
-use super::Defect;
-use super::controller::answer;
-use super::core::Core;
-use super::snapshots::now;
-use super::state::{Group, State};
+use crate::Defect;
+use crate::controller::answer;
+use crate::core::Core;
+use crate::snapshots::now;
+use crate::state::{Group, State};
 use csi_proto::v1::group_controller_server::GroupController;
 use csi_proto::v1::group_controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::v1::plugin_capability::service::Type as PluginService;

@@ -1,50 +1,25 @@
-//! A CSI driver that is right: every service and every capability of the specification, in this process, with its volumes
-//! in memory and their data in a temporary folder. And, when asked, with one [`Defect`].
+//! The mock driver as a test needs it: on a socket of its own, and restarted when asked.
 //!
 //! It proves that a conformance suite can pass and can fail, and stands behind other tools' tests where they need a driver
-//! that does everything. It mounts nothing: a published volume is a link to a folder, or for block access a file.
+//! that does everything.
 
-mod age;
-mod changes;
-mod checks;
-mod controller;
-mod core;
-mod data;
-mod defect;
-mod groups;
-mod identity;
-mod listing;
-mod metadata;
-mod node;
-mod options;
-mod snapshots;
-mod state;
-mod volumes;
-mod wire;
-
-pub use defect::Defect;
-pub use options::Options;
-
-use self::core::Core;
-use csi_proto::v1::controller_server::ControllerServer;
-use csi_proto::v1::group_controller_server::GroupControllerServer;
-use csi_proto::v1::identity_server::IdentityServer;
-use csi_proto::v1::node_server::NodeServer;
-use csi_proto::v1::snapshot_metadata_server::SnapshotMetadataServer;
+use csi_mock::{Mock, Options, Storage};
+use csi_proto::lock::lock;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::ioctl_fionread;
-use state::State;
 use std::fs::File;
+use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::Server;
 
 /// A running reference driver. It stops when it is dropped.
 pub struct ReferenceDriver {
@@ -58,7 +33,7 @@ struct Machine {
     folder: TempDir,
     options: Options,
     /// What a real driver has on its storage and its disk: it outlives a restart.
-    state: Arc<Mutex<State>>,
+    storage: Storage,
     running: Mutex<Option<Running>>,
     restarts: AtomicUsize,
     ended: AtomicBool,
@@ -72,15 +47,17 @@ struct Running {
 impl ReferenceDriver {
     /// A driver on a unix socket in a folder of its own.
     pub fn start(options: Options) -> Self {
+        let folder = folder();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).expect("a new folder");
         let machine = Machine {
-            folder: folder(),
+            folder,
             options,
-            state: Arc::default(),
+            storage: Storage::in_memory(data),
             running: Mutex::new(None),
             restarts: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         };
-        std::fs::create_dir(machine.path("data")).expect("a new folder");
         machine.launch();
         Self {
             machine: Arc::new(machine),
@@ -128,7 +105,7 @@ impl ReferenceDriver {
     /// What exists now, one line each: volumes, snapshots, groups, attachments, staged and published volumes. Empty when
     /// whoever used the driver has put everything away.
     pub fn left_behind(&self) -> Vec<String> {
-        core::locked(&self.machine.state).names()
+        self.machine.storage.names()
     }
 }
 
@@ -187,24 +164,7 @@ impl Machine {
     fn restart(&self) {
         self.restarts.fetch_add(1, Ordering::AcqRel);
         self.halt();
-        let mut state = core::locked(&self.state);
-        match self.options.defect {
-            Some(Defect::VolumesLostOnRestart) => {
-                (state.volumes, state.snapshots, state.groups) = Default::default();
-            }
-            Some(Defect::NodeStateLostOnRestart) => {
-                (state.staged, state.published) = Default::default();
-            }
-            Some(Defect::AttachmentsLostOnRestart) => state.attached.clear(),
-            Some(Defect::ExpansionsLostOnRestart) => {
-                for volume in state.volumes.values_mut() {
-                    let asked = volume.asked.range.unwrap_or_default();
-                    volume.capacity = asked.required_bytes;
-                }
-            }
-            _ => {}
-        }
-        drop(state);
+        self.storage.restarted_with(self.options.defect);
         self.launch();
     }
 
@@ -220,23 +180,24 @@ impl Machine {
             let _context = runtime.enter();
             UnixListener::bind(&socket).expect("a free socket")
         };
-        let core = Core::new(self.options.clone(), self.state.clone(), self.path("data"));
+        let server = Mock::new(self.options.clone(), self.storage.clone()).server();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             runtime.block_on(async {
+                let incoming = UnixListenerStream::new(listener).filter_map(Result::ok);
                 tokio::select! {
-                    () = serve(core, listener) => {}
+                    served = server.serve(incoming, pending(), Duration::ZERO) => drop(served.expect("a transport")),
                     _ = stopped => {}
                 }
             });
             // Connections and calls end here, as those of a process that is killed.
             runtime.shutdown_background();
         });
-        *core::locked(&self.running) = Some(Running { stop, thread });
+        *lock(&self.running) = Some(Running { stop, thread });
     }
 
     fn halt(&self) {
-        let running = core::locked(&self.running).take();
+        let running = lock(&self.running).take();
         if let Some(Running { stop, thread }) = running {
             drop(stop);
             let ended = thread.join();
@@ -246,17 +207,4 @@ impl Machine {
             );
         }
     }
-}
-
-async fn serve(core: Core, listener: UnixListener) {
-    Server::builder()
-        .layer(wire::Layer::new(&core))
-        .add_service(IdentityServer::new(core.clone()))
-        .add_service(ControllerServer::new(core.clone()))
-        .add_service(GroupControllerServer::new(core.clone()))
-        .add_service(SnapshotMetadataServer::new(core.clone()))
-        .add_service(NodeServer::new(core))
-        .serve_with_incoming(UnixListenerStream::new(listener))
-        .await
-        .expect("a socket that accepts");
 }

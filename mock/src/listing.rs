@@ -1,10 +1,10 @@
 //! What there is: volumes and snapshots in pages and one by one, and the room for more.
 
-use super::Defect;
-use super::checks::{LARGEST, SMALLEST};
-use super::core::Core;
-use super::state::{Snapshot, State, Volume};
-use super::volumes::zone_of;
+use crate::Defect;
+use crate::checks::{LARGEST, SMALLEST};
+use crate::core::Core;
+use crate::state::{Snapshot, State, Volume};
+use crate::volumes::zone_of;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::{
     self, ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
@@ -14,9 +14,6 @@ use csi_proto::v1::{
 };
 use std::collections::BTreeMap;
 use tonic::Status;
-
-/// All the room there is, in bytes.
-const POOL: i64 = 1 << 44;
 
 /// What begins a token; the id of the last entry follows, so that a page begins right also when entries come and go.
 const TOKEN: &str = "after ";
@@ -96,7 +93,7 @@ impl Core {
         })
     }
 
-    pub(super) fn volumes_page(
+    pub(crate) fn volumes_page(
         &self,
         request: &ListVolumesRequest,
     ) -> Result<ListVolumesResponse, Status> {
@@ -171,7 +168,7 @@ impl Core {
         shown.then(healthy)
     }
 
-    pub(super) fn one_volume(
+    pub(crate) fn one_volume(
         &self,
         request: &ControllerGetVolumeRequest,
     ) -> Result<ControllerGetVolumeResponse, Status> {
@@ -209,7 +206,7 @@ impl Core {
         })
     }
 
-    pub(super) fn capacity(
+    pub(crate) fn capacity(
         &self,
         request: &GetCapacityRequest,
     ) -> Result<GetCapacityResponse, Status> {
@@ -229,7 +226,7 @@ impl Core {
         let knows_bounds = self.options().specification >= 5;
         let mut reply = GetCapacityResponse {
             available_capacity: match is_possible && has_place {
-                true => (POOL - used).max(0),
+                true => (self.options().capacity - used).max(0),
                 false => 0,
             },
             maximum_volume_size: knows_bounds.then_some(LARGEST),
@@ -247,7 +244,7 @@ impl Core {
         Ok(reply)
     }
 
-    pub(super) fn snapshots_page(
+    pub(crate) fn snapshots_page(
         &self,
         request: &ListSnapshotsRequest,
     ) -> Result<ListSnapshotsResponse, Status> {
@@ -298,7 +295,7 @@ impl Core {
         })
     }
 
-    pub(super) fn one_snapshot(
+    pub(crate) fn one_snapshot(
         &self,
         request: &GetSnapshotRequest,
     ) -> Result<v1::Snapshot, Status> {
@@ -331,7 +328,7 @@ impl Core {
     }
 }
 
-pub(super) fn healthy() -> VolumeCondition {
+pub(crate) fn healthy() -> VolumeCondition {
     VolumeCondition {
         abnormal: false,
         message: "healthy".to_owned(),

@@ -1,13 +1,13 @@
 //! The Node service: staging and publishing without mounts, what they show and what they take away again.
 
-use super::Defect;
-use super::checks::is_block;
-use super::controller::answer;
-use super::core::Core;
-use super::data;
-use super::listing::healthy;
-use super::state::{State, Use};
-use super::volumes::{ZONES, in_zone};
+use crate::Defect;
+use crate::checks::is_block;
+use crate::controller::answer;
+use crate::core::Core;
+use crate::data;
+use crate::listing::healthy;
+use crate::state::{State, Use};
+use crate::volumes::{ZONES, in_zone};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
@@ -39,7 +39,7 @@ impl Core {
         let Some(volume) = state.volumes.get(id) else {
             return Err(Status::not_found("there is no such volume"));
         };
-        if !super::checks::covers(&volume.asked.capabilities, capability) {
+        if !crate::checks::covers(&volume.asked.capabilities, capability) {
             let message = "the volume was made for another access type";
             return Err(Status::failed_precondition(message));
         }
@@ -177,15 +177,13 @@ impl Core {
         let mut shown = request.volume_id.clone();
         if self.has(Defect::PublishedVolumesShareData) {
             "shared".clone_into(&mut shown);
-            let _one_at_a_time = self.state();
-            if !self.data(&shown).exists() {
-                data::create(&self.data(&shown)).map_err(internal)?;
-            }
         }
         if self.has(Defect::UnpublishLeavesTarget) {
             data::unpublish(&target).map_err(internal)?;
         }
         if !self.has(Defect::PublishMakesNothing) {
+            // The data may not be there yet: one makes it at a time.
+            let _alone = self.state();
             data::publish(&self.data(&shown), &target, as_device).map_err(internal)?;
         }
         let volume = (request.volume_id.clone(), how);
@@ -302,7 +300,7 @@ impl Core {
             "volume_id",
             Defect::StatsWithoutVolumeId,
         )?;
-        self.path(
+        self.path_of_volume(
             &request.volume_path,
             "volume_path",
             Defect::StatsWithoutPath,
@@ -354,7 +352,7 @@ impl Core {
         let id = request.volume_id;
         self.id(&id, "volume_id", Defect::NodeExpandWithoutVolumeId)?;
         let path = &request.volume_path;
-        self.path(path, "volume_path", Defect::NodeExpandWithoutPath)?;
+        self.path_of_volume(path, "volume_path", Defect::NodeExpandWithoutPath)?;
         self.authenticate(&request.secrets)?;
         let range = request.capacity_range.unwrap_or_default();
         let state = self.state();
@@ -385,7 +383,7 @@ impl Core {
     }
 
     /// Whether the node told this id of itself, for a driver that tells wrong ones.
-    pub(super) fn is_own_node(&self, id: &str) -> bool {
+    pub(crate) fn is_own_node(&self, id: &str) -> bool {
         self.has(Defect::NodeIdTooLong) && id == LONG_NODE_ID.repeat(257)
             || self.has(Defect::NodeIdChanges) && id.starts_with("node-")
     }
@@ -393,9 +391,10 @@ impl Core {
     fn info(&self) -> NodeGetInfoResponse {
         let unadvertised = self.has(Defect::NodeTopologyUnadvertised);
         let has_topology = self.has_topology() || unadvertised;
+        let options = self.options();
         let mut reply = NodeGetInfoResponse {
-            node_id: self.options().nodes[0].clone(),
-            max_volumes_per_node: self.options().max_volumes_per_node,
+            node_id: options.nodes.first().cloned().unwrap_or_default(),
+            max_volumes_per_node: options.max_volumes_per_node,
             accessible_topology: has_topology.then(|| in_zone(ZONES[0])),
         };
         if self.has(Defect::NodeIdMissing) {

@@ -3,14 +3,11 @@
 //!
 //! Tried are 1.0, 1.2 and 1.5; each line below says the first of these that has it, or [`TODAY`].
 
-use super::Options;
+use crate::options::{Options, TODAY};
 use csi_proto::methods;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
-
-/// The minor version of the specification that has everything.
-pub(super) const TODAY: u32 = 12;
 
 impl Options {
     /// A driver of CSI 1 in that minor version, with every capability that this has.
@@ -55,7 +52,7 @@ fn node(capability: NodeCapability) -> u32 {
 }
 
 /// Whether a driver of that minor version has the RPC at this path.
-pub(super) fn has_rpc(minor: u32, path: &str) -> bool {
+pub(crate) fn has_rpc(minor: u32, path: &str) -> bool {
     let came = methods::by_path(path).map_or(0, |method| match (method.service, method.name) {
         ("GroupController" | "SnapshotMetadata", _) => TODAY,
         (_, "ControllerModifyVolume" | "GetSnapshot") => TODAY,

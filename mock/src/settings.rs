@@ -1,0 +1,491 @@
+//! The settings: what the driver is to be, as people write it by flags or in a file, which is read again while it runs.
+//!
+//! Owns their names and syntax, and what is said of a wrong one. What each does is said where the driver does it.
+
+use crate::{Defect, Options};
+use csi_proto::duration::{self, DurationError};
+use csi_proto::faults::{self, FaultError, FaultRules, Named};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::plugin_capability::service::Type as PluginService;
+use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use strsim::jaro_winkler;
+use thiserror::Error;
+
+/// How alike a name must be to be suggested, from 0 to 1.
+const ALIKE: f64 = 0.8;
+
+/// The word for every capability.
+const ALL: &str = "all";
+
+/// What the driver is to be, as it is written. What is not said is as in a driver that has everything.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// `-NAME` takes a capability away, `+NAME` gives it; `-all` takes away all of them.
+    pub capability: Vec<String>,
+    /// The name of a [`Defect`].
+    pub defect: Option<String>,
+    /// `[METHOD=]DURATION`.
+    pub delay: Vec<String>,
+    /// `METHOD=CODE[:N]`.
+    pub fail: Vec<String>,
+    /// `METHOD[:N]`.
+    pub drop: Vec<String>,
+    /// `METHOD[:N]`.
+    pub drop_reply: Vec<String>,
+    /// How long a change takes.
+    pub pace: Option<String>,
+    /// How many answers show a snapshot that is not ready yet.
+    pub looks_until_ready: Option<u32>,
+    /// The secrets that calls must carry.
+    pub secrets: BTreeMap<String, String>,
+    /// The nodes; the first is the driver's own.
+    pub nodes: Vec<String>,
+    /// How many volumes can be attached to one node.
+    pub max_volumes_per_node: Option<i64>,
+    /// How many volumes there can be.
+    pub max_volumes: Option<usize>,
+    /// The room for volumes, in bytes.
+    pub capacity: Option<i64>,
+    /// The minor version of CSI 1 that it was written for.
+    pub specification: Option<u32>,
+}
+
+/// Settings that cannot be used.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// There is no capability of that name.
+    #[error("there is no capability {name:?}{}", suggested(.like))]
+    Capability {
+        /// The name as it was written.
+        name: String,
+        /// Names that are like it.
+        like: Vec<String>,
+    },
+    /// Neither taken away nor given.
+    #[error("the capability {0:?} has no sign: write -{0} to take it away, or +{0} to give it")]
+    NoSign(String),
+    /// There is no defect of that name.
+    #[error("there is no defect {name:?}{}", suggested(.like))]
+    Defect {
+        /// The name as it was written.
+        name: String,
+        /// Names that are like it.
+        like: Vec<String>,
+    },
+    /// The defect may end the process.
+    #[error("the defect {0:?} may end the process, so only `csi mock` can have it")]
+    Fatal(Defect),
+    /// A fault that cannot be understood.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// A pace that is no duration.
+    #[error(transparent)]
+    Pace(#[from] DurationError),
+    /// A file that is none of settings.
+    #[error("{}", .0.to_string().trim_end())]
+    File(#[from] toml::de::Error),
+    /// A file that cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+fn suggested(like: &[String]) -> String {
+    match like {
+        [] => String::new(),
+        _ => format!("; did you mean {}?", like.join(" or ")),
+    }
+}
+
+/// What settings mean.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// What the driver is.
+    pub options: Options,
+    /// What befalls its calls on purpose.
+    pub faults: FaultRules,
+}
+
+impl From<Options> for Rules {
+    fn from(options: Options) -> Self {
+        let faults = FaultRules::default();
+        Self { options, faults }
+    }
+}
+
+impl Settings {
+    /// These, and what a file says besides. Of a single value the file's counts, and faults are those of the file.
+    #[must_use]
+    pub fn and(mut self, file: Self) -> Self {
+        self.capability.extend(file.capability);
+        self.secrets.extend(file.secrets);
+        if !file.nodes.is_empty() {
+            self.nodes = file.nodes;
+        }
+        Self {
+            defect: file.defect.or(self.defect),
+            pace: file.pace.or(self.pace),
+            looks_until_ready: file.looks_until_ready.or(self.looks_until_ready),
+            max_volumes_per_node: file.max_volumes_per_node.or(self.max_volumes_per_node),
+            max_volumes: file.max_volumes.or(self.max_volumes),
+            capacity: file.capacity.or(self.capacity),
+            specification: file.specification.or(self.specification),
+            delay: file.delay,
+            fail: file.fail,
+            drop: file.drop,
+            drop_reply: file.drop_reply,
+            ..self
+        }
+    }
+
+    /// What they mean. `named` finds the methods of a name in a fault.
+    ///
+    /// # Errors
+    /// When there is no such name, or a value is none.
+    pub fn rules(&self, named: Named) -> Result<Rules, SettingsError> {
+        let mut options = match self.specification {
+            Some(minor) => Options::of_specification(minor),
+            None => Options::default(),
+        };
+        // In the order of the writing: the last word about a capability counts.
+        for change in &self.capability {
+            change_capability(&mut options, change)?;
+        }
+        options.defect = self.defect.as_deref().map(defect_named).transpose()?;
+        options.pace = match &self.pace {
+            Some(pace) => duration::parse(pace)?,
+            None => Duration::ZERO,
+        };
+        options.secrets.clone_from(&self.secrets);
+        if !self.nodes.is_empty() {
+            options.nodes.clone_from(&self.nodes);
+        }
+        options.looks_until_ready = self.looks_until_ready.unwrap_or_default();
+        options.max_volumes_per_node = self.max_volumes_per_node.unwrap_or_default();
+        options.max_volumes = self.max_volumes.unwrap_or_default();
+        options.capacity = self.capacity.unwrap_or(options.capacity);
+        let mut faults = FaultRules::default();
+        for text in &self.delay {
+            faults.delay.push(faults::delay(text, named)?);
+        }
+        for text in &self.fail {
+            faults.fail.push(faults::fail(text, named)?);
+        }
+        for text in &self.drop {
+            faults.drop.push(faults::drop(text, named)?);
+        }
+        for text in &self.drop_reply {
+            faults.drop_reply.push(faults::drop(text, named)?);
+        }
+        Ok(Rules { options, faults })
+    }
+}
+
+fn defect_named(name: &str) -> Result<Defect, SettingsError> {
+    let mut all = Defect::ALL.iter();
+    let found = all.find(|defect| format!("{defect:?}").eq_ignore_ascii_case(name));
+    found.copied().ok_or_else(|| SettingsError::Defect {
+        name: name.to_owned(),
+        like: alike(name, Defect::ALL.iter().map(|one| format!("{one:?}"))),
+    })
+}
+
+/// The names that are most like that one.
+fn alike(name: &str, all: impl Iterator<Item = String>) -> Vec<String> {
+    let likeness = |one: &str| jaro_winkler(&one.to_lowercase(), &name.to_lowercase());
+    let mut found: Vec<_> = all
+        .map(|one| (likeness(&one), one))
+        .filter(|(how, _)| *how >= ALIKE)
+        .collect();
+    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    found.dedup_by(|(_, one), (_, other)| one == other);
+    found.into_iter().take(2).map(|(_, name)| name).collect()
+}
+
+/// A capability of any kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Capability {
+    Service(PluginService),
+    Expansion(Expansion),
+    Controller(ControllerCapability),
+    Node(NodeCapability),
+}
+
+impl Capability {
+    /// The name with what has it, such as `controller/CLONE_VOLUME`; some names are had by two.
+    fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Service(one) => ("plugin", one.as_str_name()),
+            Self::Expansion(one) => ("plugin", one.as_str_name()),
+            Self::Controller(one) => ("controller", one.as_str_name()),
+            Self::Node(one) => ("node", one.as_str_name()),
+        }
+    }
+
+    fn all() -> Vec<Self> {
+        let options = Options::default();
+        let services = options.services.into_iter().map(Self::Service);
+        let expansions = [Expansion::Online, Expansion::Offline].map(Self::Expansion);
+        let controller = options.controller.into_iter().map(Self::Controller);
+        let node = options.node.into_iter().map(Self::Node);
+        let all = services.chain(expansions).chain(controller).chain(node);
+        all.collect()
+    }
+}
+
+/// The names of all capabilities, each with `plugin/`, `controller/` or `node/` before it.
+pub fn capability_names() -> Vec<String> {
+    let names = Capability::all().into_iter().map(Capability::name);
+    names
+        .map(|(whose, name)| format!("{whose}/{name}"))
+        .collect()
+}
+
+fn change_capability(options: &mut Options, change: &str) -> Result<(), SettingsError> {
+    let (given, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
+        (Some(name), _) => (true, name),
+        (_, Some(name)) => (false, name),
+        _ => return Err(SettingsError::NoSign(change.to_owned())),
+    };
+    let (wanted_of, wanted) = name.rsplit_once('/').unwrap_or(("", name));
+    let mut meant = Capability::all();
+    meant.retain(|one| {
+        let (whose, name) = one.name();
+        (wanted_of.is_empty() || wanted_of == whose)
+            && (name.eq_ignore_ascii_case(wanted) || wanted == ALL)
+    });
+    if meant.is_empty() {
+        let names = Capability::all()
+            .into_iter()
+            .map(|one| one.name().1.to_owned());
+        return Err(SettingsError::Capability {
+            name: name.to_owned(),
+            like: alike(wanted, names),
+        });
+    }
+    for one in meant {
+        match one {
+            Capability::Service(one) => set(&mut options.services, one, given),
+            Capability::Controller(one) => set(&mut options.controller, one, given),
+            Capability::Node(one) => set(&mut options.node, one, given),
+            // One of the two, and of all that are given the better one.
+            Capability::Expansion(Expansion::Offline) if given && wanted == ALL => {}
+            Capability::Expansion(one) if given => options.expansion = Some(one),
+            Capability::Expansion(one) => {
+                options.expansion = options.expansion.filter(|now| *now != one);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set<T: PartialEq>(all: &mut Vec<T>, one: T, given: bool) {
+    all.retain(|other| *other != one);
+    if given {
+        all.push(one);
+    }
+}
+
+/// Hears why a file that has changed is not used.
+pub type Tell = Box<dyn Fn(&Path, &SettingsError) + Send>;
+
+/// A file of settings that add to those of flags. One that is not there says nothing.
+pub struct SettingsFile {
+    path: PathBuf,
+    flags: Settings,
+    faults: FaultRules,
+    named: Named,
+    /// Whether defects are taken that may end the process.
+    takes_fatal: bool,
+    tell: Tell,
+    seen: Option<Stamp>,
+}
+
+/// What tells two versions of a file apart.
+type Stamp = (SystemTime, u64, u64);
+
+impl SettingsFile {
+    /// Its usual name in the folder of a state.
+    pub const NAME: &str = "settings.toml";
+
+    /// The settings of `path`, which add to those and the faults of flags.
+    pub fn new(
+        path: PathBuf,
+        flags: Settings,
+        faults: FaultRules,
+        named: Named,
+        tell: Tell,
+    ) -> Self {
+        Self {
+            path,
+            flags,
+            faults,
+            named,
+            takes_fatal: false,
+            tell,
+            seen: None,
+        }
+    }
+
+    /// Takes defects that may end the process.
+    #[must_use]
+    pub fn with_fatal_defects(mut self) -> Self {
+        self.takes_fatal = true;
+        self
+    }
+
+    /// What it says now.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn read(&mut self) -> Result<Rules, SettingsError> {
+        self.seen = self.stamp();
+        let text = match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            text => text?,
+        };
+        let settings = self.flags.clone().and(toml::from_str(&text)?);
+        let mut rules = settings.rules(self.named)?;
+        rules.faults = self.faults.clone().and(rules.faults);
+        match rules.options.defect {
+            Some(defect) if defect.is_fatal() && !self.takes_fatal => {
+                Err(SettingsError::Fatal(defect))
+            }
+            _ => Ok(rules),
+        }
+    }
+
+    /// What it says, where that has changed since it was read, and can be used.
+    pub(crate) fn changed(&mut self) -> Option<Rules> {
+        if self.stamp() == self.seen {
+            return None;
+        }
+        let read = self.read();
+        read.inspect_err(|error| (self.tell)(&self.path, error))
+            .ok()
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        use std::os::unix::fs::MetadataExt as _;
+        let there = fs::metadata(&self.path).ok()?;
+        Some((there.modified().ok()?, there.ino(), there.len()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use csi_proto::methods::named;
+    use std::sync::mpsc;
+
+    fn with(capability: &[&str]) -> Result<Options, SettingsError> {
+        let settings = Settings {
+            capability: capability.iter().map(|&one| one.to_owned()).collect(),
+            ..Settings::default()
+        };
+        settings.rules(named).map(|rules| rules.options)
+    }
+
+    #[test]
+    fn capabilities_are_taken_and_given_in_their_order() {
+        let all = Options::default();
+        let count = |options: &Options| {
+            (
+                options.services.len(),
+                options.controller.len(),
+                options.node.len(),
+            )
+        };
+        assert_eq!(count(&with(&["-all", "+all"]).unwrap()), count(&all));
+        let none = with(&["-all"]).unwrap();
+        assert_eq!((count(&none), none.expansion), ((0, 0, 0), None));
+        let few = with(&[
+            "-controller/all",
+            "+CLONE_VOLUME",
+            "+OFFLINE",
+            "-node/expand_volume",
+        ])
+        .unwrap();
+        assert_eq!(few.controller, [ControllerCapability::CloneVolume]);
+        assert_eq!(few.expansion, Some(Expansion::Offline));
+        assert_eq!(few.node.len(), all.node.len() - 1);
+        let both = with(&["-EXPAND_VOLUME"]).unwrap();
+        assert_eq!(
+            both.node.len() + both.controller.len(),
+            all.node.len() + all.controller.len() - 2
+        );
+        assert_eq!(with(&["+all"]).unwrap().expansion, Some(Expansion::Online));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| {
+            let settings: Result<Settings, _> = toml::from_str(text);
+            let rules = settings
+                .map_err(SettingsError::from)
+                .and_then(|one| one.rules(named));
+            rules.expect_err(text).to_string()
+        };
+        for (text, part) in [
+            ("capability = ['CLONE_VOLUME']", "write -CLONE_VOLUME"),
+            (
+                "capability = ['-CLONE_VOLUMES']",
+                "\"CLONE_VOLUMES\"; did you mean CLONE_VOLUME",
+            ),
+            ("capability = ['-q']", "there is no capability \"q\""),
+            ("defect = 'ProbeFail'", "did you mean ProbeFails"),
+            ("fail = ['Probe=1000']", "\"1000\" is no code"),
+            ("delay = ['nonsense=1s']", "\"nonsense\" is no RPC"),
+            ("pace = '5'", "has no unit"),
+            ("colour = 1", "unknown field `colour`"),
+        ] {
+            let said = error(text);
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_again_and_a_wrong_one_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.toml");
+        let (tell, told) = mpsc::channel();
+        let flags = Settings {
+            nodes: vec!["n".to_owned()],
+            defect: Some("ProbeFails".to_owned()),
+            ..Settings::default()
+        };
+        let tell: Tell = Box::new(move |_, error| tell.send(error.to_string()).unwrap());
+        let rules = FaultRules::default();
+        let mut file = SettingsFile::new(path.clone(), flags, rules, named, tell);
+        let rules = file.read().unwrap();
+        assert_eq!(rules.options.defect, Some(Defect::ProbeFails));
+        assert!(file.changed().is_none());
+        fs::write(
+            &path,
+            "defect = 'ProbeNeverReady'\nmax-volumes = 2\nfail = ['*=14:1']",
+        )
+        .unwrap();
+        let rules = file.changed().unwrap();
+        assert_eq!(rules.options.defect, Some(Defect::ProbeNeverReady));
+        assert_eq!((rules.options.max_volumes, rules.faults.fail.len()), (2, 1));
+        assert_eq!(rules.options.nodes, ["n"]);
+        assert!(file.changed().is_none());
+        fs::write(&path, "defect = 'LongIdPanics'").unwrap();
+        assert!(file.changed().is_none());
+        assert!(told.try_recv().unwrap().contains("only `csi mock`"));
+        assert!(told.try_recv().is_err());
+        fs::remove_file(&path).unwrap();
+        assert_eq!(
+            file.changed().unwrap().options.defect,
+            Some(Defect::ProbeFails)
+        );
+    }
+}
