@@ -2,7 +2,7 @@
 //!
 //! This file owns the syntax of endpoints: `unix:/p`, `unix:///p`, a path, `unix-abstract:NAME`, `tcp://h:p`, `h:p`,
 //! `dns:///h:p`, `https://h[:p]`, `exec:COMMAND`,
-//! `pod:NAMESPACE/POD`, `kubectl:[NAMESPACE][/NODE]`, `embedded:[DIR]`, and csc's spellings of the first few. The files beneath
+//! `pod:NAMESPACE/POD`, `kubectl:[NAMESPACE][/NODE]`, `embedded:[DIR]`, `mock:[DIR]`, and csc's spellings of the first few. The files beneath
 //! open connections. None of them knows an RPC, a flag or an output.
 
 mod cluster;
@@ -11,8 +11,10 @@ mod embedded;
 mod error;
 mod exec;
 mod handshake;
+mod inside;
 #[cfg(test)]
 mod live_tests;
+mod mock;
 mod pod;
 mod state;
 mod tls;
@@ -25,7 +27,7 @@ pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use cluster::Sought;
-use embedded::EmbeddedDriver;
+use inside::Inside;
 use pod::Pod;
 use state::Folder;
 use std::fmt;
@@ -36,22 +38,20 @@ use tokio::sync::OnceCell;
 use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
-pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE] or embedded:[DIR]";
+pub const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR] or mock:[DIR]";
 
 /// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// The address of a driver, and the last error of a connection to it. Clones share that last error, and the embedded
-/// driver.
-///
-/// Clones share that last error, and the embedded driver.
+/// The address of a driver, and the last error of a connection to it. Clones share that last error, and a driver in this
+/// process.
 #[derive(Clone)]
 pub struct Endpoint {
     text: String,
     target: Target,
     last_error: LastError,
     /// Opened by the first connection; all of them reach the same driver.
-    embedded: Arc<OnceCell<EmbeddedDriver>>,
+    inside: Arc<OnceCell<Inside>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +71,10 @@ enum Target {
     Pod(Pod),
     /// A pod that kubectl finds.
     Cluster(Sought),
-    /// The folder of the state.
+    /// The NFS driver, with the folder of its state.
     Embedded(Folder),
+    /// The mock, with the folder of its state.
+    Mock(Folder),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +100,7 @@ pub fn absolute(path: &Path) -> PathBuf {
 impl Endpoint {
     /// The endpoint that `text` names. Schemes are read in either case.
     ///
-    /// Where `embedded:` keeps its state is chosen here for who runs this process now, so that a user namespace may be entered
+    /// Where `embedded:` and `mock:` keep their state is chosen here for who runs this process now, so that a user namespace may be entered
     /// between this and the connection.
     ///
     /// # Errors
@@ -110,7 +112,7 @@ impl Endpoint {
                 text: text.to_owned(),
                 target,
                 last_error: LastError::default(),
-                embedded: Arc::default(),
+                inside: Arc::default(),
             }),
             Err(problem) => Err(EndpointError::Syntax {
                 text: text.to_owned(),
@@ -128,7 +130,7 @@ impl Endpoint {
     pub fn is_on_this_machine(&self) -> bool {
         matches!(
             self.target,
-            Target::Unix(_) | Target::Abstract(_) | Target::Embedded(_)
+            Target::Unix(_) | Target::Abstract(_) | Target::Embedded(_) | Target::Mock(_)
         )
     }
 
@@ -170,6 +172,7 @@ impl Endpoint {
             Target::Embedded(Folder::Named(folder)) => {
                 format!("embedded:{}", absolute(folder).display())
             }
+            Target::Mock(Folder::Named(folder)) => format!("mock:{}", absolute(folder).display()),
             _ => self.text.clone(),
         }
     }
@@ -201,10 +204,10 @@ impl Endpoint {
         self.last_error.get()
     }
 
-    /// Waits until an embedded driver has done what outlives its calls, such as purging a deleted volume. To be awaited before
+    /// Waits until a driver in this process has done what outlives its calls, such as purging a deleted volume. To be awaited before
     /// the runtime ends, which would cut that off; every other endpoint is settled at once.
     pub async fn settled(&self) {
-        if let Some(driver) = self.embedded.get() {
+        if let Some(driver) = self.inside.get() {
             driver.settled().await;
         }
     }
@@ -267,9 +270,16 @@ fn target(text: &str) -> Result<Target, String> {
         ("pod", None) => Pod::parse(rest).map(Target::Pod),
         ("kubectl", None) => Sought::parse(rest).map(Target::Cluster),
         ("embedded", _) => Ok(Target::Embedded(match rest {
-            "" => Folder::of_this_user(),
+            "" => Folder::of_this_user("embedded"),
             folder => Folder::Named(folder.into()),
         })),
+        // A host of that name has a port.
+        ("mock", _) if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Target::Mock(match rest {
+                "" => Folder::of_this_user("mock"),
+                folder => Folder::Named(folder.into()),
+            }))
+        }
         ("tcp", Some(after)) => address(after, None, Family::Any).map(Target::Tcp),
         ("tcp4", Some(after)) => address(after, None, Family::V4).map(Target::Tcp),
         ("tcp6", Some(after)) => address(after, None, Family::V6).map(Target::Tcp),
@@ -474,8 +484,12 @@ mod tests {
         let words = ["ssh", "a b", "csi proxy"].map(str::to_owned).to_vec();
         assert_eq!(parsed("exec:ssh 'a b' \"csi proxy\""), Target::Exec(words));
         assert_eq!(parsed("EXEC:cat"), Target::Exec(vec!["cat".to_owned()]));
-        let default = Target::Embedded(Folder::of_this_user());
+        let default = Target::Embedded(Folder::of_this_user("embedded"));
         assert_eq!(parsed("embedded:"), default);
+        assert_eq!(parsed("mock:"), Target::Mock(Folder::of_this_user("mock")));
+        assert_eq!(parsed("mock:d"), Target::Mock(Folder::Named("d".into())));
+        assert_eq!(parsed("mock:/d"), Target::Mock(Folder::Named("/d".into())));
+        assert!(matches!(parsed("mock:10000"), Target::Tcp(_)));
         let named = Target::Embedded(Folder::Named("/d".into()));
         assert_eq!(parsed("embedded:/d"), named);
     }

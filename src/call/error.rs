@@ -17,7 +17,7 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::Syntax { .. }
         | EndpointError::TlsUnused(..)
         | EndpointError::TlsMaterial(..) => return Error::usage(cause.to_string()),
-        EndpointError::Embedded(..) => Error::local(format!("no connection to {endpoint}")),
+        EndpointError::Inside { .. } => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
     let slash = match cause {

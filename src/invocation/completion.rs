@@ -265,7 +265,7 @@ fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
 /// The schemes of endpoints, and sockets by their paths, with or without `unix:`.
 fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    let (scheme, path) = ["unix://", "unix:", "embedded:"]
+    let (scheme, path) = ["unix://", "unix:", "embedded:", "mock:"]
         .into_iter()
         .find_map(|scheme| Some((scheme, current.strip_prefix(scheme)?)))
         .unwrap_or(("", &current));
@@ -274,6 +274,7 @@ fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
         let schemes = [
             "unix://",
             "embedded:",
+            "mock:",
             "exec:",
             "tcp://",
             "https://",

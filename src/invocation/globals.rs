@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Args, Clone, Debug)]
 pub struct Globals {
     /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
-    /// pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR]; without the flag what CSI_ENDPOINT names
+    /// pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR], mock:[DIR]; without the flag what CSI_ENDPOINT names
     // Not by clap's `env`: with the variable set, a command without its verb would no longer print its help.
     #[arg(short, long, global = true, value_name = "ENDPOINT", help_heading = CONNECTION)]
     pub endpoint: Option<String>,

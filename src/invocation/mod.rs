@@ -15,6 +15,7 @@ pub mod mount_points;
 pub mod parse;
 pub mod request;
 pub mod rpc_command;
+pub mod serving;
 pub mod verbs;
 pub mod volume_flags;
 pub mod watch;

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod context;
 pub mod doctor;
 pub mod lifecycle;
+pub mod mock;
 pub mod proxy;
 pub mod replay;
 pub mod sanity;

@@ -16,6 +16,7 @@ mod golden;
 mod image;
 mod lifecycle;
 mod misbehaving;
+mod mock;
 mod pages;
 mod proxy;
 mod real_driver;

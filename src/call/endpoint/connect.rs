@@ -1,7 +1,7 @@
 //! Opens connections to an endpoint, again after each loss, and a gRPC channel over them.
 
-use super::embedded::EmbeddedDriver;
 use super::exec::ExecStream;
+use super::inside::Inside;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
@@ -12,6 +12,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::DuplexStream;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
 
@@ -189,17 +190,18 @@ impl Connector {
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Pod(pod) => Box::new(pod.open().await?),
             Target::Cluster(sought) => Box::new(sought.find().await?.open().await?),
-            Target::Embedded(folder) => {
-                let open = || EmbeddedDriver::open(folder);
-                Box::new(
-                    self.endpoint
-                        .embedded
-                        .get_or_try_init(open)
-                        .await?
-                        .connect(),
-                )
-            }
+            Target::Embedded(folder) => Box::new(self.inside(Inside::nfs(folder)).await?),
+            Target::Mock(folder) => Box::new(self.inside(Inside::mock(folder)).await?),
         })
+    }
+
+    /// A connection to the driver in this process, opened by the first one.
+    async fn inside(
+        &self,
+        open: impl Future<Output = Result<Inside, EndpointError>>,
+    ) -> Result<DuplexStream, EndpointError> {
+        let driver = self.endpoint.inside.get_or_try_init(|| open).await?;
+        Ok(driver.connect())
     }
 
     async fn unix(&self, path: &Path) -> Result<UnixStream, EndpointError> {

@@ -8,7 +8,6 @@ use super::state::Folder;
 use absent::Embedded;
 #[cfg(feature = "embedded")]
 use csi_nfs::embedded::Embedded;
-use std::sync::Arc;
 use tokio::io::DuplexStream;
 
 /// A driver that keeps its share and its records in one folder.
@@ -17,10 +16,10 @@ pub(super) struct EmbeddedDriver(Embedded);
 impl EmbeddedDriver {
     /// Opens the driver whose state is in `folder`.
     pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
-        let folder = folder.prepare()?;
+        let folder = folder.prepare("embedded")?;
         match Embedded::open(&folder) {
             Ok(embedded) => Ok(Self(embedded)),
-            Err(cause) => Err(EndpointError::Embedded(folder, Arc::new(cause))),
+            Err(cause) => Err(EndpointError::inside("embedded", &folder, cause)),
         }
     }
 

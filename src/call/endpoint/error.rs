@@ -6,7 +6,7 @@ use super::handshake::HandshakeError;
 use crate::error::StderrLines;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -119,8 +119,16 @@ pub enum EndpointError {
         answer: Vec<u8>,
     },
     /// The driver in this process could not be opened.
-    #[error("cannot open the embedded driver in {}", .0.display())]
-    Embedded(PathBuf, #[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error("cannot open the {driver} driver in {}", .folder.display())]
+    Inside {
+        /// The scheme of its endpoints.
+        driver: &'static str,
+        /// The folder of its state.
+        folder: PathBuf,
+        /// Why not.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// The end of an `exec:` command.
@@ -132,6 +140,21 @@ pub enum ExecOutcome {
     Killed(i32),
     /// It still runs, but closed its standard output.
     ClosedOutput,
+}
+
+impl EndpointError {
+    /// That the driver of that scheme could not be opened in the folder.
+    pub(super) fn inside(
+        driver: &'static str,
+        folder: &Path,
+        cause: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::Inside {
+            driver,
+            folder: folder.to_owned(),
+            source: Arc::new(cause),
+        }
+    }
 }
 
 impl fmt::Display for ExecOutcome {

@@ -1,4 +1,4 @@
-//! The state folder of the embedded driver: the folder that the endpoint names, or one of the user's own.
+//! The state folder of a driver in this process: the folder that the endpoint names, or one of the user's own.
 
 use super::EndpointError;
 use crate::call::user_folders;
@@ -9,17 +9,16 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use thiserror::Error;
 
-/// The folder of an embedded driver's state.
+/// The folder of the state of a driver in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Folder {
     /// The one that was named.
     Named(PathBuf),
     /// The folder of the user: the endpoint names none.
     Default {
-        /// `csi/embedded` among the user's state, where there is such a place.
+        /// `csi/embedded` or `csi/mock` among the user's state, where there is such a place.
         state: Option<PathBuf>,
         /// The one for users without a home, such as most of those in containers.
         temporary: PathBuf,
@@ -28,8 +27,9 @@ pub(super) enum Folder {
 
 /// Why there is no default folder.
 #[derive(Debug, Error)]
-#[error("{temporary}; and {state}: name a folder, as embedded:DIR")]
+#[error("{temporary}; and {state}: name a folder, as {driver}:DIR")]
 struct NoFolder {
+    driver: &'static str,
     temporary: NotPrivate,
     state: String,
 }
@@ -48,22 +48,22 @@ enum NotPrivate {
 }
 
 impl Folder {
-    /// The default folder of who runs this process. To be asked for before a user namespace is entered, where everyone is
+    /// The default folder of who runs this process, for the driver of that scheme. To be asked for before a user namespace is entered, where everyone is
     /// root: without HOME, the home would be root's.
-    pub(super) fn of_this_user() -> Self {
-        let temporary = format!("csi-embedded-{}", geteuid().as_raw());
+    pub(super) fn of_this_user(driver: &str) -> Self {
+        let temporary = format!("csi-{driver}-{}", geteuid().as_raw());
         Self::Default {
-            state: user_folders::state().map(|state| state.join("csi/embedded")),
+            state: user_folders::state().map(|state| state.join("csi").join(driver)),
             temporary: env::temp_dir().join(temporary),
         }
     }
 
     /// The folder itself: the named one as an absolute path, or the first default that can be used, made where it was
     /// missing.
-    pub(super) fn prepare(&self) -> Result<PathBuf, EndpointError> {
+    pub(super) fn prepare(&self, driver: &'static str) -> Result<PathBuf, EndpointError> {
         match self {
             Self::Named(folder) => std::path::absolute(folder)
-                .map_err(|cause| EndpointError::Embedded(folder.clone(), Arc::new(cause))),
+                .map_err(|cause| EndpointError::inside(driver, folder, cause)),
             Self::Default { state, temporary } => {
                 let problem = match state {
                     None => "there is no home folder".to_owned(),
@@ -76,13 +76,12 @@ impl Folder {
                     .map_err(NotPrivate::System)
                     .and_then(|folder| make_private(&folder).map(|()| folder));
                 private.map_err(|temporary_problem| {
-                    EndpointError::Embedded(
-                        temporary.clone(),
-                        Arc::new(NoFolder {
-                            temporary: temporary_problem,
-                            state: problem,
-                        }),
-                    )
+                    let none = NoFolder {
+                        driver,
+                        temporary: temporary_problem,
+                        state: problem,
+                    };
+                    EndpointError::inside(driver, temporary, none)
                 })
             }
         }
@@ -132,7 +131,7 @@ mod tests {
         let temporary = folder.path().join("temporary");
         let prepared = |state: Option<PathBuf>| {
             let temporary = temporary.clone();
-            Folder::Default { state, temporary }.prepare()
+            Folder::Default { state, temporary }.prepare("embedded")
         };
         let home = folder.path().join("home/csi/embedded");
         assert_eq!(prepared(Some(home.clone())).expect("made"), home);
@@ -178,7 +177,7 @@ mod tests {
                 state: None,
                 temporary: temporary.clone(),
             };
-            let error = default.prepare().expect_err(part);
+            let error = default.prepare("embedded").expect_err(part);
             assert_eq!(
                 error.to_string(),
                 format!("cannot open the embedded driver in {}", temporary.display())

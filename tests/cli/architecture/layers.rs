@@ -68,6 +68,15 @@ const CLIENT_ONLY: &[Only] = &[
         why: "the client knows the driver as what is embedded: its service, its parameters, and how it mounts",
     },
     Only {
+        names: &["csi_mock"],
+        files: &[
+            "src/call/endpoint/mock.rs",
+            "src/invocation/serving.rs",
+            "src/tools/mock",
+        ],
+        why: "the client knows the mock as a driver",
+    },
+    Only {
         names: &["comfy_table"],
         files: &["src/output/columns.rs"],
         why: "one function draws all tables",

@@ -157,6 +157,7 @@ const SUBJECTS: &[Subject] = &[
             ("src/invocation/volume_flags.rs", &["CreateVolume"]),
             ("src/tools/bench/tree.rs", &["ListVolumes"]),
             ("src/tools/proxy/command.rs", &["CreateVolume"]),
+            ("src/tools/mock/command.rs", &["CreateVolume"]),
             (
                 "proto/src/faults.rs",
                 &["CreateVolume", "NodePublishVolume"],

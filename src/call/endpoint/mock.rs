@@ -1,0 +1,73 @@
+//! The mock driver in this process: `mock:[DIR]`. Its folder holds its state, and the settings that it follows.
+//!
+//! One process has the folder at a time; another one waits a moment, as commands in a pipe do for each other.
+
+use super::EndpointError;
+use super::state::Folder;
+use csi_mock::{Gate, Mock, Server, Settings, SettingsFile, Storage, StorageError};
+use csi_proto::faults::FaultRules;
+use csi_proto::lock::lock;
+use csi_proto::methods;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::io::DuplexStream;
+use tokio::time::{Instant, sleep};
+
+/// How long another process may have the folder.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is tried meanwhile.
+const PAUSE: Duration = Duration::from_millis(10);
+
+type Open = BTreeMap<PathBuf, Weak<Server<Gate>>>;
+
+/// The drivers of this process by their folders: two endpoints of one folder name one driver.
+static OPEN: Mutex<Open> = Mutex::new(BTreeMap::new());
+
+/// A driver that keeps its state in one folder.
+pub(super) struct MockDriver(Arc<Server<Gate>>);
+
+impl MockDriver {
+    /// Opens the driver whose state is in `folder`.
+    pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
+        let folder = folder.prepare("mock")?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(driver) = lock(&OPEN).get(&folder).and_then(Weak::upgrade) {
+                return Ok(Self(driver));
+            }
+            match Storage::open(&folder) {
+                Err(StorageError::InUse) if Instant::now() < until => sleep(PAUSE).await,
+                Err(cause) => return Err(EndpointError::inside("mock", &folder, cause)),
+                Ok(storage) => return Self::over(&folder, storage),
+            }
+        }
+    }
+
+    fn over(folder: &Path, storage: Storage) -> Result<Self, EndpointError> {
+        let tell = Box::new(|path: &Path, cause: &_| {
+            eprintln!("warning: {} is not used: {cause}", path.display());
+        });
+        let path = folder.join(SettingsFile::NAME);
+        let mut file = SettingsFile::new(
+            path.clone(),
+            Settings::default(),
+            FaultRules::default(),
+            methods::named,
+            tell,
+        );
+        let rules = file.read();
+        let rules = rules.map_err(|cause| EndpointError::inside("mock", &path, cause))?;
+        storage.restarted_with(rules.options.defect);
+        let server = Arc::new(Mock::following(file, rules, storage).server());
+        lock(&OPEN).insert(folder.to_owned(), Arc::downgrade(&server));
+        Ok(Self(server))
+    }
+
+    /// A new connection to it.
+    pub(super) fn connect(&self) -> DuplexStream {
+        self.0.connect()
+    }
+}

@@ -1,0 +1,109 @@
+//! The command `csi mock`: its place, its state, its signals and its end.
+
+use super::flags::MockFlags;
+use crate::error::{Error, OrError};
+use crate::invocation::defaults::Defaults;
+use crate::invocation::faults::methods_named;
+use crate::invocation::globals::Globals;
+use crate::invocation::parse::{self, with_flags};
+use crate::invocation::rpc_command::output_error;
+use crate::invocation::serving::Place;
+use crate::output::{self, json};
+use clap::{ArgMatches, Command};
+use csi_mock::{Defect, Mock, SettingsFile, Storage, capability_names};
+use serde_json::{Value as Json, json as object};
+use std::path::Path;
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("mock")
+        .about("Serve a driver that has every service and capability, and any defect or delay on request")
+        .after_help(
+            "It mounts nothing: a published volume is a link to a folder, or for block access a file. -e mock: is the same driver\n\
+             inside csi itself.\n\n\
+             Examples:\n  \
+             csi mock --endpoint unix:///tmp/mock.sock\n  \
+             csi mock --endpoint unix:///tmp/mock.sock --dir /var/lib/mock --volumes 10000\n  \
+             csi mock --endpoint unix:///tmp/mock.sock --capability -all,+CREATE_DELETE_VOLUME --delay 20ms\n  \
+             csi mock --endpoint unix:///tmp/mock.sock --fail create-volume=UNAVAILABLE:2 --defect ListVolumesLosesEntries",
+        )
+        .defer(with_flags::<MockFlags>)
+}
+
+/// Serves calls until a signal asks to stop.
+///
+/// # Errors
+/// Why nothing can be served.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = parse::flags::<MockFlags>(matches)?;
+    if flags.list_defects || flags.list_capabilities {
+        return list(&flags, globals);
+    }
+    let place = Place::named(&flags.serving, globals, defaults)?;
+    let mut file = settings(&flags);
+    let rules = file.read().or_usage()?;
+    let storage = match &flags.dir {
+        Some(folder) => Storage::open(folder).or_because("the state cannot be kept there")?,
+        None => Storage::temporary().or_because("there is no place for the data of volumes")?,
+    };
+    storage.restarted_with(rules.options.defect);
+    let mock = Mock::following(file, rules, storage);
+    mock.fill(flags.volumes);
+    place.serve("the mock driver", &mock.server())
+}
+
+/// The settings that flags and file say together.
+fn settings(flags: &MockFlags) -> SettingsFile {
+    let in_folder = flags
+        .dir
+        .as_deref()
+        .map(|folder| folder.join(SettingsFile::NAME));
+    let path = flags.settings.clone().or(in_folder).unwrap_or_default();
+    let tell = Box::new(|path: &Path, cause: &_| {
+        eprintln!("warning: {} is not used: {cause}", path.display());
+    });
+    let file = SettingsFile::new(
+        path,
+        flags.said(),
+        flags.faults.rules(),
+        methods_named,
+        tell,
+    );
+    // Nobody's process but its own ends.
+    file.with_fatal_defects()
+}
+
+/// Prints what there is to choose from.
+fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
+    let is_json = globals.json_or_lines("names are lines, or JSON with -o json")?;
+    let names: Vec<(String, &str)> = match flags.list_defects {
+        true => {
+            let all = Defect::ALL.iter();
+            all.map(|one| (format!("{one:?}"), one.sentence()))
+                .collect()
+        }
+        false => {
+            let all = capability_names().into_iter();
+            all.map(|name| (name, "")).collect()
+        }
+    };
+    let text = match is_json {
+        true => {
+            let all = names
+                .iter()
+                .map(|(name, sentence)| match sentence.is_empty() {
+                    true => object!({"name": name}),
+                    false => object!({"name": name, "defect": sentence}),
+                });
+            json::text(&all.collect::<Json>()).map_err(output_error)?
+        }
+        false => names
+            .iter()
+            .map(|(name, sentence)| match sentence.is_empty() {
+                true => format!("{name}\n"),
+                false => format!("{name}: {sentence}\n"),
+            })
+            .collect(),
+    };
+    output::print(text.as_bytes())
+}
