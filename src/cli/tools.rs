@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::tools::{
-    bench, context, doctor, lifecycle, mock, proxy, replay, sanity, shell, version, wait,
+    bench, context, doctor, lifecycle, mock, proxy, replay, sanity, serve, shell, version, wait,
 };
 use clap::{ArgMatches, Command};
 
@@ -44,6 +44,7 @@ pub static TOOLS: &[Tool] = &[
     tool(sanity::command::command, sanity::command::run),
     tool(proxy::command::command, proxy::command::run),
     tool(replay::command::command, replay::command::run),
+    without_driver(serve::command::command, serve::command::run),
     without_driver(mock::command::command, mock::command::run),
     tool(shell::command, shell::run),
     tool(doctor::command, doctor::run),

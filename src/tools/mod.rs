@@ -8,6 +8,7 @@ pub mod mock;
 pub mod proxy;
 pub mod replay;
 pub mod sanity;
+pub mod serve;
 pub mod shell;
 pub mod version;
 pub mod wait;

@@ -26,6 +26,7 @@ mod sanity;
 mod sanity_commands;
 mod sanity_defects;
 mod secrets;
+mod serve;
 mod shell_completion;
 mod shell_eyes;
 mod shell_scripts;

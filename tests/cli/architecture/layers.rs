@@ -73,8 +73,9 @@ const CLIENT_ONLY: &[Only] = &[
             "src/call/endpoint/mock.rs",
             "src/invocation/serving.rs",
             "src/tools/mock",
+            "src/tools/serve",
         ],
-        why: "the client knows the mock as a driver",
+        why: "the client knows the mock as a driver, and its server as one that answers a recording",
     },
     Only {
         names: &["comfy_table"],
