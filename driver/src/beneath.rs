@@ -281,9 +281,13 @@ pub fn read(at: impl AsFd, name: &str, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Whatever open(2) and getdents(2) say.
 pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
-    let mut names = Vec::new();
     // Opened anew: an open folder's position is shared, and a handle has none.
-    for entry in Dir::new(self::folder(folder, ".")?)? {
+    names_in(Dir::new(self::folder(folder, ".")?)?)
+}
+
+fn names_in(folder: Dir) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in folder {
         let entry = entry?;
         let name = entry.file_name();
         if !matches!(name.to_bytes(), b"." | b"..") {
@@ -291,6 +295,15 @@ pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
         }
     }
     Ok(names)
+}
+
+/// The names in a folder that was opened a moment ago, but `.` and `..`, in no order. Nobody else reads from it, before or
+/// after. A server is not asked about the folder again.
+///
+/// # Errors
+/// Whatever getdents(2) says.
+pub fn names_of_opened(folder: &OwnedFd) -> io::Result<Vec<CString>> {
+    names_in(Dir::new(folder.try_clone()?)?)
 }
 
 /// The names that are in a folder now, but `.` and `..`, in no order.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 /// A share's root folder, open for as long as somebody holds it.
 pub type Root = Arc<OwnedFd>;
@@ -70,14 +71,31 @@ impl fmt::Debug for MoreMounts {
 }
 
 impl MoreMounts {
-    /// One more, if it can be had. Blocks until it is there.
-    pub fn another(&self) -> Option<Mounted> {
-        let opening = self.roots.open_another(&self.export, &self.mount_options);
-        let root = self.runtime.block_on(opening)?;
-        Some(Mounted {
-            root,
-            from: self.clone(),
-        })
+    /// Begins to mount one more, and does not wait for it.
+    pub fn begin(&self) -> Mounting {
+        let from = self.clone();
+        Mounting {
+            runtime: self.runtime.clone(),
+            mounted: self.runtime.spawn(async move {
+                let opening = from.roots.open_another(&from.export, &from.mount_options);
+                let root = opening.await?;
+                Some(Mounted { root, from })
+            }),
+        }
+    }
+}
+
+/// A mount on its way. One that nobody waits for goes when it has come.
+#[derive(Debug)]
+pub struct Mounting {
+    runtime: Handle,
+    mounted: JoinHandle<Option<Mounted>>,
+}
+
+impl Mounting {
+    /// The mount, if it can be had. Blocks until it is there.
+    pub fn wait(self) -> Option<Mounted> {
+        self.runtime.block_on(self.mounted).ok().flatten()
     }
 }
 

@@ -3,8 +3,9 @@
 //!
 //! strace kills, by name and number of the call. An undisturbed run tells how many there are.
 
-use crate::scene::{Scene, Version, Volume};
+use crate::scene::{Scene, Version, Volume, find};
 use crate::support::PATIENCE;
+use crate::support::placed::of_volume;
 use crate::support::program::Output;
 use crate::support::strace::counts;
 use std::collections::BTreeSet;
@@ -25,7 +26,23 @@ enum Operation {
     Delete,
     Publish,
     Unpublish,
+    Stage,
+    Unstage,
+    Snapshot,
 }
+
+impl Operation {
+    /// The arguments of a driver that does it.
+    fn driver(self) -> &'static [&'static str] {
+        match self {
+            Self::Stage | Self::Unstage => &["--stage"],
+            _ => &[],
+        }
+    }
+}
+
+/// What is in a volume of which a snapshot is made.
+const CONTENT: &str = "content";
 
 /// A kill: the name of the system call, and which one of that name it is in its thread, from 1.
 type Kill = (String, u32);
@@ -43,8 +60,14 @@ impl<'a> Try<'a> {
     fn prepare(scene: &'a mut Scene, operation: Operation, number: usize) -> Self {
         let name = format!("pvc-{number}");
         let volume = (operation != Operation::Create).then(|| scene.create(&name));
-        if let (Operation::Unpublish, Some(volume)) = (operation, &volume) {
-            scene.publish(volume, "target");
+        match (operation, &volume) {
+            (Operation::Unpublish, Some(volume)) => drop(scene.publish(volume, "target")),
+            (Operation::Unstage, Some(volume)) => drop(scene.try_stage(volume).succeeds()),
+            (Operation::Snapshot, Some(_)) => {
+                let file = of_volume(scene.share.folder(), &name).join("file");
+                fs::write(file, CONTENT).unwrap();
+            }
+            _ => {}
         }
         scene.driver.kill();
         Self {
@@ -60,8 +83,28 @@ impl<'a> Try<'a> {
             (Operation::Delete, Some(volume)) => self.scene.try_delete(volume),
             (Operation::Publish, Some(volume)) => self.scene.try_publish(volume, "target", &[]),
             (Operation::Unpublish, Some(volume)) => self.scene.try_unpublish(volume, "target"),
+            (Operation::Stage, Some(volume)) => self.scene.try_stage(volume),
+            (Operation::Unstage, Some(volume)) => self.scene.try_unstage(volume),
+            (Operation::Snapshot, Some(volume)) => self.snapshot(volume),
             _ => self.scene.try_create(&self.name),
         }
+    }
+
+    fn snapshot(&self, volume: &Volume) -> Output {
+        let controller = ["controller", "create-snapshot", &self.name];
+        let source = ["--source-volume", &volume.id, "-o", "name"];
+        let args = controller.into_iter().chain(source);
+        self.scene.csi.run_args(args)
+    }
+
+    /// The snapshot that was answered is whole, and the only one; and it goes.
+    fn finish_snapshot(&self, id: &str) {
+        let records = self.scene.share.folder().join(".csi-nfs/snapshots");
+        let files = find(&records, "file");
+        assert_eq!(files.len(), 1, "{files:?}");
+        assert_eq!(fs::read_to_string(&files[0]).unwrap(), CONTENT);
+        let delete = ["controller", "delete-snapshot", id];
+        self.scene.csi.run_args(delete).succeeds();
     }
 
     /// Repeats the call for as long as an orchestrator would, looks at what is there, and takes it back.
@@ -80,20 +123,25 @@ impl<'a> Try<'a> {
         }
         assert_eq!(self.scene.share.entries().len(), usize::from(is_there));
         let is_published = self.operation == Operation::Publish;
+        let is_mounted = is_published || self.operation == Operation::Stage;
         let mounts = self.scene.driver.mounts();
-        assert_eq!(mounts.len(), usize::from(is_published), "{mounts:?}");
+        assert_eq!(mounts.len(), usize::from(is_mounted), "{mounts:?}");
         let target = self.scene.driver.target("target");
         assert_eq!(target.exists(), is_published);
         let volume = match self.operation {
             Operation::Create => crate::scene::volume(&output),
             _ => self.volume.clone().unwrap(),
         };
-        self.scene.try_unpublish(&volume, "target").succeeds();
+        match self.operation {
+            Operation::Stage => drop(self.scene.try_unstage(&volume).succeeds()),
+            Operation::Snapshot => self.finish_snapshot(output.stdout.trim()),
+            _ => drop(self.scene.try_unpublish(&volume, "target").succeeds()),
+        }
         self.scene.try_delete(&volume).succeeds();
         assert!(!target.exists());
         assert_eq!(self.scene.driver.mounts(), [] as [PathBuf; 0]);
         assert_eq!(self.scene.list(), [] as [String; 0]);
-        for folder in ["volumes", "folders"] {
+        for folder in ["volumes", "folders", "snapshots"] {
             let folder = self.scene.share.folder().join(".csi-nfs").join(folder);
             let left = fs::read_dir(&folder).unwrap().count();
             assert_eq!(left, 0, "{}", folder.display());
@@ -154,10 +202,8 @@ fn survive(scene: &mut Scene, operation: Operation, number: usize, kill: &Kill) 
 }
 
 fn survives_every_kill(operation: Operation) {
-    let scene = &mut Scene::new(
-        &format!("killed-{operation:?}").to_lowercase(),
-        Version::V4_2,
-    );
+    let name = format!("killed-{operation:?}").to_lowercase();
+    let scene = &mut Scene::with_driver(&name, Version::V4_2, operation.driver());
     let log = scene.driver.target("strace");
     // Then the share has its records folder, in the undisturbed run as in all others.
     let first = scene.create("first");
@@ -195,4 +241,19 @@ fn a_driver_or_helper_killed_before_any_change_of_a_publish() {
 #[test]
 fn a_driver_or_helper_killed_before_any_change_of_an_unpublish() {
     survives_every_kill(Operation::Unpublish);
+}
+
+#[test]
+fn a_driver_or_helper_killed_before_any_change_of_a_stage() {
+    survives_every_kill(Operation::Stage);
+}
+
+#[test]
+fn a_driver_or_helper_killed_before_any_change_of_an_unstage() {
+    survives_every_kill(Operation::Unstage);
+}
+
+#[test]
+fn a_driver_killed_before_any_change_of_a_snapshot() {
+    survives_every_kill(Operation::Snapshot);
 }

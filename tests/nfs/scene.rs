@@ -227,6 +227,32 @@ impl Scene {
             .run_args(["node", "unpublish", &volume.id, "--target-path", &target])
     }
 
+    /// The staging folder of the driver's only staged volume.
+    pub fn staging(&self) -> String {
+        self.target("staging")
+    }
+
+    /// `csi node stage` in the staging folder, which is made for it.
+    pub fn try_stage(&self, volume: &Volume) -> Output {
+        let staging = self.staging();
+        fs::create_dir_all(&staging).unwrap();
+        let path = ["--staging-target-path", &staging];
+        let mut args = vec!["node", "stage", &volume.id, path[0], path[1]];
+        args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
+        for entry in &volume.context {
+            args.extend(["--vol-context", entry]);
+        }
+        self.csi.run_args(args)
+    }
+
+    /// `csi node unstage`.
+    pub fn try_unstage(&self, volume: &Volume) -> Output {
+        let staging = self.staging();
+        let path = ["--staging-target-path", &staging];
+        self.csi
+            .run_args(["node", "unstage", &volume.id, path[0], path[1]])
+    }
+
     /// `csi controller delete-volume`.
     pub fn try_delete(&self, volume: &Volume) -> Output {
         self.csi

@@ -2,7 +2,6 @@
 
 use crate::scene::{Scene, Version, Volume};
 use crate::server::{Away, Server};
-use crate::support::program::Output;
 use std::fs;
 use std::path::Path;
 
@@ -10,31 +9,10 @@ fn scene(name: &str, version: Version) -> Scene {
     Scene::with_driver(name, version, &["--stage", "--unmount-timeout", "6s"])
 }
 
-/// `csi node stage` in a folder that is made for it; `VOLUME-staging` is its name.
+/// Stages a volume. The staging folder.
 fn stage(scene: &Scene, volume: &Volume) -> String {
-    let staging = scene.driver.target("staging");
-    fs::create_dir_all(&staging).unwrap();
-    let staging = staging.to_str().unwrap().to_owned();
-    let mut args = vec![
-        "node",
-        "stage",
-        &volume.id,
-        "--staging-target-path",
-        &staging,
-    ];
-    args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
-    for entry in &volume.context {
-        args.extend(["--vol-context", entry]);
-    }
-    scene.csi.run_args(args).succeeds();
-    staging
-}
-
-fn unstage(scene: &Scene, volume: &Volume, staging: &str) -> Output {
-    let path = ["--staging-target-path", staging];
-    scene
-        .csi
-        .run_args(["node", "unstage", &volume.id, path[0], path[1]])
+    scene.try_stage(volume).succeeds();
+    scene.staging()
 }
 
 /// The device of the mount at a path, which tells one mount of the server from another.
@@ -74,12 +52,12 @@ fn whole_life_of_a_staged_volume() {
         scene.csi.run_args(["node", "stats", &stats]).succeeds();
         scene.try_publish(&volume, "third", &[]).exits(64 + 9);
 
-        unstage(&scene, &volume, &staging).exits(64 + 9);
+        scene.try_unstage(&volume).exits(64 + 9);
         for target in ["first", "second"] {
             scene.try_unpublish(&volume, target).succeeds();
         }
         for _ in 0..2 {
-            unstage(&scene, &volume, &staging).succeeds();
+            scene.try_unstage(&volume).succeeds();
         }
         scene.has_no_mounts();
         scene.try_delete(&volume).succeeds();
@@ -126,7 +104,7 @@ fn a_stale_staged_volume_is_mounted_anew() {
         for target in ["old", "new"] {
             scene.try_unpublish(&volume, target).succeeds();
         }
-        unstage(&scene, &volume, &staging).succeeds();
+        scene.try_unstage(&volume).succeeds();
         scene.has_no_mounts();
     }
 }
@@ -162,7 +140,7 @@ fn a_staged_volume_whose_folder_is_away_comes_back_with_it() {
     for target in ["old", "new"] {
         scene.try_unpublish(&volume, target).succeeds();
     }
-    unstage(&scene, &volume, &staging).succeeds();
+    scene.try_unstage(&volume).succeeds();
     scene.has_no_mounts();
 }
 
@@ -182,7 +160,7 @@ fn without_a_record_only_the_volumes_own_mount_is_published_from() {
     assert!(!scene.driver.target("other").exists());
     scene.try_publish(&volume, "own", &from).succeeds();
     scene.try_unpublish(&volume, "own").succeeds();
-    unstage(&scene, &volume, &staging).succeeds();
+    scene.try_unstage(&volume).succeeds();
     scene.has_no_mounts();
 }
 
@@ -208,7 +186,7 @@ fn a_staging_path_is_no_target() {
     scene.try_publish(&volume, "target", &from).succeeds();
     assert_eq!(scene.driver.mounts().len(), 2);
     scene.try_unpublish(&volume, "target").succeeds();
-    unstage(&scene, &volume, &staging).succeeds();
+    scene.try_unstage(&volume).succeeds();
     scene.has_no_mounts();
 }
 
@@ -230,7 +208,7 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     server.leave(Away::CutOff);
     // An unmount that waits for the server never ends: the deadline of the call would.
     scene.try_unpublish(&volume, "target").succeeds();
-    unstage(&scene, &volume, &staging).succeeds();
+    scene.try_unstage(&volume).succeeds();
     scene.has_no_mounts();
     assert!(!scene.driver.target("target").exists());
     // So that the kernel can finish, and the server end.

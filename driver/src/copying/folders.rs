@@ -50,7 +50,7 @@ impl Tree<'_> {
             },
         };
         let source = match &above {
-            None => beneath::folder(&self.first.source, ".").map_err(failed("opening"))?,
+            None => (self.first.source.try_clone()).map_err(failed("opening"))?,
             Some((parent, above)) => {
                 let opened = crash_points::ask().map_err(io::Error::from);
                 match opened.and_then(|()| beneath::folder(&above.source, name)) {
@@ -89,7 +89,7 @@ impl Tree<'_> {
             other => other?,
         };
         let target = match &above {
-            None => beneath::folder(&self.first.target, "."),
+            None => self.first.target.try_clone(),
             Some((parent, above)) => {
                 self.make(node, parent, above)?;
                 beneath::folder(&above.target, name)
@@ -345,7 +345,8 @@ fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
     }
     match current {
         Some(current) => Ok(current),
-        None => beneath::folder(from, "."),
+        // The root, which the view has open.
+        None => from.try_clone(),
     }
 }
 

@@ -39,6 +39,12 @@ impl Listing {
         })
     }
 
+    /// How many names a folder has at least, which was opened a moment ago. To list it later it is opened anew, and what is
+    /// read here is known then.
+    pub(super) fn first_names(folder: &OwnedFd) -> usize {
+        read(folder).map_or(0, |part| part.len())
+    }
+
     /// How many names the folder has, as far as it has been read.
     pub(super) fn names(&self) -> usize {
         self.names
@@ -53,7 +59,7 @@ impl Listing {
             if self.ended {
                 return Ok(None);
             }
-            let part = self.read()?;
+            let part = read(&self.folder)?;
             self.ended = part.is_empty();
             self.names += part.len();
             if self.remote && part.len() > 10 * LOOKED_AT {
@@ -65,27 +71,28 @@ impl Listing {
             self.part = part.into_iter();
         }
     }
+}
 
-    fn read(&self) -> io::Result<Vec<(CString, FileType)>> {
-        let mut buffer = Vec::with_capacity(BUFFER);
-        let buffer: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();
-        let mut part = Vec::new();
-        let mut entries = RawDir::new(&self.folder, buffer);
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error),
-            };
-            let name = entry.file_name();
-            if !matches!(name.to_bytes(), b"." | b"..") {
-                part.push((name.to_owned(), entry.file_type()));
-            }
-            // A folder with nothing but itself in this part must not look as if it had ended.
-            if entries.is_buffer_empty() && !part.is_empty() {
-                break;
-            }
+/// The next part of an open folder; empty at the end.
+fn read(folder: &OwnedFd) -> io::Result<Vec<(CString, FileType)>> {
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let buffer: &mut [MaybeUninit<u8>] = buffer.spare_capacity_mut();
+    let mut part = Vec::new();
+    let mut entries = RawDir::new(folder, buffer);
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error),
+        };
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            part.push((name.to_owned(), entry.file_type()));
         }
-        Ok(part)
+        // A folder with nothing but itself in this part must not look as if it had ended.
+        if entries.is_buffer_empty() && !part.is_empty() {
+            break;
+        }
     }
+    Ok(part)
 }

@@ -27,8 +27,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Entries that are handed on together.
-const BATCH: usize = 2;
 /// Folders that wait before listings begin to pause.
 const WAITING: usize = 4096;
 /// Listings that pause at most, each with an open folder and a buffer.
@@ -334,7 +332,8 @@ impl<'a> Tree<'a> {
         mut listing: Listing,
         desk: &mut Desk<'a>,
     ) -> Result<(), CopyError> {
-        let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(BATCH);
+        let together = self.means.distance.batch();
+        let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(together);
         let mut names = 0;
         loop {
             let (name, kind) = match crash_points::ask().and_then(|()| listing.next()) {
@@ -378,8 +377,8 @@ impl<'a> Tree<'a> {
                 continue;
             }
             batch.push((name, kind));
-            if batch.len() == BATCH {
-                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            if batch.len() == together {
+                let full = std::mem::replace(&mut batch, Vec::with_capacity(together));
                 self.hand_on(&node, &pair, full, desk)?;
             }
         }
@@ -395,7 +394,7 @@ impl<'a> Tree<'a> {
         if !self.means.remote {
             return;
         }
-        let views = self.views.worth(names);
+        let views = self.means.distance.views(names);
         if views > 1 {
             node.lock().is_wide = true;
             let mut queue = self.lock();

@@ -3,7 +3,7 @@
 
 use crate::beneath::{self, Keeper};
 use crate::crash_points::step;
-use crate::roots::{MoreMounts, Mounted, Root};
+use crate::roots::{MoreMounts, Mounting, Root};
 use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -202,10 +202,10 @@ impl Share {
         Ok((label? || volumes?) && owner(&records)? == owner(&self.drafts)?)
     }
 
-    /// One more mount of what this share was mounted from, if it can be had. That it shows this very share is still to be
-    /// proven.
-    pub(super) fn mount_again(&self) -> Option<Mounted> {
-        self.more.as_ref()?.another()
+    /// Begins one more mount of what this share was mounted from, where there can be more. That it shows this very share is
+    /// still to be proven.
+    pub(super) fn mount_again(&self) -> Option<Mounting> {
+        self.more.as_ref().map(MoreMounts::begin)
     }
 
     /// The share's root folder.
@@ -226,6 +226,8 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error).doing(|| format!("opening {RECORDS_FOLDER} on the share")),
     };
+    // An NFS client learns all parts of it by that, in one call instead of one for each.
+    let _ = beneath::names_of_opened(&records);
     let content = match beneath::read(&records, LABEL, 4096) {
         Ok(content) => content,
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),

@@ -220,6 +220,7 @@ fn begin<K: Life>(
     let (begun, copying) = match agent {
         Some(agent) => (None, Some(left_to(agent.process)?)),
         None => {
+            let begun = begun.map(|begun| begun.looking_ahead(share));
             let copying = begun.as_ref().map(|begun| begun.copying.clone());
             (begun, copying)
         }

@@ -14,7 +14,7 @@ pub mod process;
 pub mod source;
 
 use self::heartbeat::{Heart, Stopping};
-use self::source::{OpenSource, Target};
+use self::source::{Ahead, OpenSource, Target};
 use crate::beneath;
 use crate::copying::{self, Progress};
 use crate::crash_points::step;
@@ -70,6 +70,7 @@ pub(in crate::share) struct Begun {
     from: OpenSource,
     /// The size of the source that is on record, in bytes.
     pub size_bytes: i64,
+    ahead: Ahead,
     attempt: Attempt,
     /// The claim, which a record may be published with.
     pub copying: Copying,
@@ -84,11 +85,18 @@ impl Begun {
         let (from, size_bytes) = source.open(share)?;
         let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
         Ok(Self {
+            ahead: Ahead::default(),
             from,
             size_bytes,
             attempt,
             copying,
         })
+    }
+
+    /// The same, which this process makes: what it will want is on its way from now on.
+    pub(in crate::share) fn looking_ahead(self, share: &Share) -> Self {
+        let ahead = self.from.look_ahead(share);
+        Self { ahead, ..self }
     }
 }
 
@@ -137,7 +145,7 @@ fn claim<K: Kind>(
         });
     }
     // Before anything is claimed, so that what cannot be copied costs nothing.
-    let begun = Begun::of(share, source)?;
+    let begun = Begun::of(share, source)?.looking_ahead(share);
     let next = found.record.with_copying(Some(begun.copying.clone()));
     let claimed = match store::update(share, found, &next)? {
         Claimed::Lost => return Ok(None),
@@ -172,6 +180,7 @@ pub(in crate::share) fn make<K: Kind>(
     };
     let Begun {
         from,
+        ahead,
         attempt,
         copying,
         ..
@@ -179,7 +188,14 @@ pub(in crate::share) fn make<K: Kind>(
     let seen = from.seen()?;
     let names = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let [data, links, beat] = &names;
-    let copied = copy_beating(share, &claimed, &copying, from, [data, links], progress);
+    let copied = copy_beating(
+        share,
+        &claimed,
+        &copying,
+        (from, ahead),
+        [data, links],
+        progress,
+    );
     let filled = copied.and_then(|copied| {
         let Some((folder, report)) = copied else {
             return Ok(None);
@@ -234,7 +250,7 @@ fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     copying: &Copying,
-    from: OpenSource,
+    (from, ahead): (OpenSource, Ahead),
     [data, links]: [&str; 2],
     progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
@@ -261,7 +277,7 @@ fn copy_beating<K: Kind>(
             .doing(|| "starting a thread to copy".to_owned())?;
         let copied = {
             let _stopping = Stopping(&heart);
-            from.copy(share, to, progress)
+            from.copy(share, to, ahead, progress)
         };
         let is_held = beating
             .join()

@@ -1,8 +1,8 @@
 //! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
 use crate::beneath;
-use crate::copying::{self, CopyError, LinksFolder, Progress, Report, View};
-use crate::roots::Root;
+use crate::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, View};
+use crate::roots::{Mounting, Root};
 use crate::share::archives::Archives;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
@@ -14,11 +14,13 @@ use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Found};
 use crate::share::records::text;
 use crate::share::records::volume::Volume;
+use csi_proto::lock::lock;
 use rustix::fs;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// A source that is open for reading.
 pub(in crate::share) enum OpenSource {
@@ -40,6 +42,14 @@ pub(in crate::share) struct Target<'a> {
     pub names: [&'a str; 2],
 }
 
+/// What is known of a copy before it begins.
+#[derive(Default)]
+pub(in crate::share) struct Ahead {
+    distance: Option<Distance>,
+    /// Mounts that it will want.
+    mounts: Mutex<Vec<Mounting>>,
+}
+
 /// What a source was when it was opened. While this is held its inode number is nobody else's.
 pub(in crate::share) struct Seen(OwnedFd);
 
@@ -54,7 +64,20 @@ impl OpenSource {
         seen.doing(|| "keeping the source open".to_owned())
     }
 
-    /// Copies it to an empty folder.
+    /// Looks how far the source is, and begins the mounts that its copy will want: they take as long as what comes first.
+    pub(in crate::share) fn look_ahead(&self, share: &Share) -> Ahead {
+        let Self::Tree(from, _) = self else {
+            return Ahead::default();
+        };
+        let (distance, views) = copying::outlook(from);
+        let mounts = (1..views).map_while(|_| share.mount_again());
+        Ahead {
+            distance: Some(distance),
+            mounts: Mutex::new(mounts.collect()),
+        }
+    }
+
+    /// Copies it to an empty folder, as `ahead` has found out.
     ///
     /// # Errors
     /// Those of copying.
@@ -62,12 +85,14 @@ impl OpenSource {
         self,
         share: &Share,
         to: Target<'_>,
+        ahead: Ahead,
         progress: &Progress,
     ) -> Result<Report, CopyError> {
         match self {
             Self::Tree(from, path) => {
                 let more = || {
-                    let mount = share.mount_again()?;
+                    let begun = lock(&ahead.mounts).pop();
+                    let mount = begun.or_else(|| share.mount_again())?.wait()?;
                     let beside = beneath::folder(&**mount.root(), &to.path).ok()?;
                     // Nothing but this very share has a folder of that name, which was drawn for this attempt.
                     let folder = beneath::folder(&beside, to.names[0]).ok()?;
@@ -76,7 +101,9 @@ impl OpenSource {
                     Some(View::new(from, folder, links).keeping(mount))
                 };
                 let links = LinksFolder::new(to.beside, to.names[1]).kept_by(share.keeper());
-                let first = View::new(from, to.folder, links).kept_by(share.keeper());
+                let first = View::new(from, to.folder, links)
+                    .kept_by(share.keeper())
+                    .at(ahead.distance);
                 copying::copy(first, &more, progress)
             }
             Self::Archive(from, archives) => archives.unpack(from, &to.folder, progress),

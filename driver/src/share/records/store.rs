@@ -25,6 +25,7 @@ use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -146,7 +147,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             Err(error) if beneath::is_gone(&error) => continue,
             Err(error) => return Err(error).doing(|| format!("opening {kind}/{name}")),
         };
-        let files = match list(&folder) {
+        let files = match beneath::names_of_opened(&folder).map(files) {
             Ok(files) => files,
             Err(error) if beneath::is_gone(&error) => continue,
             Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
@@ -231,13 +232,17 @@ struct Files {
 }
 
 fn list(folder: &OwnedFd) -> std::io::Result<Files> {
+    beneath::names(folder).map(files)
+}
+
+fn files(names: Vec<CString>) -> Files {
     let mut files = Files {
         newest: None,
         oldest: u64::MAX,
         mixed: false,
         beside: BTreeSet::new(),
     };
-    for name in beneath::names(folder)? {
+    for name in names {
         let Ok(name) = name.into_string() else {
             continue;
         };
@@ -252,7 +257,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
             files.beside.insert(name);
         }
     }
-    Ok(files)
+    files
 }
 
 /// Publishes the first generation of `record`, with what `prepare` puts beside it into the open draft folder; it says whether the
