@@ -73,7 +73,7 @@ fn the_version_stands_in_csi_proto_alone() {
     let proto = Path::new(env!("CARGO_MANIFEST_DIR"));
     let workspace = proto.parent().expect("the workspace");
     let (short, _) = csi_proto::SPEC_VERSION.rsplit_once('.').expect("two dots");
-    let mut folders: Vec<PathBuf> = ["src", "tests", "driver/src", "driver/tests", "proto"]
+    let mut folders: Vec<PathBuf> = ["src", "tests", "driver", "mock", "proto", "sys"]
         .map(|folder| workspace.join(folder))
         .into();
     let mut found = Vec::new();

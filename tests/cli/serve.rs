@@ -4,7 +4,7 @@ use crate::support::PATIENCE;
 use crate::support::program::Csi;
 use rustix::process::Signal;
 
-const RECORDING: &str = r##"{"recording":1,"csi":"0.1.0","spec":"1.12.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}
+const RECORDING: &str = r##"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}
 {"call":1,"at":0.1,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":false},"status":{"code":"OK"},"seconds":0.01}
 {"call":2,"at":0.2,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true,"#9":"later"},"status":{"code":"OK"},"seconds":0.01}
 {"call":3,"at":0.3,"method":"/csi.v1.Controller/DeleteVolume","request":{"volumeId":"v","secrets":{"user":"***stripped***"}},"status":{"code":"FAILED_PRECONDITION","message":"in use"},"seconds":0.01}
